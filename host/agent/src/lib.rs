@@ -1,0 +1,4 @@
+//! To come.
+mod content;
+mod message;
+mod usage;

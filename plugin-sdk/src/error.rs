@@ -1,0 +1,143 @@
+//! A tool's failure, made to be returned with `?`.
+
+use crate::bindings::imports::pinion::plugin::{process, types, workspace};
+use std::any::Any;
+use std::fmt::Display;
+use std::io;
+
+/// The result of a tool.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a tool failed. The text goes to the model, so it should say what to do.
+///
+/// Any [`std::error::Error`] turns into one by `?`; for an [`io::Error`] the kind is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The arguments fit the schema and are still wrong.
+    InvalidArguments(String),
+    /// Something named in the arguments does not exist.
+    NotFound(String),
+    /// A capability is missing or does not reach that far.
+    Denied(String),
+    /// The call was cancelled, and stopped because of it.
+    Cancelled,
+    /// Anything else.
+    Failed {
+        /// What failed.
+        message: String,
+        /// Would the same call succeed later?
+        retryable: bool,
+    },
+}
+
+impl Error {
+    /// A failure that trying again does not mend.
+    pub fn failed(message: impl Display) -> Self {
+        Self::Failed { message: message.to_string(), retryable: false }
+    }
+
+    /// The arguments fit the schema and are still wrong; say how to mend them.
+    pub fn invalid_arguments(message: impl Display) -> Self {
+        Self::InvalidArguments(message.to_string())
+    }
+
+    /// Says what was being done when this error came up: `context: error`.
+    #[must_use]
+    pub fn context(self, context: impl Display) -> Self {
+        match self {
+            Self::InvalidArguments(text) => Self::InvalidArguments(format!("{context}: {text}")),
+            Self::NotFound(text) => Self::NotFound(format!("{context}: {text}")),
+            Self::Denied(text) => Self::Denied(format!("{context}: {text}")),
+            Self::Cancelled => Self::Cancelled,
+            Self::Failed { message, retryable } => Self::Failed { message: format!("{context}: {message}"), retryable },
+        }
+    }
+
+    fn from_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound(error.to_string()),
+            io::ErrorKind::PermissionDenied => Self::Denied(error.to_string()),
+            io::ErrorKind::Interrupted | io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                Self::Failed { message: error.to_string(), retryable: true }
+            }
+            _ => Self::failed(error),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for Error {
+    fn from(error: E) -> Self {
+        match (&error as &dyn Any).downcast_ref::<io::Error>() {
+            Some(io) => Self::from_io(io),
+            None => Self::from_foreign(&error).unwrap_or_else(|| Self::failed(&error)),
+        }
+    }
+}
+
+impl Error {
+    /// The host's own errors implement [`std::error::Error`] too, and carry more than their text.
+    fn from_foreign(error: &dyn Any) -> Option<Self> {
+        if let Some(error) = error.downcast_ref::<workspace::WorkspaceError>() {
+            return Some(match error {
+                workspace::WorkspaceError::Denied(text) => Self::Denied(text.clone()),
+                workspace::WorkspaceError::NotFound(text) => Self::NotFound(text.clone()),
+                workspace::WorkspaceError::InvalidPattern(text) => Self::InvalidArguments(text.clone()),
+                workspace::WorkspaceError::Cancelled => Self::Cancelled,
+                workspace::WorkspaceError::Io(text) => Self::failed(text),
+            });
+        }
+        let error = error.downcast_ref::<process::ProcessError>()?;
+        Some(match error {
+            process::ProcessError::Denied(text) => Self::Denied(text.clone()),
+            process::ProcessError::NotFound(text) => Self::NotFound(text.clone()),
+            process::ProcessError::TimedOut(_) => Self::failed("the program ran out of time"),
+            process::ProcessError::Cancelled(_) => Self::Cancelled,
+            process::ProcessError::Io(text) => Self::failed(text),
+        })
+    }
+}
+
+impl From<Error> for types::ToolError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidArguments(text) => Self::InvalidArguments(text),
+            Error::NotFound(text) => Self::NotFound(text),
+            Error::Denied(text) => Self::Denied(text),
+            Error::Cancelled => Self::Cancelled,
+            Error::Failed { message, retryable } => Self::Failed(types::Failure { message, retryable }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read() -> Result<String> {
+        Err(io::Error::from(io::ErrorKind::NotFound))?
+    }
+
+    #[test]
+    fn an_io_error_keeps_its_kind() {
+        assert!(matches!(read(), Err(Error::NotFound(_))));
+        assert!(matches!(Error::from(io::Error::from(io::ErrorKind::PermissionDenied)), Error::Denied(_)));
+    }
+
+    #[test]
+    fn any_other_error_is_a_failure_with_its_text() {
+        let error = Error::from("x".parse::<u8>().unwrap_err());
+        assert_eq!(error, Error::failed("invalid digit found in string"));
+    }
+
+    #[test]
+    fn an_error_of_the_host_keeps_its_meaning() {
+        let error = workspace::WorkspaceError::InvalidPattern("unclosed group".into());
+        assert_eq!(Error::from(error), Error::InvalidArguments("unclosed group".into()));
+    }
+
+    #[test]
+    fn context_goes_before_the_text() {
+        let error = Error::NotFound("no such file".into()).context("`a.txt`");
+        assert_eq!(error, Error::NotFound("`a.txt`: no such file".into()));
+    }
+}

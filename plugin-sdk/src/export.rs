@@ -1,0 +1,148 @@
+//! The one macro: exports, and the manifest section that the host reads before it compiles anything.
+//!
+//! The manifest is JSON in the custom section `pinion:manifest`, put together at compile time from the author's
+//! `Cargo.toml` and the macro's arguments.
+
+/// The contract that this SDK speaks.
+pub const API: &str = "0.1.0";
+
+/// A part of the manifest: JSON as it is, or the inside of a JSON string that has yet to be escaped.
+#[derive(Clone, Copy)]
+pub enum Part {
+    /// Copied.
+    Json(&'static str),
+    /// Escaped; the quotes are the caller's.
+    Text(&'static str),
+}
+
+/// Bytes that `parts` take.
+pub const fn length(parts: &[Part]) -> usize {
+    let mut total = 0;
+    let mut i = 0;
+    while i < parts.len() {
+        total += match parts[i] {
+            Part::Json(json) => json.len(),
+            Part::Text(text) => escaped_length(text.as_bytes()),
+        };
+        i += 1;
+    }
+    total
+}
+
+/// `parts`, one after the other; `N` is their [`length`].
+pub const fn concat<const N: usize>(parts: &[Part]) -> [u8; N] {
+    let mut out = [0; N];
+    let mut at = 0;
+    let mut i = 0;
+    while i < parts.len() {
+        let (bytes, escape) = match parts[i] {
+            Part::Json(json) => (json.as_bytes(), false),
+            Part::Text(text) => (text.as_bytes(), true),
+        };
+        let mut j = 0;
+        while j < bytes.len() {
+            if escape && needs_escape(bytes[j]) {
+                out[at] = b'\\';
+                at += 1;
+            }
+            // A control character in a description is a typing error; a space does.
+            out[at] = if bytes[j] < 0x20 { b' ' } else { bytes[j] };
+            at += 1;
+            j += 1;
+        }
+        i += 1;
+    }
+    out
+}
+
+const fn escaped_length(bytes: &[u8]) -> usize {
+    let mut total = bytes.len();
+    let mut i = 0;
+    while i < bytes.len() {
+        if needs_escape(bytes[i]) {
+            total += 1;
+        }
+        i += 1;
+    }
+    total
+}
+
+const fn needs_escape(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\'
+}
+
+/// Exports a plugin from the component.
+///
+/// - `exports` lists what the component offers, of `tools`, `commands`, `lifecycle` and `state`.
+/// - `asks` is what it would like to be granted, as JSON: `"files": "read"` or `"write"`, `"process": true`,
+///   `"catalog": true`.
+/// - `limits` are the limits that it would like raised, as JSON, with the names of the host's limits file.
+/// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
+///
+/// Name, version and description come from the plugin's `Cargo.toml`.
+#[macro_export]
+macro_rules! export {
+    (
+        $plugin:ident,
+        exports = [$($export:ident),+ $(,)?]
+        $(, asks = { $($asks:tt)* })?
+        $(, limits = { $($limits:tt)* })?
+        $(, lifetime = $lifetime:literal)?
+        $(,)?
+    ) => {
+        #[allow(non_camel_case_types)]
+        type __pinion_plugin = $crate::Adapter<$plugin>;
+        $($crate::__export_one!($export);)+
+
+        const _: () = {
+            const PARTS: &[$crate::export::Part] = &[
+                $crate::export::Part::Json("{\"manifest\":1,\"api\":\""),
+                $crate::export::Part::Json($crate::export::API),
+                $crate::export::Part::Json("\",\"name\":\""),
+                $crate::export::Part::Text(env!("CARGO_PKG_NAME")),
+                $crate::export::Part::Json("\",\"version\":\""),
+                $crate::export::Part::Text(env!("CARGO_PKG_VERSION")),
+                $crate::export::Part::Json("\",\"description\":\""),
+                $crate::export::Part::Text(env!("CARGO_PKG_DESCRIPTION")),
+                $crate::export::Part::Json("\""),
+                $($crate::export::Part::Json(concat!(",\"capabilities\":{", stringify!($($asks)*), "}")),)?
+                $($crate::export::Part::Json(concat!(",\"limits\":{", stringify!($($limits)*), "}")),)?
+                $($crate::export::Part::Json(concat!(",\"lifetime\":\"", $lifetime, "\"")),)?
+                $crate::export::Part::Json("}"),
+            ];
+            #[used]
+            #[cfg_attr(target_arch = "wasm32", unsafe(link_section = "pinion:manifest"))]
+            static MANIFEST: [u8; $crate::export::length(PARTS)] = $crate::export::concat(PARTS);
+        };
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_one {
+    (tools) => {
+        $crate::bindings::tools::__export_tools!(__pinion_plugin with_types_in $crate::bindings::tools);
+    };
+    (commands) => {
+        $crate::bindings::commands::__export_commands!(__pinion_plugin with_types_in $crate::bindings::commands);
+    };
+    (lifecycle) => {
+        $crate::bindings::lifecycle::__export_lifecycle!(__pinion_plugin with_types_in $crate::bindings::lifecycle);
+    };
+    (state) => {
+        $crate::bindings::state::__export_state!(__pinion_plugin with_types_in $crate::bindings::state);
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_and_json_is_not() {
+        const PARTS: &[Part] = &[Part::Json("{\"d\":\""), Part::Text("a \"b\" \\ c\nd"), Part::Json("\"}")];
+        const BYTES: [u8; length(PARTS)] = concat(PARTS);
+        let value: serde_json::Value = serde_json::from_slice(&BYTES).unwrap();
+        assert_eq!(value["d"], "a \"b\" \\ c d");
+    }
+}

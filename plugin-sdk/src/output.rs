@@ -1,0 +1,92 @@
+//! What a tool gives back.
+
+use crate::bindings::imports::pinion::plugin::types::{Content, Display, Image, ToolOutput};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A tool's result: what the model gets, and how a person sees it.
+#[derive(Debug, Clone)]
+pub struct Output {
+    pub(crate) content: Vec<Content>,
+    structured: Option<Value>,
+    details: Option<Value>,
+    display: Display,
+}
+
+impl Output {
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Content::Text(text.into())], structured: None, details: None, display: Display::Plain }
+    }
+
+    /// A picture; `media_type` is one of image/png, image/jpeg, image/gif, image/webp.
+    pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        let image = Image { media_type: media_type.into(), data };
+        Self { content: vec![Content::Image(image)], structured: None, details: None, display: Display::Plain }
+    }
+
+    /// Adds text after what is there.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.content.push(Content::Text(text.into()));
+        self
+    }
+
+    /// JSON that fits the tool's output schema.
+    #[must_use]
+    pub fn structured(mut self, value: impl Serialize) -> Self {
+        self.structured = serde_json::to_value(value).ok();
+        self
+    }
+
+    /// JSON for the log and the UI, never for the model.
+    #[must_use]
+    pub fn details(mut self, value: impl Serialize) -> Self {
+        self.details = serde_json::to_value(value).ok();
+        self
+    }
+
+    /// The text is Markdown.
+    #[must_use]
+    pub fn markdown(mut self) -> Self {
+        self.display = Display::Markdown;
+        self
+    }
+
+    /// The text is a unified diff.
+    #[must_use]
+    pub fn diff(mut self) -> Self {
+        self.display = Display::Diff;
+        self
+    }
+
+    /// The text is source code in this language, named as in a fenced code block.
+    #[must_use]
+    pub fn code(mut self, language: impl Into<String>) -> Self {
+        self.display = Display::Code(language.into());
+        self
+    }
+}
+
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for Output {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<Output> for ToolOutput {
+    fn from(output: Output) -> Self {
+        Self {
+            content: output.content,
+            structured: output.structured.map(|v| v.to_string()),
+            details: output.details.map(|v| v.to_string()),
+            display: output.display,
+        }
+    }
+}
