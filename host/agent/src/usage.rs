@@ -23,7 +23,9 @@ pub struct Usage {
 impl Usage {
     /// All tokens.
     pub fn total(&self) -> u64 {
-        [self.input, self.output, self.cache_read, self.cache_write].iter().fold(0, |sum, n| u64::saturating_add(sum, *n))
+        [self.input, self.output, self.cache_read, self.cache_write]
+            .iter()
+            .fold(0, |sum, n| u64::saturating_add(sum, *n))
     }
 
     /// All input, cached or not: what the context window holds.
