@@ -35,11 +35,7 @@ impl<P: Plugin> wit_commands::Guest for Adapter<P> {
         command.map(|command| command.completions(&typed)).unwrap_or_default()
     }
 
-    fn run_command(
-        context: CallContext,
-        name: String,
-        arguments: String,
-    ) -> Result<Vec<wit_commands::Effect>, String> {
+    fn run_command(context: CallContext, name: String, arguments: String) -> Result<Vec<wit_commands::Effect>, String> {
         let commands = P::commands();
         let command = commands.iter().find(|command| command.name == name);
         let command = command.ok_or_else(|| format!("no command `/{name}` in this plugin"))?;

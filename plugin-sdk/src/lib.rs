@@ -31,6 +31,8 @@
 //! workspace. What the host offers beyond WASI is in [`workspace`], [`process`], [`catalog`] and [`log`]; importing one
 //! is asking for it, and its calls answer `denied` until the user grants it.
 //!
+//! A plugin's tests call its tools through [`testing`], on any machine and without a host.
+//!
 //! The bindings in `src/bindings` are generated ahead from `wit/`, so that an author's build needs no WIT parser. A test
 //! of the integration tests keeps them current.
 
@@ -53,6 +55,9 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod output;
+mod schema;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 mod tool;
 
 pub use bindings::imports::pinion::plugin::{cancellation, catalog, log, process, progress, workspace};

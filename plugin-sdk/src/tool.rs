@@ -2,9 +2,9 @@
 
 use crate::bindings::imports::pinion::plugin::types::{Effects, Execution};
 use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
+use crate::schema::schema_of;
 use crate::{Call, Error, Output, Result};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -132,46 +132,5 @@ impl Tool {
 
     pub(crate) fn run(&self, arguments: &str, call: &Call) -> Result<Output> {
         (self.run)(arguments, call)
-    }
-}
-
-/// Without `$schema` and `title`, which cost the model tokens and tell it nothing, and without references, which some
-/// providers refuse.
-fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|s| {
-        s.meta_schema = None;
-        s.inline_subschemas = true;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.remove("title");
-    schema.to_value()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde::Deserialize;
-
-    #[derive(Deserialize, JsonSchema)]
-    #[allow(dead_code)]
-    struct Inner {
-        start: u32,
-    }
-
-    #[derive(Deserialize, JsonSchema)]
-    #[allow(dead_code)]
-    struct Arguments {
-        /// Where to look.
-        path: String,
-        range: Option<Inner>,
-    }
-
-    #[test]
-    fn a_schema_is_inline_and_holds_the_doc_comments() {
-        let schema = schema_of::<Arguments>();
-        assert_eq!(schema["properties"]["path"]["description"], "Where to look.");
-        assert_eq!(schema["required"], serde_json::json!(["path"]));
-        let text = schema.to_string();
-        assert!(!text.contains("$ref") && !text.contains("$schema"), "{text}");
     }
 }
