@@ -2,7 +2,7 @@
 
 use crate::bindings::imports::pinion::plugin::types;
 use crate::{Error, Output, Result};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// One call of a tool or command.
 #[derive(Debug, Clone)]
@@ -28,6 +28,25 @@ impl Call {
     /// Absolute path of the workspace root.
     pub fn workspace(&self) -> &Path {
         Path::new(&self.context.workspace)
+    }
+
+    /// The absolute path of what a model or user names, relative to the workspace or absolute: for `std::fs`, instead of
+    /// the name itself.
+    ///
+    /// `.` and `..` are resolved by their letters. WASI's C libraries take an absolute path outside all granted folders
+    /// for one below the workspace (`/tmp/a` for `./tmp/a`): here it is refused.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArguments`] for what cannot be a path, [`Error::Denied`] for what is in no granted folder.
+    pub fn path(&self, name: &str) -> Result<PathBuf> {
+        if name.is_empty() || name.contains('\0') {
+            return Err(Error::invalid_arguments("a path is not empty and holds no NUL"));
+        }
+        let path = absolute(self.workspace(), name);
+        if !path.starts_with(self.workspace()) {
+            host::require_granted(&path)?;
+        }
+        Ok(path)
     }
 
     /// Milliseconds that the host gave this call, counted from its start.
@@ -59,20 +78,90 @@ impl Call {
     }
 }
 
-#[cfg(target_arch = "wasm32")]
-mod host {
-    pub(super) use crate::cancellation::cancelled;
-    pub(super) use crate::progress::{report, update};
+/// `name` from `workspace` on, without `.` and `..`.
+fn absolute(workspace: &Path, name: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in workspace.join(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    path
 }
 
-/// Outside a host, as in an author's tests, nobody watches.
+#[cfg(target_arch = "wasm32")]
+mod host {
+    use crate::workspace::{WalkOptions, WorkspaceError, walk};
+    use crate::{Error, Result};
+    use std::path::Path;
+
+    pub(super) use crate::cancellation::cancelled;
+    pub(super) use crate::progress::{report, update};
+
+    /// Asks for as little as can be asked of a folder, for the sake of the refusal.
+    pub(super) fn require_granted(path: &Path) -> Result<()> {
+        let options = WalkOptions {
+            root: path.to_string_lossy().into_owned(),
+            globs: Vec::new(),
+            types: Vec::new(),
+            max_depth: Some(1),
+            hidden: false,
+            ignore_files: false,
+            limit: 1,
+        };
+        match walk(&options) {
+            Err(WorkspaceError::Denied(_)) => {
+                Err(Error::Denied(format!("`{}` is in no granted folder", path.display())))
+            }
+            Err(WorkspaceError::Cancelled) => Err(Error::Cancelled),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Outside a host, as in an author's tests, nobody watches, and all is granted.
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
     use super::types::Content;
+    use crate::Result;
+    use std::path::Path;
 
     pub(super) use crate::testing::cancelled;
+
+    pub(super) fn require_granted(_path: &Path) -> Result<()> {
+        Ok(())
+    }
 
     pub(super) fn report(_message: &str) {}
 
     pub(super) fn update(_partial: &[Content]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_made_absolute_by_its_letters() {
+        let workspace = Path::new("/home/me/project");
+        for (name, expected) in [
+            ("src/lib.rs", "/home/me/project/src/lib.rs"),
+            ("./src/../Cargo.toml", "/home/me/project/Cargo.toml"),
+            (".", "/home/me/project"),
+            ("../other/a", "/home/me/other/a"),
+            ("/home/me/project/./a/", "/home/me/project/a"),
+            ("/../..", "/"),
+        ] {
+            assert_eq!(absolute(workspace, name), Path::new(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_path_is_refused() {
+        let call = crate::testing::call();
+        assert!(matches!(call.path(""), Err(Error::InvalidArguments(_))));
+        assert!(matches!(call.path("a\0"), Err(Error::InvalidArguments(_))));
+    }
 }

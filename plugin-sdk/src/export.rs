@@ -90,9 +90,10 @@ macro_rules! export {
         $(, lifetime = $lifetime:literal)?
         $(,)?
     ) => {
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, dead_code)]
         type __pinion_plugin = $crate::Adapter<$plugin>;
-        $($crate::__export_one!($export);)+
+        // A component's names are no symbols that other linkers take, and tests need none.
+        $(#[cfg(target_arch = "wasm32")] $crate::__export_one!($export);)+
 
         const _: () = {
             const PARTS: &[$crate::export::Part] = &[

@@ -14,8 +14,8 @@
 //! impl Plugin for WordCount {
 //!     fn tools() -> Vec<Tool> {
 //!         vec![
-//!             Tool::new("word_count", "Counts the words of a file.", |arguments: Arguments, _call| {
-//!                 let text = std::fs::read_to_string(arguments.path)?;
+//!             Tool::new("word_count", "Counts the words of a file.", |arguments: Arguments, call| {
+//!                 let text = std::fs::read_to_string(call.path(&arguments.path)?)?;
 //!                 Ok(format!("{} words", text.split_whitespace().count()))
 //!             })
 //!             .reads(),
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The granted folders are where they are for everyone: `std::fs` opens them by absolute path, or relative to the
-//! workspace. What the host offers beyond WASI is in [`workspace`], [`process`], [`catalog`] and [`log`]; importing one
+//! workspace; [`Call::path`] finds what a model names. What the host offers beyond WASI is in [`workspace`], [`process`], [`catalog`] and [`log`]; importing one
 //! is asking for it, and its calls answer `denied` until the user grants it.
 //!
 //! A plugin's tests call its tools through [`testing`], on any machine and without a host.

@@ -29,7 +29,7 @@ pub use crate::bindings::imports::pinion::plugin::types::Image;
 pub use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
 
 use crate::bindings::imports::pinion::plugin::types::{CallContext, Content, ToolOutput};
-use crate::{Call, Error, Plugin, Result, config};
+use crate::{Call, Error, Output, Plugin, Result, config};
 use serde_json::Value;
 use std::cell::Cell;
 
@@ -65,7 +65,7 @@ pub fn call_tool<P: Plugin>(name: &str, arguments: Value) -> Result<Reply> {
     let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
     let output = tool.run(&arguments.to_string(), &call());
     QUESTIONS_LEFT.set(None);
-    Ok(output.map(ToolOutput::from)?.into())
+    Ok(output?.into())
 }
 
 /// The next call on this thread is cancelled after it has asked `questions` times whether it is.
@@ -91,8 +91,9 @@ pub(crate) fn cancelled() -> bool {
     left == Some(0)
 }
 
-impl From<ToolOutput> for Reply {
-    fn from(output: ToolOutput) -> Self {
+impl From<Output> for Reply {
+    fn from(output: Output) -> Self {
+        let output = ToolOutput::from(output);
         let value = |json: Option<String>| json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
         let mut reply = Self {
             text: String::new(),
