@@ -1,0 +1,154 @@
+//! Slash commands: what the user enters goes to a plugin, what the plugin wants done comes back.
+
+use crate::bindings::exports::pinion::plugin::commands as wit;
+use crate::bindings::pinion::plugin::types::CallContext;
+use crate::fault::PluginFault;
+use crate::generation::CommandDefinition;
+use crate::instance::{CompleteArgument, RunCommand, Setup};
+use crate::registry::Loaded;
+use crate::runtime::Runtime;
+use crate::state::NoProgress;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long completion may take; the user is typing.
+const COMPLETION_TIME: Duration = Duration::from_millis(100);
+
+/// What the host is to do for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Show Markdown to the user; the model does not see it.
+    Print(String),
+    /// Send this to the model as the user's message.
+    Submit(String),
+    /// Put this into the composer.
+    Insert(String),
+    /// Use another model: `NAME` or `PROVIDER/NAME`.
+    SetModel(String),
+    /// Plan, or execute.
+    SetMode(Mode),
+    /// Replace the conversation so far by a summary, with instructions for it or without.
+    Compact(Option<String>),
+    /// Begin a new session.
+    NewSession,
+    /// Resume a session by its id, or let the user pick.
+    Resume(Option<String>),
+    /// Go on in a copy of the session.
+    Fork,
+    /// Look at all plugin files again.
+    ReloadPlugins,
+    /// Open the user's editor to compose in.
+    OpenEditor,
+    /// Leave.
+    Quit,
+}
+
+/// How the agent works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It acts.
+    Execute,
+    /// It only looks, and writes a plan.
+    Plan,
+}
+
+/// What an argument could be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// Replaces the argument typed so far.
+    pub value: String,
+    /// For people.
+    pub description: Option<String>,
+}
+
+/// A command did not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// No plugin has it.
+    #[error("no command `/{name}`")]
+    Unknown {
+        /// What was entered.
+        name: String,
+    },
+    /// The plugin says no.
+    #[error("/{name}: {message}")]
+    Refused {
+        /// The command.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// The plugin broke down.
+    #[error(transparent)]
+    Fault(#[from] PluginFault),
+}
+
+impl Runtime {
+    /// The commands as they are now.
+    pub fn commands(&self) -> Vec<CommandDefinition> {
+        self.registry.catalog().commands().cloned().collect()
+    }
+
+    /// Runs a command. `arguments` is all that follows its name.
+    ///
+    /// # Errors
+    /// There is no such command, or its plugin refused or broke down.
+    pub async fn run_command(
+        &self,
+        name: &str,
+        arguments: &str,
+        session_id: &str,
+        token: CancellationToken,
+    ) -> Result<Vec<Effect>, CommandError> {
+        let loaded =
+            self.registry.command(name).await.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
+        let job = RunCommand {
+            context: CallContext {
+                call_id: format!("/{name}"),
+                session_id: session_id.to_owned(),
+                workspace: self.shared.workspace.to_string_lossy().into_owned(),
+                deadline_ms: loaded.program().limits.deadline_ms,
+            },
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let answer = loaded.run(&self.shared, whole(&loaded, token), job).await.result?;
+        let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
+        Ok(effects.into_iter().map(effect).collect())
+    }
+
+    /// What the argument of a command could be, given what was typed of it. Nothing when the plugin does not answer
+    /// within 100 ms.
+    pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
+        let Some(loaded) = self.registry.command(name).await else { return Vec::new() };
+        let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
+        let answer = loaded.run(&self.shared, whole(&loaded, CancellationToken::new()), job);
+        let answer = tokio::time::timeout(COMPLETION_TIME, answer).await;
+        let completions = answer.ok().and_then(|finished| finished.result.ok()).unwrap_or_default();
+        completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()
+    }
+}
+
+/// The user calls a command himself: it has all that its plugin has.
+fn whole(loaded: &Loaded, token: CancellationToken) -> Setup {
+    Setup { authority: loaded.program().authority.whole(), token, progress: Arc::new(NoProgress) }
+}
+
+fn effect(effect: wit::Effect) -> Effect {
+    match effect {
+        wit::Effect::Print(text) => Effect::Print(text),
+        wit::Effect::Submit(text) => Effect::Submit(text),
+        wit::Effect::Insert(text) => Effect::Insert(text),
+        wit::Effect::SetModel(name) => Effect::SetModel(name),
+        wit::Effect::SetMode(wit::Mode::Execute) => Effect::SetMode(Mode::Execute),
+        wit::Effect::SetMode(wit::Mode::Plan) => Effect::SetMode(Mode::Plan),
+        wit::Effect::Compact(instructions) => Effect::Compact(instructions),
+        wit::Effect::NewSession => Effect::NewSession,
+        wit::Effect::Resume(id) => Effect::Resume(id),
+        wit::Effect::Fork => Effect::Fork,
+        wit::Effect::ReloadPlugins => Effect::ReloadPlugins,
+        wit::Effect::OpenEditor => Effect::OpenEditor,
+        wit::Effect::Quit => Effect::Quit,
+    }
+}

@@ -1,0 +1,232 @@
+//! One loaded version of a plugin.
+//!
+//! Loading is: read what the component says of itself, compile it or take it from the cache, link it, and ask it what it
+//! offers. Nothing of the last generation is touched meanwhile.
+
+use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
+use crate::bindings::pinion::plugin::types as wit;
+use crate::cache::Origin;
+use crate::capability::{Grants, PluginAuthority};
+use crate::fault::PluginFault;
+use crate::instance::{self, Describe, Description, Setup};
+use crate::limits::{Limits, PartialLimits};
+use crate::manifest::{Inspection, ManifestError, is_name};
+use crate::program::{Exported, Program};
+use crate::runtime::Shared;
+use crate::state::NoProgress;
+use pinion_agent::{Authority, Execution, ToolDefinition};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::Component;
+
+/// Descriptions that are longer would cost the model more than they tell it.
+const MAX_DESCRIPTION_BYTES: usize = 8 * 1024;
+/// Tools, or commands, of one plugin.
+const MAX_ENTRIES: usize = 512;
+
+/// What the user's config says of one plugin.
+#[derive(Debug, Clone, Default)]
+pub struct PluginSettings {
+    /// What it may do.
+    pub grants: Grants,
+    /// Limits that the user set for it.
+    pub limits: PartialLimits,
+    /// Its own section, an object.
+    pub config: Value,
+}
+
+/// One loaded version of a plugin.
+pub(crate) struct Generation {
+    pub(crate) program: Arc<Program>,
+    pub(crate) inspection: Inspection,
+    pub(crate) digest: blake3::Hash,
+    pub(crate) origin: Origin,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) commands: Vec<CommandDefinition>,
+    /// What the user granted it.
+    pub(crate) grants: Grants,
+}
+
+/// A tool, with the effects that its author declared.
+pub(crate) struct Tool {
+    pub(crate) definition: Arc<ToolDefinition>,
+    pub(crate) effects: Authority,
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDefinition {
+    /// Without the slash.
+    pub name: String,
+    /// One line.
+    pub description: String,
+    /// Shown after the name.
+    pub argument_hint: Option<String>,
+}
+
+/// A component was not loaded. What was loaded before stays.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("could not read the file: {0}")]
+    Read(String),
+    /// It is no plugin for this host.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// It cannot be compiled, or wants imports that do not exist.
+    #[error("{0}")]
+    Link(String),
+    /// It broke down, or failed its self-test, when it was asked what it offers.
+    #[error(transparent)]
+    Fault(#[from] PluginFault),
+    /// What it offers makes no sense.
+    #[error("{0}")]
+    Offer(String),
+    /// What it offers has a name that another plugin already uses.
+    #[error("{what} `{name}` is already there, from plugin `{other}`\nhint: load only one of the two plugins")]
+    Collision {
+        /// `plugin`, `tool` or `command`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Who has it.
+        other: String,
+    },
+}
+
+impl Generation {
+    /// Loads a component. Compiling happens on this thread, which must be one that may block; the guest runs on others.
+    pub(crate) async fn load(shared: &Arc<Shared>, bytes: &[u8], number: u32) -> Result<Arc<Self>, LoadError> {
+        let inspection = Inspection::of(bytes)?;
+        let manifest = &inspection.manifest;
+        let settings = shared.settings(&manifest.name);
+        let digest = blake3::hash(bytes);
+        let (component, origin) = compile(shared, bytes, &digest)?;
+        let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
+        let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
+        let authority =
+            PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &settings.grants);
+        let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
+        let program = Arc::new(Program {
+            name: manifest.name.as_str().into(),
+            number,
+            authority: Arc::new(authority),
+            limits: Arc::new(limits),
+            config: config.into(),
+            exported: Exported::of(&component, &inspection)?,
+            pre,
+        });
+        let description = describe(shared, &program).await?;
+        let (tools, commands) = (Vec::new(), Vec::new());
+        let mut generation = Self { program, inspection, digest, origin, tools, commands, grants: settings.grants };
+        generation.take(description)?;
+        Ok(Arc::new(generation))
+    }
+
+    /// One of its tools.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.definition.name == name)
+    }
+
+    fn take(&mut self, description: Description) -> Result<(), LoadError> {
+        if description.tools.len().max(description.commands.len()) > MAX_ENTRIES {
+            return Err(LoadError::Offer(format!("offers more than {MAX_ENTRIES} tools or commands")));
+        }
+        for tool in description.tools {
+            let tool = self.tool_from(tool)?;
+            if self.tool(&tool.definition.name).is_some() {
+                return Err(LoadError::Offer(format!("offers the tool `{}` twice", tool.definition.name)));
+            }
+            self.tools.push(tool);
+        }
+        for command in description.commands {
+            check_name("command", &command.name)?;
+            if self.commands.iter().any(|other| other.name == command.name) {
+                return Err(LoadError::Offer(format!("offers the command `{}` twice", command.name)));
+            }
+            self.commands.push(command_from(command));
+        }
+        Ok(())
+    }
+
+    fn tool_from(&self, tool: wit_tools::ToolDefinition) -> Result<Tool, LoadError> {
+        check_name("tool", &tool.name)?;
+        let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
+        if tool.description.len() > MAX_DESCRIPTION_BYTES {
+            return Err(offer(&format!("has a description of more than {MAX_DESCRIPTION_BYTES} bytes")));
+        }
+        let input_schema: Value =
+            serde_json::from_str(&tool.input_schema).map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
+        if input_schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(offer("has an input schema that is not of type `object`"));
+        }
+        let effects = effects(tool.effects);
+        let definition = ToolDefinition {
+            name: tool.name,
+            label: tool.label,
+            description: tool.description,
+            input_schema,
+            guidelines: tool.guidelines,
+            authority: self.program.authority.of_tool(effects),
+            execution: match tool.execution {
+                wit::Execution::Parallel => Execution::Parallel,
+                wit::Execution::Sequential => Execution::Sequential,
+            },
+        };
+        Ok(Tool { definition: Arc::new(definition), effects })
+    }
+}
+
+fn compile(shared: &Shared, bytes: &[u8], digest: &blake3::Hash) -> Result<(Component, Origin), LoadError> {
+    let cached = shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest));
+    if let Some(component) = cached {
+        return Ok((component, Origin::Cached));
+    }
+    let component = shared.engine.compile(bytes).map_err(link_error)?;
+    if let Some(cache) = &shared.cache {
+        cache.store(&shared.engine, digest, &component);
+    }
+    Ok((component, Origin::Compiled))
+}
+
+fn link_error(error: wasmtime::Error) -> LoadError {
+    LoadError::Link(format!("{error:#}"))
+}
+
+/// Asks a plugin what it offers, on an instance that may do nothing.
+async fn describe(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Description, LoadError> {
+    let setup = Setup {
+        authority: program.authority.none(),
+        token: CancellationToken::new(),
+        progress: Arc::new(NoProgress),
+    };
+    Ok(instance::run(shared, program, setup, Describe).await.result?)
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+    Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
+}
+
+fn effects(flags: wit::Effects) -> Authority {
+    Authority {
+        reads: flags.contains(wit::Effects::READS),
+        writes: flags.contains(wit::Effects::WRITES),
+        executes: flags.contains(wit::Effects::EXECUTES),
+        network: flags.contains(wit::Effects::NETWORK),
+        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
+    }
+}
+
+fn command_from(command: wit_commands::CommandDefinition) -> CommandDefinition {
+    CommandDefinition {
+        name: command.name,
+        description: command.description,
+        argument_hint: command.argument_hint,
+    }
+}
+

@@ -1,0 +1,10 @@
+//! `cancellation`: has this call been given up?
+
+use crate::bindings::pinion::plugin::cancellation;
+use crate::state::State;
+
+impl cancellation::Host for State {
+    fn cancelled(&mut self) -> wasmtime::Result<bool> {
+        Ok(self.call.token.is_cancelled())
+    }
+}

@@ -1,0 +1,435 @@
+//! `process`: programs outside the sandbox of wasm.
+//!
+//! A program runs in a process group of its own, with an environment that holds nothing but what was granted. Whatever
+//! happens, the group is killed in the end: when the program ends, at its timeout, when the call is cancelled, and when
+//! the call's future is dropped. Its output is kept in bounded memory: the start and the end of each stream, and all of
+//! it in a file once it is too much.
+
+use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError};
+use crate::capability::ProcessGrant;
+use crate::state::State;
+use pinion_agent::{Content, ToolProgress};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdin};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// The most that `max-output` may ask for.
+const MAX_KEPT_BYTES: u64 = 1024 * 1024;
+/// The most that goes into the file.
+const MAX_SPILLED_BYTES: u64 = 1024 * 1024 * 1024;
+/// How long to wait for the end of the output when the program has ended: a process that left the group may hold it open.
+const DRAIN: Duration = Duration::from_millis(250);
+/// How often the output is shown while the program runs.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How much of its end is shown.
+const PROGRESS_BYTES: usize = 2048;
+
+impl process::Host for State {
+    async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, ProcessError>> {
+        let grant = match self.call.authority.process() {
+            Ok(grant) => grant.clone(),
+            Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
+        };
+        self.account.processes += 1;
+        let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let run = Run {
+            deadline: timeout.map_or(self.call.deadline, |timeout| timeout.min(self.call.deadline)),
+            token: self.call.token.clone(),
+            progress: self.call.progress.clone(),
+            workspace: self.call.authority.workspace().to_owned(),
+            grant,
+        };
+        Ok(run.to_the_end(command).await)
+    }
+}
+
+/// One program's run.
+struct Run {
+    grant: Arc<ProcessGrant>,
+    workspace: PathBuf,
+    deadline: Instant,
+    token: CancellationToken,
+    progress: Arc<dyn ToolProgress>,
+}
+
+/// How waiting for a program ended.
+enum End {
+    Exited(io::Result<ExitStatus>),
+    TimedOut,
+    Cancelled,
+}
+
+impl Run {
+    async fn to_the_end(self, command: Command) -> Result<Output, ProcessError> {
+        let started = Instant::now();
+        let mut child = self.spawn(&command)?;
+        let group = Group::of(&child);
+        let mut streams = Streams::new(&self.grant.spill_folder, command.max_output.min(MAX_KEPT_BYTES));
+        let stdin = child.stdin.take();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let end = {
+            let feeding = feed(stdin, command.stdin);
+            let reading = streams.read(stdout, stderr, &*self.progress);
+            let exit = async {
+                // Children of the program may hold its streams open for ever; when it is gone, so are they.
+                let status = child.wait().await;
+                group.kill();
+                status
+            };
+            tokio::pin!(feeding, reading, exit);
+            let (mut fed, mut read, mut status) = (false, false, None);
+            let mut deadline = self.deadline;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = self.token.cancelled() => break End::Cancelled,
+                    () = &mut reading, if !read => read = true,
+                    () = &mut feeding, if !fed => fed = true,
+                    ended = &mut exit, if status.is_none() => {
+                        status = Some(ended);
+                        deadline = deadline.min(Instant::now() + DRAIN);
+                    }
+                    () = sleep_until(deadline) => break status.map_or(End::TimedOut, End::Exited),
+                }
+                if read && let Some(status) = status.take() {
+                    break End::Exited(status);
+                }
+            }
+        };
+        group.kill();
+        let output = |status: Option<ExitStatus>| streams.into_output(status, started.elapsed());
+        match end {
+            End::Exited(Ok(status)) => Ok(output(Some(status))),
+            End::Exited(Err(error)) => Err(ProcessError::Io(error.to_string())),
+            End::TimedOut => Err(ProcessError::TimedOut(output(None))),
+            End::Cancelled => Err(ProcessError::Cancelled(output(None))),
+        }
+    }
+
+    fn spawn(&self, command: &Command) -> Result<Child, ProcessError> {
+        let folder = self.workspace.join(command.working_directory.as_deref().unwrap_or("."));
+        if !folder.is_dir() {
+            return Err(ProcessError::NotFound(format!("no such working directory: `{}`", folder.display())));
+        }
+        let mut builder = tokio::process::Command::new(&command.program);
+        builder
+            .args(&command.arguments)
+            .current_dir(&folder)
+            .env_clear()
+            .envs(&self.grant.environment)
+            .envs(command.environment.iter().map(|(name, value)| (name, value)))
+            .env("PWD", &folder)
+            .stdin(if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        builder.process_group(0);
+        builder.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ProcessError::NotFound(format!("no such program: `{}`", command.program)),
+            _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
+        })
+    }
+}
+
+/// Writes the program's input. A program that does not read it is no error.
+async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(&input).await;
+    }
+}
+
+/// A process group, killed at the latest when this is dropped, and only once: its number may soon be another's.
+struct Group(AtomicU32);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(AtomicU32::new(child.id().unwrap_or(0)))
+    }
+
+    #[cfg(unix)]
+    fn kill(&self) {
+        let id = i32::try_from(self.0.swap(0, Ordering::AcqRel)).unwrap_or(0);
+        let pid = rustix::process::Pid::from_raw(id);
+        if let Some(pid) = pid {
+            // It may be gone already, which is what we want.
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Without process groups only the program itself is killed, by `kill_on_drop`.
+    #[cfg(not(unix))]
+    fn kill(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Both output streams of a program.
+struct Streams {
+    stdout: Kept,
+    stderr: Kept,
+    spill: Spill,
+}
+
+impl Streams {
+    fn new(spill_folder: &Path, max_output: u64) -> Self {
+        let kept = || Kept::new(usize::try_from(max_output / 2).unwrap_or(0));
+        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_folder) }
+    }
+
+    /// Reads both to their ends, and shows now and then what there is.
+    async fn read(
+        &mut self,
+        mut stdout: Option<impl AsyncRead + Unpin>,
+        mut stderr: Option<impl AsyncRead + Unpin>,
+        progress: &dyn ToolProgress,
+    ) {
+        let (mut from_stdout, mut from_stderr) = (vec![0; 32 * 1024], vec![0; 32 * 1024]);
+        let mut shown = Instant::now();
+        while stdout.is_some() || stderr.is_some() {
+            tokio::select! {
+                read = read_some(&mut stdout, &mut from_stdout) => self.take_stdout(&from_stdout[..read]),
+                read = read_some(&mut stderr, &mut from_stderr) => self.take_stderr(&from_stderr[..read]),
+            }
+            if shown.elapsed() >= PROGRESS_INTERVAL {
+                shown = Instant::now();
+                progress.update(vec![Content::text(self.latest())]);
+            }
+        }
+    }
+
+    fn take_stdout(&mut self, bytes: &[u8]) {
+        self.stdout.take(bytes);
+        self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
+    }
+
+    fn take_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.take(bytes);
+        self.spill.take(bytes, self.stdout.overflows() || self.stderr.overflows());
+    }
+
+    /// The end of what the program wrote, for people.
+    fn latest(&self) -> String {
+        let bytes = if self.stdout.total > 0 { self.stdout.end() } else { self.stderr.end() };
+        let text = String::from_utf8_lossy(&bytes);
+        let skipped = text.len() - clip_start(&text, PROGRESS_BYTES).len();
+        text[skipped..].to_owned()
+    }
+
+    fn into_output(self, status: Option<ExitStatus>, elapsed: Duration) -> Output {
+        let truncated = self.stdout.overflows() || self.stderr.overflows();
+        Output {
+            exit_code: status.and_then(|status| status.code()),
+            signal: status.and_then(signal_of),
+            stdout: self.stdout.into_captured(),
+            stderr: self.stderr.into_captured(),
+            spilled_to: self.spill.finish().filter(|_| truncated),
+            duration_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn signal_of(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal_of(_status: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// Some bytes of a stream that is still open; closes it at its end. Never ends on a closed one.
+async fn read_some(stream: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
+    let Some(open) = stream else { return std::future::pending().await };
+    // An error of a pipe is its end: there is nothing else to be had from it.
+    let read = open.read(buffer).await.unwrap_or(0);
+    if read == 0 {
+        *stream = None;
+    }
+    read
+}
+
+/// The last `limit` bytes of a text, from where a character begins.
+fn clip_start(text: &str, limit: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(limit))..]
+}
+
+/// The start and the end of a stream.
+struct Kept {
+    half: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+}
+
+impl Kept {
+    fn new(half: usize) -> Self {
+        Self { half, head: Vec::new(), tail: VecDeque::new(), total: 0 }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
+        self.head.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// Was something between start and end left out?
+    fn overflows(&self) -> bool {
+        self.total > (self.head.len() + self.tail.len()) as u64
+    }
+
+    fn end(&self) -> Vec<u8> {
+        if self.tail.is_empty() { self.head.clone() } else { self.tail.iter().copied().collect() }
+    }
+
+    fn into_captured(mut self) -> Captured {
+        if !self.overflows() {
+            self.head.extend(self.tail.drain(..));
+        }
+        Captured { head: self.head, tail: self.tail.into(), total: self.total }
+    }
+}
+
+/// The file with all of the output. Made once it is needed, from what was kept in memory until then.
+struct Spill {
+    folder: PathBuf,
+    /// Everything so far, as it came, until the file is needed.
+    early: Vec<u8>,
+    file: Option<(PathBuf, File)>,
+    written: u64,
+    failed: bool,
+}
+
+impl Spill {
+    fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), early: Vec::new(), file: None, written: 0, failed: false }
+    }
+
+    fn take(&mut self, bytes: &[u8], needed: bool) {
+        if self.failed {
+            return;
+        }
+        if self.file.is_none() {
+            self.early.extend_from_slice(bytes);
+            if !needed {
+                return;
+            }
+        }
+        let early = std::mem::take(&mut self.early);
+        let bytes = if early.is_empty() { bytes } else { &early };
+        if let Err(error) = self.write(bytes) {
+            tracing::warn!(folder = %self.folder.display(), %error, "long output is not kept in a file");
+            self.failed = true;
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some((_, file)) => file,
+            None => &mut self.file.insert(create(&self.folder)?).1,
+        };
+        let room = usize::try_from(MAX_SPILLED_BYTES - self.written).unwrap_or(usize::MAX);
+        let bytes = &bytes[..bytes.len().min(room)];
+        self.written += bytes.len() as u64;
+        file.write_all(bytes)
+    }
+
+    fn finish(self) -> Option<String> {
+        let (path, _) = self.file.filter(|_| !self.failed)?;
+        path.to_str().map(str::to_owned)
+    }
+}
+
+/// A new file that only the user can read.
+fn create(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    for attempt in 0_u32.. {
+        let path = folder.join(format!("output-{}-{attempt}.txt", std::process::id()));
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((path, opened?)),
+        }
+    }
+    Err(io::Error::other("no free file name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::clip;
+
+    #[test]
+    fn what_fits_is_kept_whole() {
+        let mut kept = Kept::new(4);
+        kept.take(b"abc");
+        kept.take(b"defg");
+        assert!(!kept.overflows());
+        let captured = kept.into_captured();
+        assert_eq!((captured.head.as_slice(), captured.tail.len(), captured.total), (&b"abcdefg"[..], 0, 7));
+    }
+
+    #[test]
+    fn of_too_much_the_start_and_the_end_are_kept() {
+        let mut kept = Kept::new(3);
+        for byte in b"abcdefghij" {
+            kept.take(&[*byte]);
+        }
+        let captured = kept.into_captured();
+        assert_eq!((captured.head, captured.tail, captured.total), (b"abc".to_vec(), b"hij".to_vec(), 10));
+    }
+
+    #[test]
+    fn one_large_write_is_as_many_small_ones() {
+        let (mut one, mut many) = (Kept::new(5), Kept::new(5));
+        let bytes: Vec<u8> = (0..200).collect();
+        one.take(&bytes);
+        bytes.chunks(7).for_each(|chunk| many.take(chunk));
+        let (one, many) = (one.into_captured(), many.into_captured());
+        assert_eq!((one.head, one.tail, one.total), (many.head, many.tail, many.total));
+    }
+
+    #[test]
+    fn the_file_holds_everything_in_the_order_in_which_it_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(&folder.path().join("new"));
+        spill.take(b"one ", false);
+        spill.take(b"two ", true);
+        spill.take(b"three", true);
+        let path = spill.finish().unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), b"one two three");
+    }
+
+    #[test]
+    fn clips_end_where_characters_do() {
+        assert_eq!(clip("aé", 2), "a");
+        assert_eq!(clip_start("éa", 2), "a");
+    }
+}

@@ -1,0 +1,175 @@
+//! A guest's stdout and stderr: lines of the host's log, never the host's own streams.
+//!
+//! The end of stderr is kept, because that is where a panic says what happened.
+
+use crate::bindings::pinion::plugin::log::Level;
+use crate::host::{clip, log};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// Bytes kept of the end of stderr.
+const KEPT_BYTES: usize = 2048;
+/// Longer lines are cut.
+const MAX_LINE_BYTES: usize = 4096;
+/// Bytes that one write may carry.
+const MAX_WRITE_BYTES: usize = 64 * 1024;
+/// Bytes of both streams together that reach the log in the life of an instance.
+const MAX_LOGGED_BYTES: usize = 1024 * 1024;
+
+/// A guest's stderr. Clones are the same stream.
+#[derive(Clone)]
+pub(crate) struct Stderr {
+    lines: Arc<Mutex<Lines>>,
+}
+
+impl Stderr {
+    pub(crate) fn new(plugin: Arc<str>) -> Self {
+        Self { lines: Arc::new(Mutex::new(Lines::new(plugin))) }
+    }
+
+    /// The guest's stdout, which goes to the same log.
+    pub(crate) fn stdout(&self) -> Stdout {
+        Stdout(self.clone())
+    }
+
+    /// The end of what was written.
+    pub(crate) fn tail(&self) -> String {
+        let lines = self.lock();
+        String::from_utf8_lossy(&lines.kept.iter().copied().collect::<Vec<u8>>()).into_owned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A guest's stdout.
+#[derive(Clone)]
+pub(crate) struct Stdout(Stderr);
+
+struct Lines {
+    plugin: Arc<str>,
+    line: Vec<u8>,
+    kept: VecDeque<u8>,
+    logged: usize,
+}
+
+impl Lines {
+    fn new(plugin: Arc<str>) -> Self {
+        Self { plugin, line: Vec::new(), kept: VecDeque::new(), logged: 0 }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(KEPT_BYTES)..];
+        let over = (self.kept.len() + bytes.len()).saturating_sub(KEPT_BYTES);
+        self.kept.drain(..over);
+        self.kept.extend(bytes);
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                self.end_line();
+            } else if self.line.len() < MAX_LINE_BYTES {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if self.logged < MAX_LOGGED_BYTES {
+            self.logged += line.len() + 1;
+            log::write(&self.plugin, Level::Info, clip(&String::from_utf8_lossy(&line), MAX_LINE_BYTES));
+        }
+    }
+}
+
+/// Where a stream writes to.
+struct Sink {
+    to: Stderr,
+    keeps: bool,
+}
+
+impl Sink {
+    fn take(&self, bytes: &[u8]) {
+        let mut lines = self.to.lock();
+        if self.keeps {
+            lines.keep(bytes);
+        }
+        lines.log(bytes);
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Sink {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Sink {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(MAX_WRITE_BYTES)
+    }
+}
+
+impl AsyncWrite for Sink {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl IsTerminal for Stderr {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl IsTerminal for Stdout {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Stderr {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(Sink { to: self.clone(), keeps: true })
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(Sink { to: self.clone(), keeps: true })
+    }
+}
+
+impl StdoutStream for Stdout {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(Sink { to: self.0.clone(), keeps: false })
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(Sink { to: self.0.clone(), keeps: false })
+    }
+}

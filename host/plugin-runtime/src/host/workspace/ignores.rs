@@ -1,0 +1,160 @@
+//! Which files a walk leaves out: ignore files, globs, types, hidden names.
+//!
+//! Ignore files are read from the handles of their folders, like everything else. Of two rules that match, the one in
+//! the deeper folder wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` counts
+//! outside a repository too, and nothing above the granted folder is read.
+
+use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
+use cap_std::fs::Dir;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longer ignore files are cut; no honest one is.
+const MAX_IGNORE_FILE_BYTES: u64 = 1024 * 1024;
+
+/// What the options of a walk leave out, whatever the folder.
+pub(super) struct Filter {
+    globs: Option<Override>,
+    types: Option<Types>,
+    hidden: bool,
+    ignore_files: bool,
+}
+
+impl Filter {
+    pub(super) fn new(options: &WalkOptions) -> Result<Self, WorkspaceError> {
+        Ok(Self {
+            globs: globs(&options.globs)?,
+            types: types(&options.types)?,
+            hidden: options.hidden,
+            ignore_files: options.ignore_files,
+        })
+    }
+
+    pub(super) fn reads_ignore_files(&self) -> bool {
+        self.ignore_files
+    }
+
+    /// Is this entry left out? `path` is relative to the walk's root, `from_grant` to the granted folder.
+    pub(super) fn leaves_out(&self, path: &Path, from_grant: &Path, is_folder: bool, rules: &Rules) -> bool {
+        if self.types.as_ref().is_some_and(|types| types.matched(path, is_folder).is_ignore()) {
+            return true;
+        }
+        match self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_folder).map(|_| ())) {
+            Match::Ignore(()) => return true,
+            // What is asked for by name is told even when it is hidden or ignored.
+            Match::Whitelist(()) => return false,
+            Match::None => {}
+        }
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let is_hidden = !self.hidden && name.starts_with(b".");
+        is_hidden || self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_folder))
+    }
+}
+
+fn globs(globs: &[String]) -> Result<Option<Override>, WorkspaceError> {
+    if globs.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |error: ignore::Error| WorkspaceError::InvalidPattern(format!("glob: {error}"));
+    let mut builder = OverrideBuilder::new("");
+    for glob in globs {
+        builder.add(glob).map_err(invalid)?;
+    }
+    builder.build().map(Some).map_err(invalid)
+}
+
+fn types(names: &[String]) -> Result<Option<Types>, WorkspaceError> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for name in names {
+        builder.select(name);
+    }
+    let invalid = |error: ignore::Error| WorkspaceError::InvalidPattern(format!("file type: {error}"));
+    builder.build().map(Some).map_err(invalid)
+}
+
+/// The ignore files of a folder and of those above it.
+#[derive(Default)]
+pub(super) struct Rules {
+    above: Option<Arc<Rules>>,
+    ignore: Option<Gitignore>,
+    gitignore: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+}
+
+/// Which ignore files a folder holds, as its listing tells.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Present {
+    pub(super) ignore: bool,
+    pub(super) gitignore: bool,
+    pub(super) git: bool,
+}
+
+impl Present {
+    pub(super) fn see(&mut self, name: &[u8]) {
+        match name {
+            b".ignore" => self.ignore = true,
+            b".gitignore" => self.gitignore = true,
+            b".git" => self.git = true,
+            _ => {}
+        }
+    }
+
+    pub(super) const ALL: Self = Self { ignore: true, gitignore: true, git: true };
+}
+
+impl Rules {
+    /// The rules in a folder below the one of `above`. `from_grant` is its path from the granted folder.
+    pub(super) fn below(above: &Arc<Self>, folder: &Dir, from_grant: &Path, present: Present) -> Arc<Self> {
+        let read = |is_there: bool, name: &str| is_there.then(|| rules_of(folder, name, from_grant)).flatten();
+        let (ignore, gitignore) = (read(present.ignore, ".ignore"), read(present.gitignore, ".gitignore"));
+        let exclude = read(present.git, ".git/info/exclude");
+        if ignore.is_none() && gitignore.is_none() && exclude.is_none() {
+            return above.clone();
+        }
+        Arc::new(Self { above: Some(above.clone()), ignore, gitignore, exclude })
+    }
+
+    fn ignore(&self, path: &Path, is_folder: bool) -> bool {
+        let kinds: [fn(&Self) -> Option<&Gitignore>; 3] =
+            [|rules| rules.ignore.as_ref(), |rules| rules.gitignore.as_ref(), |rules| rules.exclude.as_ref()];
+        for kind in kinds {
+            match self.decide(path, is_folder, kind) {
+                Match::None => {}
+                decision => return decision.is_ignore(),
+            }
+        }
+        false
+    }
+
+    fn decide(&self, path: &Path, is_folder: bool, kind: fn(&Self) -> Option<&Gitignore>) -> Match<()> {
+        let mut rules = Some(self);
+        while let Some(here) = rules {
+            match kind(here).map_or(Match::None, |file| file.matched(path, is_folder).map(|_| ())) {
+                Match::None => rules = here.above.as_deref(),
+                decision => return decision,
+            }
+        }
+        Match::None
+    }
+}
+
+/// The rules in one file. Lines that make no sense are left out, as git does.
+fn rules_of(folder: &Dir, name: &str, from_grant: &Path) -> Option<Gitignore> {
+    let mut text = Vec::new();
+    super::walk::open_file(folder, Path::new(name)).ok()?.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
+    let mut builder = GitignoreBuilder::new(from_grant);
+    for line in String::from_utf8_lossy(&text).lines() {
+        // A line that is no glob is reported by `add_line` and left out.
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok()
+}

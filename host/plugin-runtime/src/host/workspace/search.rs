@@ -1,0 +1,263 @@
+//! Looking into files, with ripgrep's own machinery.
+
+use super::walk::{self, Flow, Found, lock, slashed};
+use super::{Root, Stop};
+use crate::bindings::pinion::plugin::workspace::{
+    FileMatches, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
+};
+use grep_matcher::Matcher as _;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use std::io;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lines of context at most, each way.
+const MAX_CONTEXT: u32 = 100;
+/// Matches at most.
+const MAX_MATCHES: u32 = 100_000;
+/// Compiled patterns at most, in bytes.
+const MAX_REGEX_BYTES: usize = 16 * 1024 * 1024;
+/// Found text at most, in bytes, before the rest is left out.
+const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
+
+/// What a search found, and what it took.
+pub(super) struct Searched {
+    pub(super) result: SearchResult,
+    /// Bytes that were looked at.
+    pub(super) bytes: u64,
+}
+
+/// Searches the files that a walk finds.
+pub(super) fn search(
+    root: &Root,
+    options: &WalkOptions,
+    what: &SearchOptions,
+    stop: &Stop,
+) -> Result<Searched, WorkspaceError> {
+    let matcher = matcher(what)?;
+    let tally = Tally::new(options, what);
+    walk::visit(root, options, stop, &|| {
+        let mut searcher = searcher(what);
+        let (matcher, tally) = (&matcher, &tally);
+        move |file: Found<'_>| {
+            if file.file_type.is_file() {
+                search_file(&file, &mut searcher, matcher, what, tally);
+            }
+            if tally.is_full() { Flow::Stop } else { Flow::Continue }
+        }
+    })?;
+    Ok(tally.into_result())
+}
+
+fn matcher(what: &SearchOptions) -> Result<RegexMatcher, WorkspaceError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(!what.case_sensitive)
+        .fixed_strings(!what.regex)
+        .multi_line(true)
+        .size_limit(MAX_REGEX_BYTES)
+        .dfa_size_limit(MAX_REGEX_BYTES);
+    if what.multiline {
+        builder.dot_matches_new_line(true);
+    } else {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&what.pattern).map_err(|error| WorkspaceError::InvalidPattern(format!("pattern: {error}")))
+}
+
+fn searcher(what: &SearchOptions) -> Searcher {
+    SearcherBuilder::new()
+        .line_number(true)
+        .multi_line(what.multiline)
+        .binary_detection(BinaryDetection::quit(0))
+        .before_context(context(what.before))
+        .after_context(context(what.after))
+        .heap_limit(Some(64 * 1024 * 1024))
+        .build()
+}
+
+fn context(lines: u32) -> usize {
+    usize::try_from(lines.min(MAX_CONTEXT)).unwrap_or(0)
+}
+
+/// What all threads have found so far.
+struct Tally {
+    files: Mutex<Vec<FileMatches>>,
+    matches: AtomicU64,
+    searched: AtomicU64,
+    bytes: AtomicU64,
+    found_bytes: AtomicU64,
+    max_matches: u64,
+    max_files: u64,
+    found_files: AtomicU64,
+}
+
+impl Tally {
+    fn new(options: &WalkOptions, what: &SearchOptions) -> Self {
+        Self {
+            files: Mutex::default(),
+            matches: AtomicU64::new(0),
+            searched: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            found_bytes: AtomicU64::new(0),
+            max_matches: what.max_matches.clamp(1, MAX_MATCHES).into(),
+            max_files: walk::limit(options) as u64,
+            found_files: AtomicU64::new(0),
+        }
+    }
+
+    /// More than is wanted: one more than the limit, so that it is known that there was more.
+    fn is_full(&self) -> bool {
+        self.matches.load(Ordering::Relaxed) > self.max_matches
+            || self.found_files.load(Ordering::Relaxed) > self.max_files
+            || self.found_bytes.load(Ordering::Relaxed) > MAX_FOUND_BYTES
+    }
+
+    fn add(&self, file: FileMatches) {
+        self.matches.fetch_add(file.matches.into(), Ordering::Relaxed);
+        self.found_files.fetch_add(1, Ordering::Relaxed);
+        self.found_bytes.fetch_add(file.lines.iter().map(|line| line.text.len() as u64).sum(), Ordering::Relaxed);
+        lock(&self.files).push(file);
+    }
+
+    fn into_result(self) -> Searched {
+        let truncated = self.is_full();
+        let mut files = self.files.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        files.truncate(usize::try_from(self.max_files).unwrap_or(usize::MAX));
+        let matches = cut_to(&mut files, self.max_matches);
+        let result = SearchResult { files, matches, searched: self.searched.into_inner(), truncated };
+        Searched { result, bytes: self.bytes.into_inner() }
+    }
+}
+
+/// Keeps the first `max` matches of sorted files; tells how many there are then.
+fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
+    let mut kept = 0;
+    for file in files.iter_mut() {
+        let room = max - kept;
+        if u64::from(file.matches) > room {
+            let beyond = file.lines.iter().enumerate().filter(|(_, line)| line.is_match).map(|(at, _)| at);
+            let cut = beyond.skip(usize::try_from(room).unwrap_or(usize::MAX)).min().unwrap_or(0);
+            file.lines.truncate(cut);
+            file.matches = u32::try_from(room).unwrap_or(u32::MAX);
+        }
+        kept += u64::from(file.matches);
+    }
+    files.retain(|file| file.matches > 0);
+    kept
+}
+
+/// Searches one file. One that cannot be read is left out.
+fn search_file(found: &Found<'_>, searcher: &mut Searcher, matcher: &RegexMatcher, what: &SearchOptions, tally: &Tally) {
+    let Ok(file) = walk::open_file(found.folder, found.name) else { return };
+    let Ok(metadata) = file.metadata() else { return };
+    if !metadata.is_file() {
+        return;
+    }
+    tally.searched.fetch_add(1, Ordering::Relaxed);
+    tally.bytes.fetch_add(metadata.len(), Ordering::Relaxed);
+    let mut lines = Lines::new(matcher, what);
+    // Out of memory or time in one file is no reason to lose what the others hold.
+    if searcher.search_file(matcher, &file, &mut lines).is_err() || lines.is_binary || lines.matches == 0 {
+        return;
+    }
+    tally.add(FileMatches { path: slashed(found.path), lines: lines.lines, matches: lines.matches });
+}
+
+/// Collects the lines that a search finds in one file.
+struct Lines<'a> {
+    matcher: &'a RegexMatcher,
+    lines: Vec<Line>,
+    matches: u32,
+    max_matches: u32,
+    max_line: usize,
+    is_binary: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(matcher: &'a RegexMatcher, what: &SearchOptions) -> Self {
+        Self {
+            matcher,
+            lines: Vec::new(),
+            matches: 0,
+            max_matches: what.max_matches_per_file.clamp(1, MAX_MATCHES).min(what.max_matches.clamp(1, MAX_MATCHES) + 1),
+            max_line: usize::try_from(what.max_line_bytes).unwrap_or(usize::MAX).clamp(16, 64 * 1024),
+            is_binary: false,
+        }
+    }
+
+    fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let text = if bytes.len() <= self.max_line {
+            String::from_utf8_lossy(bytes).into_owned()
+        } else {
+            let found = if is_match { self.matcher.find(bytes).ok().flatten() } else { None };
+            window(bytes, found.map_or(0..0, |found| found.start()..found.end()), self.max_line)
+        };
+        self.lines.push(Line { number, text, is_match });
+    }
+}
+
+/// The part of a long line around a match, marked where it was cut.
+fn window(line: &[u8], found: Range<usize>, max: usize) -> String {
+    let lead = (max.saturating_sub(found.len()) / 2).min(found.start);
+    let start = (found.start - lead).min(line.len().saturating_sub(max));
+    let end = (start + max).min(line.len());
+    let cut = |is_cut: bool| if is_cut { "…" } else { "" };
+    format!("{}{}{}", cut(start > 0), String::from_utf8_lossy(&line[start..end]), cut(end < line.len()))
+}
+
+impl Sink for Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let first = found.line_number().unwrap_or(0);
+        for (at, line) in found.lines().enumerate() {
+            self.push(first + at as u64, line, true);
+            self.matches += 1;
+        }
+        Ok(self.matches < self.max_matches)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        self.push(context.line_number().unwrap_or(0), context.bytes(), false);
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _offset: u64) -> io::Result<bool> {
+        self.is_binary = true;
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_around_the_match() {
+        let line = [b"a".repeat(100), b"X".to_vec(), b"b".repeat(100)].concat();
+        let text = window(&line, 100..101, 11);
+        assert_eq!(text, "…aaaaaXbbbbb…");
+        assert_eq!(window(b"Xbbbbbbbbb", 0..1, 4), "Xbbb…");
+        assert_eq!(window(b"bbbbbbbbbX", 9..10, 4), "…bbbX");
+    }
+
+    #[test]
+    fn matches_beyond_the_limit_are_cut_in_the_order_of_paths() {
+        let line = |number, is_match| Line { number, text: String::new(), is_match };
+        let file = |path: &str| FileMatches {
+            path: path.into(),
+            lines: vec![line(1, true), line(2, false), line(3, true), line(4, false)],
+            matches: 2,
+        };
+        let mut files = vec![file("a"), file("b"), file("c")];
+        assert_eq!(cut_to(&mut files, 3), 3);
+        let kept: Vec<_> = files.iter().map(|f| (f.path.as_str(), f.lines.len(), f.matches)).collect();
+        assert_eq!(kept, [("a", 4, 2), ("b", 2, 1)]);
+    }
+}

@@ -1,0 +1,144 @@
+//! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of one call. Units are in the names; `limits.toml` says what each means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Limits {
+    /// Instructions, as wasmtime counts fuel.
+    pub fuel: u64,
+    /// Milliseconds from the call's start until it is stopped.
+    pub deadline_ms: u64,
+    /// Milliseconds that a cancelled call gets to end by itself.
+    pub grace_ms: u64,
+    /// Bytes of linear memory.
+    pub memory_bytes: u64,
+    /// Elements of all tables together.
+    pub table_elements: u64,
+    /// Core instances, memories and tables, each.
+    pub instances: u64,
+    /// Bytes of result, progress and log lines together.
+    pub output_bytes: u64,
+    /// Calls from the plugin to the host.
+    pub host_calls: u64,
+    /// Open handles.
+    pub handles: u64,
+}
+
+/// Limits of which only some are given: what a plugin asks for, or what the user's config says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PartialLimits {
+    /// See [`Limits::fuel`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// See [`Limits::deadline_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// See [`Limits::grace_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// See [`Limits::memory_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// See [`Limits::table_elements`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_elements: Option<u64>,
+    /// See [`Limits::instances`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u64>,
+    /// See [`Limits::output_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// See [`Limits::host_calls`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_calls: Option<u64>,
+    /// See [`Limits::handles`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<u64>,
+}
+
+/// Limits that are the same for all plugins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EngineLimits {
+    /// Bytes of WebAssembly stack.
+    pub stack_bytes: usize,
+    /// Calls that run at once.
+    pub concurrent_calls: u32,
+}
+
+/// `limits.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct LimitsFile {
+    pub(crate) default: Limits,
+    pub(crate) ceiling: Limits,
+    pub(crate) engine: EngineLimits,
+}
+
+impl LimitsFile {
+    /// The file that was built in. A test reads it, so it is always sound.
+    #[allow(clippy::expect_used, reason = "the text is a constant that a test has parsed")]
+    pub(crate) fn built_in() -> Self {
+        toml::from_str(include_str!("limits.toml")).expect("limits.toml is sound")
+    }
+}
+
+impl Limits {
+    /// The limits of a plugin's calls: the user's word first; what the plugin asks for, up to the ceiling; the defaults.
+    pub(crate) fn effective(file: &LimitsFile, asked: &PartialLimits, user: &PartialLimits) -> Self {
+        let pick = |user: Option<u64>, asked: Option<u64>, default: u64, ceiling: u64| {
+            user.unwrap_or_else(|| asked.map_or(default, |asked| asked.min(ceiling)))
+        };
+        let (default, ceiling) = (&file.default, &file.ceiling);
+        Self {
+            fuel: pick(user.fuel, asked.fuel, default.fuel, ceiling.fuel),
+            deadline_ms: pick(user.deadline_ms, asked.deadline_ms, default.deadline_ms, ceiling.deadline_ms),
+            grace_ms: pick(user.grace_ms, asked.grace_ms, default.grace_ms, ceiling.grace_ms),
+            memory_bytes: pick(user.memory_bytes, asked.memory_bytes, default.memory_bytes, ceiling.memory_bytes),
+            table_elements: pick(
+                user.table_elements,
+                asked.table_elements,
+                default.table_elements,
+                ceiling.table_elements,
+            ),
+            instances: pick(user.instances, asked.instances, default.instances, ceiling.instances),
+            output_bytes: pick(user.output_bytes, asked.output_bytes, default.output_bytes, ceiling.output_bytes),
+            host_calls: pick(user.host_calls, asked.host_calls, default.host_calls, ceiling.host_calls),
+            handles: pick(user.handles, asked.handles, default.handles, ceiling.handles),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        LimitsFile::built_in().default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_file_is_sound_and_no_default_is_above_its_ceiling() {
+        let file = LimitsFile::built_in();
+        let (default, ceiling) = (&file.default, &file.ceiling);
+        assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
+        assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
+    }
+
+    #[test]
+    fn a_plugin_gets_what_it_asks_for_up_to_the_ceiling_and_the_user_has_the_last_word() {
+        let file = LimitsFile::built_in();
+        let asked = PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(5), ..PartialLimits::default() };
+        let user = PartialLimits { memory_bytes: Some(u64::MAX), ..PartialLimits::default() };
+        let limits = Limits::effective(&file, &asked, &user);
+        assert_eq!(limits.fuel, file.ceiling.fuel);
+        assert_eq!(limits.deadline_ms, 5);
+        assert_eq!(limits.memory_bytes, u64::MAX);
+        assert_eq!(limits.handles, file.default.handles);
+    }
+}

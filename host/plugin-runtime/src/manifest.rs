@@ -1,0 +1,290 @@
+//! What a component says of itself, read without compiling or running it.
+//!
+//! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
+//! appends it to the component. The import and export lists come from the component itself.
+
+use crate::limits::PartialLimits;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use wasmparser::{Parser, Payload};
+
+/// The contract that this host speaks.
+pub const API_VERSION: &str = "0.1.0";
+
+/// The name of the custom section.
+pub const MANIFEST_SECTION: &str = "pinion:manifest";
+
+/// No honest manifest is longer.
+const MAX_MANIFEST_BYTES: usize = 64 * 1024;
+
+/// No honest component is larger.
+const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
+
+/// The manifest section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the section's own format.
+    pub manifest: u32,
+    /// The version of `pinion:plugin` that the component was made for.
+    pub api: String,
+    /// The plugin's name: 1 to 64 of `a-z A-Z 0-9 _ -`.
+    pub name: String,
+    /// The plugin's version.
+    pub version: String,
+    /// One line for people.
+    #[serde(default)]
+    pub description: String,
+    /// What it would like to be granted.
+    #[serde(default)]
+    pub capabilities: Asks,
+    /// Limits that it would like raised.
+    #[serde(default)]
+    pub limits: PartialLimits,
+    /// How long an instance lives.
+    #[serde(default)]
+    pub lifetime: Lifetime,
+}
+
+/// What a plugin would like to be granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asks {
+    /// Files of the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Access>,
+    /// To run programs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub process: bool,
+    /// To see what is loaded and spent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub catalog: bool,
+}
+
+/// To what extent files may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read, create, change and remove.
+    Write,
+}
+
+/// How long an instance lives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lifetime {
+    /// For one call.
+    #[default]
+    Call,
+    /// For the whole session: one instance, one call at a time.
+    Session,
+}
+
+/// Which interfaces a component exports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exports {
+    /// `tools`.
+    pub tools: bool,
+    /// `commands`.
+    pub commands: bool,
+    /// `lifecycle`.
+    pub lifecycle: bool,
+    /// `state`.
+    pub state: bool,
+}
+
+/// What a component says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// The interfaces that it imports, versions included; WASI among them.
+    pub imports: BTreeSet<String>,
+    /// Which of our interfaces it exports.
+    pub exports: Exports,
+}
+
+/// Why a file is no plugin for this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// Not WebAssembly, or broken.
+    #[error("not a sound WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// A core module.
+    #[error("a core module, not a component\nhint: build for `wasm32-wasip2`, or run `wasm-tools component new`")]
+    CoreModule,
+    /// No manifest section.
+    #[error("no `pinion:manifest` section\nhint: use the SDK's `export!` macro, or run `pinion plugin pack`")]
+    Missing,
+    /// A manifest section that cannot be read.
+    #[error("the `pinion:manifest` section cannot be read: {0}")]
+    Unreadable(String),
+    /// Made for another version of the contract.
+    #[error(
+        "made for version `{found}` of the plugin API, and this host speaks `{API_VERSION}`\n\
+         hint: rebuild the plugin with the SDK of this version of pinion, or use a pinion that speaks `{found}`"
+    )]
+    ApiVersion {
+        /// The version that it was made for.
+        found: String,
+    },
+    /// Nothing to call.
+    #[error("exports none of `tools`, `commands` and `lifecycle` of `pinion:plugin@{API_VERSION}`")]
+    NoExports,
+}
+
+impl Inspection {
+    /// Reads what a component says of itself.
+    ///
+    /// # Errors
+    /// The bytes are no plugin for this host; the error says why, and what to do.
+    pub fn of(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let sections = Sections::read(bytes)?;
+        let manifest = parse_manifest(sections.manifest.ok_or(ManifestError::Missing)?)?;
+        check_api(&manifest.api)?;
+        for interface in sections.imports.iter().chain(&sections.exports) {
+            if let Some(version) = api_version(interface) {
+                check_api(version)?;
+            }
+        }
+        let exports = Exports::among(&sections.exports);
+        if !(exports.tools || exports.commands || exports.lifecycle) {
+            return Err(ManifestError::NoExports);
+        }
+        Ok(Self { manifest, imports: sections.imports, exports })
+    }
+
+    /// Interfaces of ours that it imports, without package and version: what it can do if it is granted.
+    pub fn our_imports(&self) -> impl Iterator<Item = &str> {
+        self.imports.iter().filter_map(|name| name.strip_prefix("pinion:plugin/")?.split('@').next())
+    }
+}
+
+impl Exports {
+    fn among(names: &BTreeSet<String>) -> Self {
+        let has = |interface: &str| names.contains(&format!("pinion:plugin/{interface}@{API_VERSION}"));
+        Self { tools: has("tools"), commands: has("commands"), lifecycle: has("lifecycle"), state: has("state") }
+    }
+}
+
+/// What the binary holds, as far as it matters here.
+struct Sections<'a> {
+    manifest: Option<&'a [u8]>,
+    imports: BTreeSet<String>,
+    exports: BTreeSet<String>,
+}
+
+impl<'a> Sections<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, ManifestError> {
+        if bytes.len() > MAX_COMPONENT_BYTES {
+            return Err(ManifestError::NotAComponent(format!("larger than {MAX_COMPONENT_BYTES} bytes")));
+        }
+        if Parser::is_core_wasm(bytes) {
+            return Err(ManifestError::CoreModule);
+        }
+        let mut sections = Self { manifest: None, imports: BTreeSet::new(), exports: BTreeSet::new() };
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload.map_err(|e| ManifestError::NotAComponent(e.to_string()))? {
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                // The outermost one counts: `pack` may override what a compiler left in a module.
+                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
+                    if depth == 0 || sections.manifest.is_none() {
+                        sections.manifest = Some(section.data());
+                    }
+                }
+                Payload::ComponentImportSection(reader) if depth == 0 => {
+                    for import in reader {
+                        let import = import.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+                        sections.imports.insert(import.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(reader) if depth == 0 => {
+                    for export in reader {
+                        let export = export.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+                        sections.exports.insert(export.name.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(sections)
+    }
+}
+
+fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
+    if data.len() > MAX_MANIFEST_BYTES {
+        return Err(ManifestError::Unreadable(format!("longer than {MAX_MANIFEST_BYTES} bytes")));
+    }
+    let unreadable = |e: serde_json::Error| ManifestError::Unreadable(e.to_string());
+    // The versions first: a manifest of the future may have fields that this host cannot read.
+    let versions: Versions = serde_json::from_slice(data).map_err(unreadable)?;
+    check_api(&versions.api)?;
+    if versions.manifest != 1 {
+        return Err(ManifestError::Unreadable(format!("format {} is not known here", versions.manifest)));
+    }
+    let manifest: Manifest = serde_json::from_slice(data).map_err(unreadable)?;
+    if !is_name(&manifest.name) {
+        return Err(ManifestError::Unreadable(format!("`{}` is not a name", manifest.name.escape_debug())));
+    }
+    Ok(manifest)
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    manifest: u32,
+    api: String,
+}
+
+fn check_api(version: &str) -> Result<(), ManifestError> {
+    if version == API_VERSION {
+        return Ok(());
+    }
+    Err(ManifestError::ApiVersion { found: version.chars().filter(|c| !c.is_control()).take(40).collect() })
+}
+
+fn api_version(interface: &str) -> Option<&str> {
+    interface.strip_prefix("pinion:plugin/")?.split_once('@').map(|(_, version)| version)
+}
+
+/// 1 to 64 of `a-z A-Z 0-9 _ -`: names of plugins, tools and commands.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_not_a_component() {
+        assert!(matches!(Inspection::of(b"hello"), Err(ManifestError::NotAComponent(_))));
+        assert!(matches!(Inspection::of(b""), Err(ManifestError::NotAComponent(_))));
+    }
+
+    #[test]
+    fn a_core_module_is_told_from_a_component() {
+        assert_eq!(Inspection::of(b"\0asm\x01\0\0\0"), Err(ManifestError::CoreModule));
+    }
+
+    #[test]
+    fn a_component_without_a_manifest_is_refused() {
+        assert_eq!(Inspection::of(b"\0asm\x0d\0\x01\0"), Err(ManifestError::Missing));
+    }
+
+    #[test]
+    fn an_unknown_api_version_is_told_before_anything_else() {
+        let json = br#"{"manifest":9,"api":"7.0.0","name":"x","version":"1","new":{}}"#;
+        let error = parse_manifest(json).unwrap_err();
+        assert_eq!(error, ManifestError::ApiVersion { found: "7.0.0".into() });
+        assert!(error.to_string().contains("hint: rebuild"));
+    }
+
+    #[test]
+    fn names_are_checked() {
+        let json = br#"{"manifest":1,"api":"0.1.0","name":"../x","version":"1"}"#;
+        assert!(matches!(parse_manifest(json), Err(ManifestError::Unreadable(_))));
+    }
+}

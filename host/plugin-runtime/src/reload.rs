@@ -1,0 +1,89 @@
+//! Loading plugins anew when their files change, while calls run.
+//!
+//! Plugin authors build, and models write tools, in the middle of a session; both expect the next call to be answered by
+//! what they just made.
+//!
+//! 1. A [`Watch`] hears of changes in the folders of plugin files, and after a moment's rest asks the registry to
+//!    [`refresh`](crate::runtime::Runtime::refresh).
+//! 2. The registry finds files whose state differs from when it tried them last, waits until nobody writes to them, and
+//!    loads them beside the old generation.
+//! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
+//!    [`Notice`](crate::registry::Notice) says why.
+//! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and goes through 2 and 3 first when the
+//!    file has changed.
+//!
+//! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
+//! checked and swapped under one lock.
+//!
+//! Not here: compiling ([`crate::generation`]), what a plugin may do ([`crate::capability`]).
+
+use crate::registry::{Registry, Source};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Changes that come within this time are taken together.
+const REST: Duration = Duration::from_millis(30);
+
+/// Watches as long as it lives.
+pub struct Watch {
+    _watcher: RecommendedWatcher,
+    task: JoinHandle<()>,
+}
+
+/// The folders cannot be watched. Calls still look at their plugin's file themselves.
+#[derive(Debug, thiserror::Error)]
+#[error("plugin files cannot be watched")]
+pub struct WatchError(#[from] notify::Error);
+
+impl Watch {
+    /// Watches files, and folders in which `*.wasm` files are plugins.
+    pub(crate) fn start(registry: Arc<Registry>, files: &[PathBuf], folders: Vec<PathBuf>) -> Result<Self, WatchError> {
+        // One pending signal is enough: whoever takes it looks at everything.
+        let (signal, changes) = mpsc::channel(1);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                let _ = signal.try_send(());
+            }
+        })?;
+        let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+        watched.extend(folders.iter().map(PathBuf::as_path));
+        watched.sort_unstable();
+        watched.dedup();
+        for folder in watched.into_iter().filter(|folder| folder.is_dir()) {
+            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        }
+        Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, folders, changes)) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(registry: Arc<Registry>, folders: Vec<PathBuf>, mut changes: mpsc::Receiver<()>) {
+    while changes.recv().await.is_some() {
+        tokio::time::sleep(REST).await;
+        let _ = changes.try_recv();
+        registry.refresh().await;
+        registry.add(plugins_in(&folders)).await;
+    }
+}
+
+/// The plugin files in these folders, sorted within each. Folders that are not there hold none.
+pub fn plugins_in(folders: &[PathBuf]) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for folder in folders {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
+        files.sort_unstable();
+        sources.extend(files.into_iter().map(Source::File));
+    }
+    sources
+}

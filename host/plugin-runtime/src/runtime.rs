@@ -1,0 +1,127 @@
+//! What all plugins share, and how it is put together.
+
+use crate::cache::{Cache, CacheKey};
+use crate::catalog::HostInfo;
+use crate::engine::{Engine, EngineError};
+use crate::generation::PluginSettings;
+use crate::host;
+use crate::limits::{EngineLimits, LimitsFile};
+use crate::listing::PluginInfo;
+use crate::registry::{Notice, Registry, Source};
+use crate::reload::{Watch, WatchError};
+use crate::state::State;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use tokio::sync::Semaphore;
+use wasmtime::component::Linker;
+
+/// How a runtime is to be.
+pub struct RuntimeConfig {
+    /// The workspace root, absolute.
+    pub workspace: PathBuf,
+    /// Where compiled code is kept, and the secret that seals it; none compiles everything anew.
+    pub cache: Option<(PathBuf, CacheKey)>,
+    /// What the user's config says of plugins, by name. A plugin that is not named has no grants.
+    pub plugins: BTreeMap<String, PluginSettings>,
+    /// Limits that are the same for all plugins; none takes the built-in ones.
+    pub engine_limits: Option<EngineLimits>,
+    /// Answers what the runtime itself does not know.
+    pub info: Arc<dyn HostInfo>,
+}
+
+/// Runs plugins.
+pub struct Runtime {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl Runtime {
+    /// Starts the engine; loads nothing yet. `on_notice` hears of every plugin that is loaded, refused or removed, from
+    /// any thread, and must not block.
+    ///
+    /// # Errors
+    /// The engine does not start on this machine.
+    pub fn new(config: RuntimeConfig, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Self, EngineError> {
+        let shared = Shared::new(config)?;
+        let registry = Registry::new(shared.clone(), Box::new(on_notice));
+        Ok(Self { shared, registry })
+    }
+
+    /// Loads plugins, side by side; where names collide, the one that comes first wins. What goes wrong is told as a
+    /// notice and stands in [`Runtime::problems`]; the others are loaded all the same.
+    pub async fn add(&self, sources: Vec<Source>) {
+        self.registry.add(sources).await;
+    }
+
+    /// Looks at all plugin files, and loads those anew that have changed.
+    pub async fn refresh(&self) {
+        self.registry.refresh().await;
+    }
+
+    /// Loads files that change anew as long as the result lives. In `folders`, files named `*.wasm` that appear are
+    /// loaded, too.
+    ///
+    /// # Errors
+    /// The system does not watch. Calls still look at their plugin's file themselves.
+    pub fn watch(&self, folders: Vec<PathBuf>) -> Result<Watch, WatchError> {
+        let files: Vec<PathBuf> = self.registry.catalog().loaded().iter().filter_map(|loaded| loaded.file()).collect();
+        Watch::start(self.registry.clone(), &files, folders)
+    }
+
+    /// The plugins that answer calls.
+    pub fn plugins(&self) -> Vec<PluginInfo> {
+        self.registry.plugins()
+    }
+
+    /// What did not load: the plugin's name, or its file's, and why.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        self.registry.catalog().problems().to_vec()
+    }
+}
+
+/// What all plugins share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<State>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) limits: LimitsFile,
+    pub(crate) workspace: PathBuf,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) info: Arc<dyn HostInfo>,
+    plugins: BTreeMap<String, PluginSettings>,
+    registry: OnceLock<Weak<Registry>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: RuntimeConfig) -> Result<Arc<Self>, EngineError> {
+        let mut limits = LimitsFile::built_in();
+        limits.engine = config.engine_limits.unwrap_or(limits.engine);
+        let engine = Engine::new(limits.engine.clone())?;
+        let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
+        Ok(Arc::new(Self {
+            linker,
+            cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),
+            permits: Arc::new(Semaphore::new(limits.engine.concurrent_calls as usize)),
+            limits,
+            workspace: config.workspace,
+            info: config.info,
+            plugins: config.plugins,
+            registry: OnceLock::new(),
+            engine,
+        }))
+    }
+
+    pub(crate) fn settings(&self, plugin: &str) -> PluginSettings {
+        self.plugins.get(plugin).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn registry(&self) -> Weak<Registry> {
+        self.registry.get().cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn set_registry(&self, registry: &Arc<Registry>) {
+        // Set once, by the registry that was made with this.
+        let _ = self.registry.set(Arc::downgrade(registry));
+    }
+}

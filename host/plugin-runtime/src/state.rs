@@ -1,0 +1,199 @@
+//! What the host keeps for one instance: its WASI view, its limits, its account.
+
+use crate::capability::CallAuthority;
+use crate::catalog::HostInfo;
+use crate::fault::Exceeded;
+use crate::host::files::StreamedBytes;
+use crate::host::stdio::Stderr;
+use crate::limits::Limits;
+use crate::program::Program;
+use crate::registry::Registry;
+use crate::runtime::Shared;
+use pinion_agent::{Content, Ledger, ToolProgress};
+use std::sync::{Arc, Weak};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::ResourceTable;
+use wasmtime::{CallHook, ResourceLimiter};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+/// Bytes of randomness that one WASI call may ask for; more is a trap.
+const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
+
+/// The data of a store.
+pub(crate) struct State {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) call: CallState,
+    pub(crate) account: Account,
+    pub(crate) limiter: Limiter,
+    pub(crate) info: Arc<dyn HostInfo>,
+    /// Weak, because an instance of lifetime `session` is owned by it.
+    pub(crate) registry: Weak<Registry>,
+    pub(crate) wasi: WasiCtx,
+    pub(crate) table: ResourceTable,
+    pub(crate) stderr: Stderr,
+    limits: Arc<Limits>,
+}
+
+/// What belongs to the call that runs now; an instance of lifetime `session` sees many of them.
+pub(crate) struct CallState {
+    pub(crate) authority: CallAuthority,
+    pub(crate) token: CancellationToken,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) progress: Arc<dyn ToolProgress>,
+}
+
+/// What the call has used so far, as far as the host counts it.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) host_calls: u64,
+    /// Bytes that went through WASI.
+    pub(crate) streamed: Arc<StreamedBytes>,
+    /// Bytes that the host read itself, to search them.
+    pub(crate) searched: u64,
+    pub(crate) files: u64,
+    pub(crate) processes: u64,
+    pub(crate) output: u64,
+}
+
+impl State {
+    pub(crate) fn new(shared: &Shared, program: &Program, call: CallState) -> Self {
+        let (plugin, limits) = (program.name.clone(), program.limits.clone());
+        let stderr = Stderr::new(plugin.clone());
+        let mut wasi = WasiCtxBuilder::new()
+            .allow_blocking_current_thread(true)
+            .max_random_size(MAX_RANDOM_BYTES)
+            .stdout(stderr.stdout())
+            .stderr(stderr.clone())
+            .build();
+        *wasi.filesystem() = call.authority.preopens();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(usize::try_from(limits.handles).unwrap_or(usize::MAX));
+        let limiter = Limiter::new(limits.clone());
+        Self {
+            plugin,
+            call,
+            account: Account::default(),
+            limiter,
+            info: shared.info.clone(),
+            registry: shared.registry(),
+            wasi,
+            table,
+            stderr,
+            limits,
+        }
+    }
+
+    /// A call that begins on an instance that has seen others.
+    pub(crate) fn begin(&mut self, call: CallState) {
+        self.call = call;
+        self.account = Account::default();
+        self.limiter.begin();
+    }
+
+    /// Counts one crossing into the host. Called by wasmtime for every import, those of WASI included.
+    pub(crate) fn on_call(&mut self, hook: CallHook) -> Result<(), Exceeded> {
+        if matches!(hook, CallHook::CallingHost) {
+            self.account.host_calls += 1;
+            if self.account.host_calls > self.limits.host_calls {
+                return Err(Exceeded::HostCalls);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts output of any kind.
+    pub(crate) fn spend_output(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        self.account.output = self.account.output.saturating_add(bytes as u64);
+        if self.account.output > self.limits.output_bytes { Err(Exceeded::Output) } else { Ok(()) }
+    }
+
+    /// The call's ledger, without what only the store and the clock know.
+    pub(crate) fn ledger(&self) -> Ledger {
+        let account = &self.account;
+        Ledger {
+            plugin: self.plugin.to_string(),
+            memory: self.limiter.peak_memory,
+            host_calls: account.host_calls,
+            bytes_read: account.streamed.read() + account.searched,
+            bytes_written: account.streamed.written(),
+            files: account.files,
+            processes: account.processes,
+            output: account.output,
+            ..Ledger::default()
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// For calls that nobody listens to.
+pub(crate) struct NoProgress;
+
+impl ToolProgress for NoProgress {
+    fn report(&self, _message: String) {}
+    fn update(&self, _partial: Vec<Content>) {}
+}
+
+/// Says yes to growth within the limits, and remembers when it said no: a guest that dies of it is told apart from one
+/// that traps for reasons of its own.
+pub(crate) struct Limiter {
+    limits: Arc<Limits>,
+    memory: u64,
+    table_elements: u64,
+    pub(crate) peak_memory: u64,
+    pub(crate) refused_memory: Option<u64>,
+    pub(crate) refused_table: Option<u64>,
+}
+
+impl Limiter {
+    fn new(limits: Arc<Limits>) -> Self {
+        Self { limits, memory: 0, table_elements: 0, peak_memory: 0, refused_memory: None, refused_table: None }
+    }
+
+    fn begin(&mut self) {
+        self.peak_memory = self.memory;
+        self.refused_memory = None;
+        self.refused_table = None;
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.memory.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.memory_bytes {
+            self.refused_memory = Some(wanted);
+            return Ok(false);
+        }
+        self.memory = wanted;
+        self.peak_memory = self.peak_memory.max(wanted);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.table_elements.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.table_elements {
+            self.refused_table = Some(wanted);
+            return Ok(false);
+        }
+        self.table_elements = wanted;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        usize::try_from(self.limits.instances).unwrap_or(usize::MAX)
+    }
+
+    fn tables(&self) -> usize {
+        self.instances()
+    }
+
+    fn memories(&self) -> usize {
+        self.instances()
+    }
+}
