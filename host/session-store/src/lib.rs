@@ -1,1 +1,46 @@
-//! To come.
+//! Sessions on disk.
+//!
+//! A session is one JSONL file, `<root>/<project>/<time>_<id>.jsonl`, that only grows: a header, then one entry a line,
+//! each naming the entry it follows, so that the entries make a tree. The form of the lines is in `format.rs`.
+//!
+//! What holds:
+//! - When [`Session`]'s `append` returns, the entry survives a kill of the process; when it fails, the file is as it
+//!   was.
+//! - A file can be cut off at any byte, or have any line broken: [`open_to_continue`] loses no entry whose line is
+//!   whole, and deletes nothing.
+//! - One process writes to a session; a second one is told who does. Anybody may read meanwhile ([`Transcript`]).
+//! - Nothing is read into memory whole except the messages of the branch that is gone on with.
+//!
+//! This crate reads no environment and knows no home folder: the caller says where sessions are kept.
+
+mod error;
+mod files;
+mod folder;
+mod format;
+mod id;
+mod index;
+mod lines;
+mod lock;
+mod log;
+mod memory;
+mod pairing;
+mod printable;
+mod recovery;
+mod render;
+mod session;
+#[cfg(test)]
+mod testing;
+mod transcript;
+
+pub use error::{BadLine, BadLines, SessionError};
+pub use files::project_slug;
+pub use folder::{Listing, Scope, SessionFolder, Summary};
+pub use format::{Entry, Header, Payload, VERSION};
+pub use id::{EntryId, InvalidEntryId};
+pub use memory::MemorySession;
+pub use pairing::{Pairing, repair_pairing};
+pub use printable::printable;
+pub use recovery::{Opened, Recovery, open_to_continue};
+pub use render::{RenderError, render};
+pub use session::Session;
+pub use transcript::{Branch, EntryError, Transcript};

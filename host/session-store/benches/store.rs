@@ -1,0 +1,113 @@
+//! What sessions cost: one entry appended, a session opened, a folder listed.
+//!
+//! The conversations are of user, call, result and reply in turn. "Large" is 100,000 entries of 1 KB each, 100 MB.
+
+#![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to say")]
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use jiff::Timestamp;
+use pinion_agent::{
+    AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+};
+use pinion_session_store::{Scope, Session, SessionFolder, Transcript, open_to_continue};
+use std::hint::black_box;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const WORKSPACE: &str = "/home/me/project";
+
+fn message(number: usize, size: usize) -> Arc<Message> {
+    let timestamp = Timestamp::UNIX_EPOCH;
+    // Newlines are escaped, as in real results.
+    let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(size / 33 + 1));
+    let id = format!("call-{}", number / 4);
+    Arc::new(match number % 4 {
+        0 => Message::User(UserMessage { content: vec![text], timestamp }),
+        2 => Message::ToolResult(ToolResultMessage {
+            call_id: id,
+            tool_name: "read".into(),
+            content: vec![text],
+            details: None,
+            is_error: false,
+            child_loop_id: None,
+            timestamp,
+        }),
+        kind => Message::Assistant(AssistantMessage {
+            content: match kind {
+                1 => vec![text, Content::ToolCall(ToolCall::new(id, "read", serde_json::json!({ "path": "a.txt" })))],
+                _ => vec![text],
+            },
+            stop_reason: StopReason::Stop,
+            provider: "replay".into(),
+            model: "scripted".into(),
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp,
+        }),
+    })
+}
+
+fn written(folder: &Path, entries: usize, size: usize) -> PathBuf {
+    let path = folder.join(format!("{entries}.jsonl"));
+    let session = Session::begin(&path, Path::new(WORKSPACE));
+    for number in 0..entries {
+        session.append(&message(number, size)).unwrap();
+    }
+    path
+}
+
+fn append(criterion: &mut Criterion) {
+    let folder = TempDir::new().unwrap();
+    for (name, size) in [("append 1 KB", 1_000), ("append 50 KB", 50_000)] {
+        let session = Session::begin(&folder.path().join(format!("{size}.jsonl")), Path::new(WORKSPACE));
+        let message = message(2, size);
+        criterion.bench_function(name, |bencher| bencher.iter(|| session.append(&message).unwrap()));
+    }
+}
+
+fn open(criterion: &mut Criterion) {
+    let folder = TempDir::new().unwrap();
+    let mut group = criterion.benchmark_group("open");
+    group.sample_size(20);
+    for (name, entries) in [("1,000 entries", 1_000), ("10,000 entries", 10_000), ("large", 100_000)] {
+        let path = written(folder.path(), entries, 1_000);
+        group.bench_function(format!("{name}, to continue"), |bencher| {
+            let open = || open_to_continue(&path, Path::new(WORKSPACE)).unwrap();
+            bencher.iter_batched(|| (), |()| open(), BatchSize::PerIteration);
+        });
+        group.bench_function(format!("{name}, to read"), |bencher| {
+            bencher.iter(|| Transcript::open(black_box(&path)).unwrap());
+        });
+        group.bench_function(format!("{name}, shown"), |bencher| {
+            bencher.iter(|| {
+                let mut transcript = Transcript::open(black_box(&path)).unwrap();
+                pinion_session_store::render(&mut transcript, &mut io::sink()).unwrap();
+            });
+        });
+    }
+}
+
+fn list(criterion: &mut Criterion) {
+    let root = TempDir::new().unwrap();
+    let folder = SessionFolder::new(root.path());
+    for number in 0..1_000 {
+        let workspace = format!("{WORKSPACE}-{}", number % 10);
+        let session = folder.begin(Path::new(&workspace));
+        for number in 0..4 {
+            session.append(&message(number, 1_000)).unwrap();
+        }
+    }
+    criterion.bench_function("list 1,000 sessions", |bencher| {
+        bencher.iter(|| assert_eq!(folder.list(Scope::All).unwrap().sessions.len(), 1_000));
+    });
+    let workspace = format!("{WORKSPACE}-0");
+    criterion.bench_function("latest of 100 sessions", |bencher| {
+        bencher.iter(|| folder.latest(Path::new(&workspace)).unwrap().unwrap());
+    });
+}
+
+criterion_group!(benches, append, open, list);
+criterion_main!(benches);

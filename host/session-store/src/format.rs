@@ -1,0 +1,334 @@
+//! The lines of a session file: their form on disk, which is versioned and apart from the types of the agent.
+//!
+//! ```json
+//! {"type":"session","version":1,"id":"…","workspace":"/home/me/project","created":"2026-01-02T03:04:05Z"}
+//! {"id":"1","parent":null,"time":"2026-01-02T03:04:06.007Z","type":"message","data":{"role":"user",…}}
+//! {"id":"2","parent":"1","time":"2026-01-02T03:04:07Z","type":"message","data":{"role":"assistant",…}}
+//! ```
+//!
+//! The first line is the header. Every other line is an entry of the session's tree: `parent` names an entry further
+//! up, and is null for a root. `data` is what the type says; for `message` it is a [`Message`] in its own serialized
+//! form, which a test below pins.
+//!
+//! What may change without a new version: further fields of the header, further types of entries. A reader keeps an
+//! entry whose type it does not know as a link of the tree, and passes over its data. Everything else needs a new
+//! [`VERSION`], which older programs refuse.
+//!
+//! `data` comes last, so that the links of the tree are read without parsing it ([`Head`]): opening a large session
+//! costs little more than reading it, and an entry whose data is broken still tells where it belongs.
+
+use crate::id::EntryId;
+use crate::lines::{Line, MAX_LINE};
+use jiff::{Timestamp, Unit};
+use pinion_agent::{AssistantMessage, Content, Message};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// The version of the format that this program writes, and the only one that it reads.
+pub const VERSION: u64 = 1;
+
+/// How deep arrays and objects in a message's free-form values may nest. JSON that came from outside never nests
+/// deeper: serde_json refuses it.
+const MAX_VALUE_NESTING: usize = 128;
+
+/// How deep a whole line may nest: a value, and the envelope, message, list and part around it.
+const MAX_LINE_NESTING: usize = MAX_VALUE_NESTING + 4;
+
+/// What the first line of a session says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The session's id.
+    pub id: String,
+    /// The absolute path of the folder that the session is about. Where it is not Unicode, what could not be written
+    /// is replaced.
+    pub workspace: PathBuf,
+    /// When it began.
+    pub created: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeaderLine<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    version: u64,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    workspace: Cow<'a, str>,
+    created: Timestamp,
+}
+
+/// As much of a header as every version has.
+#[derive(Deserialize)]
+struct HeaderStart<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    version: u64,
+}
+
+const HEADER_TYPE: &str = "session";
+const HEADER_BEGINNING: &[u8] = br#"{"type":"session","version":"#;
+
+/// What a first line turned out to be.
+pub(crate) enum FirstLine {
+    Header(Header),
+    /// A header of a version that is not ours.
+    Foreign(u64),
+    /// No header.
+    Other,
+}
+
+impl Header {
+    /// As a line of the file, newline included.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+        encode(&HeaderLine {
+            kind: HEADER_TYPE.into(),
+            version: VERSION,
+            id: self.id.as_str().into(),
+            workspace: workspace_text(&self.workspace),
+            created: self.created,
+        })
+    }
+}
+
+fn workspace_text(workspace: &Path) -> Cow<'_, str> {
+    workspace.to_string_lossy()
+}
+
+/// Reads the first line of a file.
+pub(crate) fn first_line(bytes: &[u8]) -> FirstLine {
+    match serde_json::from_slice::<HeaderStart<'_>>(bytes) {
+        Ok(start) if start.kind != HEADER_TYPE => return FirstLine::Other,
+        Ok(start) if start.version != VERSION => return FirstLine::Foreign(start.version),
+        Ok(_) => {}
+        Err(_) => return FirstLine::Other,
+    }
+    match serde_json::from_slice::<HeaderLine<'_>>(bytes) {
+        Ok(line) => FirstLine::Header(Header {
+            id: line.id.into_owned(),
+            workspace: PathBuf::from(line.workspace.into_owned()),
+            created: line.created,
+        }),
+        Err(_) => FirstLine::Other,
+    }
+}
+
+/// Whether a file's only, unended line can be what a kill left of a header.
+pub(crate) fn is_beginning_of_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(HEADER_BEGINNING) || HEADER_BEGINNING.starts_with(bytes)
+}
+
+/// An entry of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its name.
+    pub id: EntryId,
+    /// The entry that it follows, as the file says; none for a root.
+    pub parent: Option<EntryId>,
+    /// When it was written.
+    pub time: Timestamp,
+    /// What it holds.
+    pub payload: Payload,
+}
+
+/// What an entry holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Payload {
+    /// A message of the conversation.
+    Message(Message),
+    /// Something that a newer version of this program wrote.
+    Unknown {
+        /// The type that the entry has.
+        kind: String,
+    },
+}
+
+/// What is known of an entry without reading its data.
+#[derive(Deserialize)]
+pub(crate) struct Head<'a> {
+    pub(crate) id: EntryId,
+    #[serde(default)]
+    pub(crate) parent: Option<EntryId>,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EntryLine<'a, T> {
+    id: EntryId,
+    #[serde(default)]
+    parent: Option<EntryId>,
+    time: Timestamp,
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    data: T,
+}
+
+const MESSAGE_TYPE: &str = "message";
+const DATA: &[u8] = br#","data":"#;
+/// Everything before the data fits into this, when this program wrote it.
+const HEAD_LENGTH: usize = 256;
+
+impl<'a> Head<'a> {
+    /// Reads the head of a line, or says what is wrong with it. A line that did not end may be cut off anywhere, and
+    /// only a complete one has a head.
+    pub(crate) fn read(line: &Line<'a>) -> Result<Self, String> {
+        if line.too_long {
+            return Err("longer than an entry may be".to_owned());
+        }
+        if line.ended
+            && let Some(head) = Self::before_data(line.bytes)
+        {
+            return Ok(head);
+        }
+        serde_json::from_slice(line.bytes).map_err(|error| format!("not an entry: {error}"))
+    }
+
+    /// Reads a line of this program's making up to its data. An inner quote would be escaped, so the first match is
+    /// where the data begins.
+    fn before_data(line: &[u8]) -> Option<Self> {
+        let start = &line[..line.len().min(HEAD_LENGTH)];
+        let at = start.windows(DATA.len()).position(|window| window == DATA)?;
+        let mut object = [0; HEAD_LENGTH];
+        object[..at].copy_from_slice(&start[..at]);
+        object[at] = b'}';
+        let head: Head<'_> = serde_json::from_slice(&object[..=at]).ok()?;
+        Some(Head { id: head.id, parent: head.parent, kind: Cow::Owned(head.kind.into_owned()) })
+    }
+
+    pub(crate) fn is_message(&self) -> bool {
+        self.kind == MESSAGE_TYPE
+    }
+}
+
+/// Reads a whole entry.
+pub(crate) fn decode_entry(line: &[u8], is_message: bool) -> Result<Entry, serde_json::Error> {
+    if is_message {
+        let line: EntryLine<'_, Message> = parse(line)?;
+        return Ok(line.map(|message, _| Payload::Message(message)));
+    }
+    let line: EntryLine<'_, serde::de::IgnoredAny> = parse(line)?;
+    Ok(line.map(|_, kind| Payload::Unknown { kind }))
+}
+
+impl<T> EntryLine<'_, T> {
+    fn map(self, payload: impl FnOnce(T, String) -> Payload) -> Entry {
+        let payload = payload(self.data, self.kind.into_owned());
+        Entry { id: self.id, parent: self.parent, time: self.time, payload }
+    }
+}
+
+/// Reads JSON as deep as [`encode_message`] writes it. serde_json alone stops a few levels short of that: it counts
+/// the envelope too.
+fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::Error> {
+    let error = match serde_json::from_slice(line) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    if !error.is_syntax() || line_nesting(line) > MAX_LINE_NESTING {
+        return Err(error);
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    deserializer.disable_recursion_limit();
+    let value = T::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// An upper bound of how deep a line of JSON nests: brackets in strings count too when a line is malformed.
+fn line_nesting(line: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// An entry could not be made into a line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EncodeError {
+    #[error("the entry takes {0} bytes, and at most {MAX_LINE} can be read back")]
+    TooLong(usize),
+    #[error("a value in the message nests deeper than {MAX_VALUE_NESTING} levels")]
+    TooDeep,
+    #[error("the session has as many entries as there are names for")]
+    Full,
+    #[error("the entry cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A message as a line of the file, newline included.
+pub(crate) fn encode_message(
+    id: EntryId,
+    parent: Option<EntryId>,
+    time: Timestamp,
+    message: &Message,
+) -> Result<Vec<u8>, EncodeError> {
+    if values(message).any(|value| nests_deeper(value, MAX_VALUE_NESTING)) {
+        return Err(EncodeError::TooDeep);
+    }
+    let data = with_readable_cost(message);
+    encode(&EntryLine { id, parent, time, kind: MESSAGE_TYPE.into(), data })
+}
+
+/// The present, as precise as the file keeps it.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    now.round(Unit::Millisecond).unwrap_or(now)
+}
+
+fn encode<T: Serialize>(line: &T) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = serde_json::to_vec(line)?;
+    if bytes.len() > MAX_LINE {
+        return Err(EncodeError::TooLong(bytes.len()));
+    }
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// The free-form values of a message.
+fn values(message: &Message) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match message {
+        Message::User(m) => Box::new(arguments(&m.content)),
+        Message::Assistant(m) => Box::new(arguments(&m.content)),
+        Message::ToolResult(m) => Box::new(arguments(&m.content).chain(&m.details)),
+        Message::Extension(m) => Box::new(std::iter::once(&m.data)),
+    }
+}
+
+fn arguments(content: &[Content]) -> impl Iterator<Item = &Value> {
+    content.iter().filter_map(Content::as_tool_call).map(|call| &call.arguments)
+}
+
+fn nests_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| nests_deeper(item, levels - 1)),
+        Value::Object(fields) => levels == 0 || fields.values().any(|item| nests_deeper(item, levels - 1)),
+        _ => false,
+    }
+}
+
+/// Leaves out a cost that is not a number (prices come from files that users write): JSON has none such, and the whole
+/// message would not be readable.
+fn with_readable_cost(message: &Message) -> Cow<'_, Message> {
+    match message {
+        Message::Assistant(m) if m.cost.is_some_and(|cost| !cost.total().is_finite()) => {
+            Cow::Owned(Message::Assistant(AssistantMessage { cost: None, ..m.clone() }))
+        }
+        _ => Cow::Borrowed(message),
+    }
+}
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;

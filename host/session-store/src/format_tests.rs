@@ -1,0 +1,292 @@
+use super::*;
+use crate::testing::{assistant, time, user};
+use pinion_agent::{
+    Cost, ExtensionMessage, Image, StopReason, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn id(text: &str) -> EntryId {
+    text.parse().unwrap()
+}
+
+fn encoded(message: &Message) -> String {
+    let line = encode_message(id("b"), Some(id("a")), time(), message).unwrap();
+    String::from_utf8(line).unwrap()
+}
+
+fn decoded(line: &str) -> Message {
+    match decode_entry(line.as_bytes(), true).unwrap().payload {
+        Payload::Message(message) => message,
+        Payload::Unknown { kind } => panic!("{kind}"),
+    }
+}
+
+fn head(line: &[u8], ended: bool) -> Result<Head<'_>, String> {
+    Head::read(&Line { number: 2, offset: 0, length: line.len() as u64, bytes: line, ended, too_long: false })
+}
+
+/// A message of every kind, with every field that a message can have.
+fn one_of_each() -> [Message; 4] {
+    let signed = ToolCall { signature: Some("sig".into()), ..ToolCall::new("c1", "read", json!({ "path": "a" })) };
+    let partial = ToolCall { partial: Some("{\"pa".into()), ..ToolCall::new("c2", "read", Value::Null) };
+    let Message::Assistant(reply) = assistant(vec![
+        Content::Thinking(Thinking { text: "hm".into(), signature: Some("sig".into()), redacted: true }),
+        Content::text("I read it."),
+        Content::ToolCall(signed),
+        Content::ToolCall(partial),
+    ]) else {
+        panic!()
+    };
+    [
+        Message::User(UserMessage {
+            content: vec![
+                Content::text("look:\n\"\u{1b}\""),
+                Content::Image(Image { media_type: "image/png".into(), data: vec![0, 255] }),
+            ],
+            timestamp: time(),
+        }),
+        Message::Assistant(AssistantMessage {
+            stop_reason: StopReason::Length,
+            usage: Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 },
+            cost: Some(Cost { input: 0.1, output: 0.2, cache_read: 0.0, cache_write: 1e-7 }),
+            error: Some("cut".into()),
+            ..reply
+        }),
+        Message::ToolResult(ToolResultMessage {
+            call_id: "c1".into(),
+            tool_name: "read".into(),
+            content: vec![Content::text("text")],
+            details: Some(json!({ "lines": 1 })),
+            is_error: true,
+            child_loop_id: Some("s.c.1".into()),
+            timestamp: time(),
+        }),
+        Message::Extension(ExtensionMessage { kind: "note".into(), data: json!([1, null]), timestamp: time() }),
+    ]
+}
+
+/// If this fails, sessions that exist cannot be read any more, or older programs cannot read new ones. Then the format
+/// needs a new version, and a reader for the old one.
+#[test]
+fn the_form_on_disk_is_as_it_was() {
+    let messages = one_of_each();
+    let expected = [
+        r#"{"role":"user","content":[{"type":"text","text":"look:\n\"\u001b\""},{"type":"image","media_type":"image/png","data":"AP8="}],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
+        r#"{"role":"assistant","content":[{"type":"thinking","text":"hm","signature":"sig","redacted":true},{"type":"text","text":"I read it."},{"type":"tool_call","id":"c1","name":"read","arguments":{"path":"a"},"signature":"sig"},{"type":"tool_call","id":"c2","name":"read","arguments":null,"partial":"{\"pa"}],"stop_reason":"length","provider":"replay","model":"scripted","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.2,"cache_read":0.0,"cache_write":1e-7},"error":"cut","timestamp":"2026-01-02T03:04:05.678Z"}"#,
+        r#"{"role":"tool_result","call_id":"c1","tool_name":"read","content":[{"type":"text","text":"text"}],"details":{"lines":1},"is_error":true,"child_loop_id":"s.c.1","timestamp":"2026-01-02T03:04:05.678Z"}"#,
+        r#"{"role":"extension","kind":"note","data":[1,null],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
+    ];
+    for (message, data) in messages.iter().zip(expected) {
+        let envelope = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","type":"message","data":"#;
+        assert_eq!(encoded(message), format!("{envelope}{data}}}\n"));
+        assert_eq!(decoded(&encoded(message)), *message);
+    }
+    let header = Header { id: "x".into(), workspace: "/w".into(), created: time() };
+    assert_eq!(
+        String::from_utf8(header.encode().unwrap()).unwrap(),
+        "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05.678Z\"}\n"
+    );
+    assert!(is_beginning_of_header(&header.encode().unwrap()));
+}
+
+#[test]
+fn a_header_may_have_fields_of_a_later_program() {
+    let line = br#"{"forked_from":{"session":"y"},"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
+    assert!(matches!(first_line(line), FirstLine::Header(header) if header.id == "x"));
+}
+
+#[test]
+fn a_header_of_another_version_is_told_from_what_is_no_header() {
+    assert!(matches!(first_line(br#"{"type":"session","version":2,"anything":[]}"#), FirstLine::Foreign(2)));
+    for line in ["", "{}", "hello", r#"{"type":"message","version":1}"#, r#"{"type":"session","version":1}"#] {
+        assert!(matches!(first_line(line.as_bytes()), FirstLine::Other), "{line}");
+    }
+}
+
+#[test]
+fn an_entry_whose_data_is_broken_still_tells_where_it_belongs() {
+    let line = br#"{"id":"2","parent":"1","time":"?","type":"message","data":{"role":"#;
+    let head = head(line, true).unwrap();
+    assert_eq!((head.id, head.parent, head.is_message()), (id("2"), Some(id("1")), true));
+    assert!(decode_entry(line, true).is_err());
+}
+
+#[test]
+fn a_cut_off_line_has_no_head() {
+    let line = encoded(&user("hello"));
+    let whole = line.trim_end().as_bytes();
+    for end in 0..whole.len() {
+        assert!(head(&whole[..end], false).is_err(), "{end}");
+    }
+    assert!(head(whole, false).is_ok());
+}
+
+#[test]
+fn the_order_of_fields_does_not_matter() {
+    let line = br#"{"data":{"x":",\"data\":"},"type":"label","time":"2026-01-02T03:04:05Z","id":"2"}"#;
+    let head = head(line, true).unwrap();
+    assert_eq!((head.id, head.parent, head.is_message()), (id("2"), None, false));
+    let entry = decode_entry(line, false).unwrap();
+    assert_eq!(entry.payload, Payload::Unknown { kind: "label".into() });
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
+}
+
+fn call_with(arguments: Value) -> Message {
+    assistant(vec![Content::ToolCall(ToolCall::new("c", "t", arguments))])
+}
+
+#[test]
+fn arguments_as_deep_as_json_can_be_are_kept() {
+    // The deepest that serde_json reads by default, which is how arguments come from a model.
+    let deepest: Value = serde_json::from_str(&nested(127).to_string()).unwrap();
+    let message = call_with(deepest);
+    assert_eq!(decoded(&encoded(&message)), message);
+    let message = call_with(nested(MAX_VALUE_NESTING));
+    assert_eq!(decoded(&encoded(&message)), message);
+}
+
+#[test]
+fn what_nests_deeper_than_can_be_read_is_not_written() {
+    let message = call_with(nested(MAX_VALUE_NESTING + 1));
+    let error = encode_message(id("1"), None, time(), &message).unwrap_err();
+    assert_eq!(error.to_string(), "a value in the message nests deeper than 128 levels");
+}
+
+#[test]
+fn a_line_that_nests_without_end_is_an_error() {
+    let line = format!(r#"{{"id":"1","type":"message","data":{}"#, "[".repeat(1_000_000));
+    assert!(decode_entry(line.as_bytes(), true).is_err());
+}
+
+#[test]
+fn a_cost_that_is_no_number_does_not_make_the_message_unreadable() {
+    let Message::Assistant(reply) = assistant(vec![Content::text("hi")]) else { panic!() };
+    let costly = AssistantMessage { cost: Some(Cost { input: f64::NAN, ..Cost::default() }), ..reply.clone() };
+    assert_eq!(decoded(&encoded(&Message::Assistant(costly))), Message::Assistant(reply));
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        prop::num::f64::NORMAL.prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(any::<String>(), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_call() -> impl Strategy<Value = ToolCall> {
+    (any::<String>(), any::<String>(), any_value(), any::<Option<String>>(), any::<Option<String>>())
+        .prop_map(|(id, name, arguments, partial, signature)| ToolCall { id, name, arguments, partial, signature })
+}
+
+fn any_content() -> impl Strategy<Value = Vec<Content>> {
+    let part = prop_oneof![
+        any::<String>().prop_map(Content::text),
+        (any::<String>(), any::<Vec<u8>>()).prop_map(|(media_type, data)| Content::Image(Image { media_type, data })),
+        (any::<String>(), any::<Option<String>>(), any::<bool>())
+            .prop_map(|(text, signature, redacted)| Content::Thinking(Thinking { text, signature, redacted })),
+        any_call().prop_map(Content::ToolCall),
+    ];
+    prop::collection::vec(part, 0..4)
+}
+
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    (-62_000_000_000_i64..250_000_000_000, 0..1_000_000_000_i32)
+        .prop_map(|(seconds, nanoseconds)| Timestamp::new(seconds, nanoseconds.max(0)).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+fn any_stop_reason() -> impl Strategy<Value = StopReason> {
+    use StopReason::{Aborted, Error, Length, Stop, ToolUse};
+    prop::sample::select(vec![Stop, Length, ToolUse, Error, Aborted])
+}
+
+fn any_cost() -> impl Strategy<Value = Option<Cost>> {
+    let price = || 0.0..1e9_f64;
+    let cost = (price(), price(), price(), price());
+    prop::option::of(cost.prop_map(|(input, output, cache_read, cache_write)| Cost {
+        input,
+        output,
+        cache_read,
+        cache_write,
+    }))
+}
+
+fn any_reply() -> impl Strategy<Value = AssistantMessage> {
+    let usage = any::<(u64, u64, u64, u64)>().prop_map(|(input, output, cache_read, cache_write)| Usage {
+        input,
+        output,
+        cache_read,
+        cache_write,
+    });
+    let names = any::<(String, String, Option<String>)>();
+    (any_content(), any_stop_reason(), names, usage, any_cost(), any_time()).prop_map(
+        |(content, stop_reason, (provider, model, error), usage, cost, timestamp)| AssistantMessage {
+            content,
+            stop_reason,
+            provider,
+            model,
+            usage,
+            cost,
+            error,
+            timestamp,
+        },
+    )
+}
+
+fn any_tool_result() -> impl Strategy<Value = ToolResultMessage> {
+    let names = any::<(String, String, Option<String>, bool)>();
+    // `null` is how a detail that is not there reads, and serde takes it for that.
+    let details = prop::option::of(any_value().prop_filter("null is none", |value| !value.is_null()));
+    (names, any_content(), details, any_time()).prop_map(
+        |((call_id, tool_name, child_loop_id, is_error), content, details, timestamp)| ToolResultMessage {
+            call_id,
+            tool_name,
+            content,
+            details,
+            is_error,
+            child_loop_id,
+            timestamp,
+        },
+    )
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (any_content(), any_time()).prop_map(|(content, timestamp)| Message::User(UserMessage { content, timestamp })),
+        any_reply().prop_map(Message::Assistant),
+        any_tool_result().prop_map(Message::ToolResult),
+        (any::<String>(), any_value(), any_time())
+            .prop_map(|(kind, data, timestamp)| Message::Extension(ExtensionMessage { kind, data, timestamp })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_message_is_read_back_as_it_was_written(message in any_message()) {
+        let line = encoded(&message);
+        prop_assert_eq!(line.matches('\n').count(), 1);
+        prop_assert_eq!(decoded(&line), message);
+        let head = head(line.as_bytes(), true).unwrap();
+        prop_assert_eq!((head.id, head.parent, head.is_message()), (id("b"), Some(id("a")), true));
+    }
+
+    #[test]
+    fn no_line_makes_the_reader_panic(line: Vec<u8>, ended: bool) {
+        let _ = head(&line, ended);
+        let _ = first_line(&line);
+        let _ = decode_entry(&line, true);
+    }
+}

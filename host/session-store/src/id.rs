@@ -1,0 +1,100 @@
+//! Names of entries and of sessions.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// The name of an entry, unique in its session: a counter from 1, in base 36 when written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId(u64);
+
+/// At most eight digits. Far more than a session can hold, and far from where counting on would overflow.
+const MAX: u64 = 36_u64.pow(8) - 1;
+
+impl EntryId {
+    /// The first of a session.
+    pub(crate) const FIRST: Self = Self(1);
+
+    /// The one after this; none after the last possible one.
+    pub(crate) fn next(self) -> Option<Self> {
+        (self.0 < MAX).then_some(Self(self.0 + 1))
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut digits = [0_u8; 13];
+        let mut at = digits.len();
+        let mut rest = self.0;
+        while rest > 0 || at == digits.len() {
+            at -= 1;
+            digits[at] = b"0123456789abcdefghijklmnopqrstuvwxyz"[(rest % 36) as usize];
+            rest /= 36;
+        }
+        f.pad(&String::from_utf8_lossy(&digits[at..]))
+    }
+}
+
+impl FromStr for EntryId {
+    type Err = InvalidEntryId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEntryId> {
+        let digits = !text.is_empty() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'z'));
+        match u64::from_str_radix(text, 36) {
+            Ok(number) if digits && number <= MAX => Ok(Self(number)),
+            _ => Err(InvalidEntryId),
+        }
+    }
+}
+
+/// The text is not the name of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an entry id: expected one to eight digits or lower-case letters")]
+pub struct InvalidEntryId;
+
+impl Serialize for EntryId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EntryId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A new name for a session. Random from its first digit, unlike a UUID made from the time, so that a few digits of it
+/// tell it from the others; the order of time is in the file's name.
+pub(crate) fn new_session_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_id_is_written_in_base_36_and_read_back() {
+        for (number, text) in [(0, "0"), (1, "1"), (35, "z"), (36, "10"), (MAX, "zzzzzzzz")] {
+            assert_eq!(EntryId(number).to_string(), text);
+            assert_eq!(text.parse(), Ok(EntryId(number)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_entry_id_is_refused() {
+        for text in ["", "A", "+1", "-1", " 1", "ä", "100000000"] {
+            assert_eq!(text.parse::<EntryId>(), Err(InvalidEntryId), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn counting_ends_before_it_overflows() {
+        assert_eq!(EntryId(35).next(), Some(EntryId(36)));
+        assert_eq!(EntryId(MAX).next(), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What stands where in a session file: one pass over it that reads the links of the tree and no data.
+//!
+//! The file is not trusted. Whatever it holds, the result is a forest whose parents stand before their children, made
+//! of every line that says where it belongs; the others are reported. Memory grows with the number of entries, not
+//! with their size.
+
+use crate::error::{BadLine, BadLines, SessionError};
+use crate::format::{self, FirstLine, Head, Header};
+use crate::id::EntryId;
+use crate::lines::{Line, Lines, MAX_LINE};
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::path::Path;
+
+/// One entry, and where to find it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) id: EntryId,
+    /// Index of the parent's node; always smaller than the node's own.
+    pub(crate) parent: Option<usize>,
+    pub(crate) line: u64,
+    pub(crate) offset: u64,
+    /// In the file, newline included.
+    pub(crate) length: u64,
+    pub(crate) is_message: bool,
+}
+
+/// What follows the last line that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Nothing.
+    None,
+    /// A complete line; only its newline is missing.
+    Unended,
+    /// What a kill left of a line.
+    Torn,
+}
+
+/// The first line of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HeaderState {
+    Good(Header),
+    /// The file is empty, or a kill left only the beginning of a header.
+    Missing,
+    /// It is something else.
+    Broken,
+}
+
+/// What stands where.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) header: HeaderState,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) bad_lines: BadLines,
+    /// Where the last good line ends; a torn tail begins here.
+    pub(crate) end: u64,
+    pub(crate) tail: Tail,
+    by_id: BTreeMap<EntryId, usize>,
+}
+
+impl Index {
+    /// Reads all of `reader`. `path` is for messages.
+    ///
+    /// # Errors
+    /// The file cannot be read, has another version, or is no session at all.
+    pub(crate) fn read(path: &Path, reader: impl BufRead) -> Result<Self, SessionError> {
+        let mut index = Self {
+            header: HeaderState::Missing,
+            nodes: Vec::new(),
+            bad_lines: BadLines::default(),
+            end: 0,
+            tail: Tail::None,
+            by_id: BTreeMap::new(),
+        };
+        let mut lines = Lines::new(reader, MAX_LINE);
+        while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
+            index.take(path, &line)?;
+        }
+        if index.header == HeaderState::Broken && index.nodes.is_empty() {
+            return Err(SessionError::NotASession { path: path.to_owned() });
+        }
+        Ok(index)
+    }
+
+    /// The nodes from a root to the last entry of the file.
+    pub(crate) fn branch(&self) -> Vec<Node> {
+        let mut branch = Vec::new();
+        let mut next = self.nodes.last();
+        while let Some(node) = next {
+            branch.push(*node);
+            next = node.parent.and_then(|parent| self.nodes.get(parent));
+        }
+        branch.reverse();
+        branch
+    }
+
+    /// The largest id that is in use.
+    pub(crate) fn last_id(&self) -> Option<EntryId> {
+        self.by_id.last_key_value().map(|(id, _)| *id)
+    }
+
+    fn take(&mut self, path: &Path, line: &Line<'_>) -> Result<(), SessionError> {
+        let good = (line.number == 1 && self.take_header(path, line)?) || self.take_entry(line);
+        if good || line.ended {
+            self.end = line.offset + line.length;
+        }
+        self.tail = match (line.ended, good) {
+            (true, _) => Tail::None,
+            (false, true) => Tail::Unended,
+            (false, false) => Tail::Torn,
+        };
+        Ok(())
+    }
+
+    /// Whether the line is a header.
+    fn take_header(&mut self, path: &Path, line: &Line<'_>) -> Result<bool, SessionError> {
+        self.header = match format::first_line(line.bytes) {
+            FirstLine::Header(header) => HeaderState::Good(header),
+            FirstLine::Foreign(found) => {
+                return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
+            }
+            FirstLine::Other if !line.ended && format::is_beginning_of_header(line.bytes) => HeaderState::Missing,
+            FirstLine::Other => HeaderState::Broken,
+        };
+        Ok(matches!(self.header, HeaderState::Good(_)))
+    }
+
+    /// Whether the line is an entry. One that should be is reported.
+    fn take_entry(&mut self, line: &Line<'_>) -> bool {
+        match Head::read(line) {
+            Ok(head) => self.add(line, &head),
+            Err(reason) => {
+                if line.ended && !line.bytes.trim_ascii().is_empty() {
+                    self.bad_lines.push(BadLine { line: line.number, reason });
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    fn add(&mut self, line: &Line<'_>, head: &Head<'_>) {
+        let node = Node {
+            id: head.id,
+            parent: head.parent.and_then(|parent| self.nearest(parent)),
+            line: line.number,
+            offset: line.offset,
+            length: line.length,
+            is_message: head.is_message(),
+        };
+        // The later of two entries of one name takes it over: whoever follows was written after both.
+        self.by_id.insert(head.id, self.nodes.len());
+        self.nodes.push(node);
+    }
+
+    /// The entry of this name. Where its line is broken, the last one written before it: names are counted up.
+    fn nearest(&self, id: EntryId) -> Option<usize> {
+        self.by_id.range(..=id).next_back().map(|(_, index)| *index)
+    }
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

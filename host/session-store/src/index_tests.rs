@@ -1,0 +1,97 @@
+use super::*;
+
+const HEADER: &str = r#"{"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
+
+fn index(lines: &[&str]) -> Index {
+    let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+    Index::read(Path::new("/s"), text.as_bytes()).unwrap()
+}
+
+fn entry(id: &str, parent: &str) -> String {
+    format!(r#"{{"id":"{id}","parent":"{parent}","time":"2026-01-02T03:04:05Z","type":"message","data":0}}"#)
+}
+
+/// The ids of the branch that ends at the last entry.
+fn branch(index: &Index) -> String {
+    index.branch().iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_branch_ends_at_the_last_entry_and_leaves_out_its_siblings() {
+    let root = r#"{"id":"1","parent":null,"type":"message","data":0}"#;
+    let index = index(&[HEADER, root, &entry("2", "1"), &entry("3", "2"), &entry("4", "1"), &entry("5", "4")]);
+    assert_eq!(branch(&index), "1 4 5");
+    assert_eq!((index.tail, index.bad_lines.count()), (Tail::None, 0));
+}
+
+#[test]
+fn the_children_of_a_broken_line_follow_the_entry_before_it() {
+    // Line 4 was entry 3. Entry 4 is another branch, and no ancestor of 5.
+    let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), "broken", &entry("4", "1"), &entry("5", "3")];
+    let index = index(&lines);
+    assert_eq!(branch(&index), "1 2 5");
+    assert_eq!(index.bad_lines.count(), 1);
+    assert_eq!(index.bad_lines.first()[0].line, 4);
+}
+
+#[test]
+fn an_entry_without_any_ancestor_left_becomes_a_root() {
+    let index = index(&[HEADER, "broken", &entry("2", "1"), &entry("3", "2")]);
+    assert_eq!(branch(&index), "2 3");
+}
+
+#[test]
+fn entries_that_share_an_id_by_damage_are_all_kept() {
+    let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("2", "2"), &entry("4", "3")];
+    assert_eq!(branch(&index(&lines)), "1 2 2 4");
+}
+
+#[test]
+fn a_parent_that_stands_further_down_makes_no_circle() {
+    let lines = [HEADER, &entry("1", "2"), &entry("2", "3"), &entry("3", "3")];
+    assert_eq!(branch(&index(&lines)), "1 2 3");
+}
+
+#[test]
+fn an_entry_of_unknown_type_is_a_link_of_the_tree() {
+    let unknown = r#"{"id":"2","parent":"1","time":"2026-01-02T03:04:05Z","type":"label","data":{"text":"a"}}"#;
+    let index = index(&[HEADER, &entry("1", "0"), unknown, &entry("3", "2")]);
+    assert_eq!(branch(&index), "1 2 3");
+    assert_eq!(index.nodes.iter().map(|node| node.is_message).collect::<Vec<_>>(), [true, false, true]);
+}
+
+#[test]
+fn blank_lines_are_passed_over_in_silence() {
+    let index = index(&[HEADER, "", &entry("1", "0"), " \r"]);
+    assert_eq!((branch(&index).as_str(), index.bad_lines.count()), ("1", 0));
+}
+
+#[test]
+fn a_session_without_its_header_is_read() {
+    let index = index(&["broken", &entry("1", "0")]);
+    assert_eq!(index.header, HeaderState::Broken);
+    assert_eq!(branch(&index), "1");
+    assert_eq!(index.bad_lines.first()[0].line, 1);
+}
+
+#[test]
+fn a_file_without_header_and_entries_is_no_session() {
+    for text in ["\n", "notes\n", "notes", "\0\0\0", "{}\n{}\n"] {
+        let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "`/s` is not a session", "{text:?}");
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_with_both_versions_named() {
+    let text = "{\"type\":\"session\",\"version\":7}\nwhatever\n";
+    let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
+    assert_eq!(error.to_string(), "session `/s` has format version 7, and this program reads version 1");
+}
+
+#[test]
+fn many_broken_lines_are_counted_and_few_kept() {
+    let text = format!("{HEADER}\n{}", "x\n".repeat(5_000));
+    let index = Index::read(Path::new("/s"), text.as_bytes()).unwrap();
+    assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::KEPT));
+}

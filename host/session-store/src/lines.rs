@@ -1,0 +1,122 @@
+//! Reads a file line by line, in bounded memory whatever the file holds.
+
+use std::io::{self, BufRead, Read};
+
+/// The longest line that is read or written, newline excluded, in bytes.
+pub(crate) const MAX_LINE: usize = 64 << 20;
+
+/// One line of a file.
+pub(crate) struct Line<'a> {
+    /// From 1.
+    pub(crate) number: u64,
+    /// Where it begins.
+    pub(crate) offset: u64,
+    /// Its length in the file, newline included.
+    pub(crate) length: u64,
+    /// What it says, without the newline; only its beginning when it is longer than the limit.
+    pub(crate) bytes: &'a [u8],
+    /// It ends with a newline. Only the last line of a file may not.
+    pub(crate) ended: bool,
+    /// It is longer than the limit.
+    pub(crate) too_long: bool,
+}
+
+/// Reads line by line into one buffer.
+pub(crate) struct Lines<R> {
+    reader: R,
+    limit: usize,
+    buffer: Vec<u8>,
+    number: u64,
+    offset: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Reads lines of at most `limit` bytes.
+    pub(crate) fn new(reader: R, limit: usize) -> Self {
+        Self { reader, limit, buffer: Vec::new(), number: 0, offset: 0 }
+    }
+
+    /// The next line; none at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.buffer.clear();
+        let allowed = self.limit as u64 + 1;
+        let read = (&mut self.reader).take(allowed).read_until(b'\n', &mut self.buffer)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        let mut ended = self.buffer.last() == Some(&b'\n');
+        let mut length = read as u64;
+        if ended {
+            self.buffer.pop();
+        }
+        let too_long = self.buffer.len() > self.limit;
+        if too_long {
+            let (skipped, newline) = self.skip()?;
+            length += skipped;
+            ended = newline;
+        }
+        let offset = self.offset;
+        self.number += 1;
+        self.offset += length;
+        Ok(Some(Line { number: self.number, offset, length, bytes: &self.buffer, ended, too_long }))
+    }
+
+    /// Passes over the rest of a line; says how long that was, and whether it ended with a newline.
+    fn skip(&mut self) -> io::Result<(u64, bool)> {
+        let mut skipped = 0;
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            let newline = chunk.iter().position(|b| *b == b'\n');
+            let length = newline.map_or(chunk.len(), |at| at + 1);
+            self.reader.consume(length);
+            skipped += length as u64;
+            if length == 0 || newline.is_some() {
+                return Ok((skipped, newline.is_some()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Seen = (u64, u64, u64, Vec<u8>, bool, bool);
+
+    fn read(text: &[u8], limit: usize) -> Vec<Seen> {
+        // A tiny buffer, so that lines span several fills.
+        let mut lines = Lines::new(io::BufReader::with_capacity(3, text), limit);
+        let mut seen = Vec::new();
+        while let Some(l) = lines.next().unwrap() {
+            seen.push((l.number, l.offset, l.length, l.bytes.to_vec(), l.ended, l.too_long));
+        }
+        seen
+    }
+
+    #[test]
+    fn lines_know_their_place_and_whether_they_ended() {
+        assert_eq!(
+            read(b"one\n\nthree", 10),
+            [
+                (1, 0, 4, b"one".to_vec(), true, false),
+                (2, 4, 1, b"".to_vec(), true, false),
+                (3, 5, 5, b"three".to_vec(), false, false),
+            ]
+        );
+        assert!(read(b"", 10).is_empty());
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_passed_over_and_the_next_one_read() {
+        let seen = read(b"0123456789abc\nok\n0123456789", 4);
+        assert_eq!(seen[0], (1, 0, 14, b"01234".to_vec(), true, true));
+        assert_eq!(seen[1], (2, 14, 3, b"ok".to_vec(), true, false));
+        assert_eq!(seen[2], (3, 17, 10, b"01234".to_vec(), false, true));
+    }
+
+    #[test]
+    fn a_line_of_exactly_the_limit_is_read() {
+        assert_eq!(read(b"0123\n", 4)[0], (1, 0, 5, b"0123".to_vec(), true, false));
+        assert_eq!(read(b"0123", 4)[0], (1, 0, 4, b"0123".to_vec(), false, false));
+    }
+}

@@ -1,0 +1,96 @@
+//! One writer a session: an exclusive lock on the session's own file.
+//!
+//! The system gives the lock back when the process ends, however it ends, so nothing is ever left locked. Readers take
+//! no lock.
+
+use crate::error::SessionError;
+use crate::transcript::require_file;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+/// Opens an existing file for reading and appending, and locks it.
+pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
+    require_file(path)?;
+    let file = OpenOptions::new().read(true).append(true).open(path).map_err(SessionError::io("open", path))?;
+    lock(path, &file)?;
+    Ok(file)
+}
+
+/// Locks a file for as long as it stays open; does not wait.
+pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(SessionError::InUse { path: path.to_owned(), pid: holder(file) }),
+        Err(TryLockError::Error(source)) => Err(SessionError::io("lock", path)(source)),
+    }
+}
+
+/// Who holds the lock on a file.
+#[cfg(target_os = "linux")]
+fn holder(file: &File) -> Option<u32> {
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+
+    let found = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", found.ino());
+    let mut locks = String::new();
+    File::open("/proc/locks").ok()?.take(1 << 20).read_to_string(&mut locks).ok()?;
+    holder_in(&locks, &place)
+}
+
+/// Other systems do not tell.
+#[cfg(not(target_os = "linux"))]
+fn holder(_: &File) -> Option<u32> {
+    None
+}
+
+/// Looks for a lock on `place` in the text of `/proc/locks`, whose lines are made like
+/// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`, with `->` before `FLOCK` for those who wait. The process is 0
+/// where it belongs to another container.
+#[cfg(target_os = "linux")]
+fn holder_in(locks: &str, place: &str) -> Option<u32> {
+    let pid = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next()?;
+        let (pid, at) = (words.nth(2)?, words.next()?);
+        (kind == "FLOCK" && at == place).then(|| pid.parse::<u32>().ok()).flatten()
+    });
+    pid.filter(|pid| *pid > 0)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    const LOCKS: &str = "1: POSIX  ADVISORY  WRITE 7 fe:00:1 0 EOF\n\
+        2: FLOCK  ADVISORY  WRITE 4242 fe:00:1 0 EOF\n\
+        2: -> FLOCK  ADVISORY  WRITE 4343 fe:00:1 0 EOF\n\
+        3: FLOCK  ADVISORY  WRITE 0 fe:00:2 0 EOF\n\
+        nonsense\n";
+
+    #[test]
+    fn the_holder_is_found_by_the_place_of_the_file() {
+        assert_eq!(holder_in(LOCKS, "fe:00:1"), Some(4242));
+        assert_eq!(holder_in(LOCKS, "fe:00:2"), None);
+        assert_eq!(holder_in(LOCKS, "fe:01:1"), None);
+        assert_eq!(holder_in("", "fe:00:1"), None);
+    }
+
+    #[test]
+    fn a_second_lock_is_refused_and_names_the_holder() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let _held = open_locked(file.path()).unwrap();
+        let error = open_locked(file.path()).unwrap_err();
+        let SessionError::InUse { pid, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(*pid, Some(std::process::id()));
+        assert!(error.to_string().ends_with(&format!("is in use by process {}", std::process::id())), "{error}");
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_holder() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        drop(open_locked(file.path()).unwrap());
+        open_locked(file.path()).unwrap();
+    }
+}

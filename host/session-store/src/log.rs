@@ -1,0 +1,161 @@
+//! Appends whole lines to a file, or nothing.
+//!
+//! Each append is one write at the end of the file. Once it returned, the system has the bytes, and no kill of this
+//! process takes them back. When it fails half way, the file is cut back to the last whole line, so that the next line
+//! does not begin in the middle of a broken one.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+/// What a log is written to. A trait, because a disk that is full at the right moment is hard to come by in a test.
+pub(crate) trait Backing: Write + Send {
+    /// Cuts the file to `length` bytes.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
+
+    /// Waits until the disk has the bytes.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Backing for File {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// A file of lines, open for appending.
+pub(crate) struct Log {
+    backing: Box<dyn Backing>,
+    /// The length of the file up to the end of its last whole line.
+    good: u64,
+    /// Something may stand after `good`: an append failed, and cutting it off failed too.
+    dirty: bool,
+}
+
+impl Log {
+    /// Goes on after the `good` bytes that the file has.
+    pub(crate) fn new(backing: impl Backing + 'static, good: u64) -> Self {
+        Self { backing: Box::new(backing), good, dirty: false }
+    }
+
+    /// Appends `lines`, which end with a newline. On an error the file is as before.
+    pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.dirty {
+            self.cut()?;
+        }
+        // One call of `write` for a file, unless a signal or a full disk cuts it short.
+        if let Err(error) = self.backing.write_all(lines) {
+            self.dirty = true;
+            // When this fails too, the next append tries again, and after a crash the next opening does.
+            let _ = self.cut();
+            return Err(error);
+        }
+        self.good += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until the disk has everything.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.backing.sync()
+    }
+
+    fn cut(&mut self) -> io::Result<()> {
+        self.backing.truncate(self.good)?;
+        self.dirty = false;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// A disk with limited space.
+    #[derive(Default)]
+    pub(crate) struct Disk {
+        pub(crate) bytes: Vec<u8>,
+        /// How long the file may become.
+        pub(crate) space: usize,
+        pub(crate) truncation_fails: bool,
+    }
+
+    /// A file on it.
+    #[derive(Clone, Default)]
+    pub(crate) struct DiskFile(pub(crate) Arc<Mutex<Disk>>);
+
+    impl Write for DiskFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut disk = self.0.lock().unwrap();
+            let fits = bytes.len().min(disk.space.saturating_sub(disk.bytes.len()));
+            if fits == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            disk.bytes.extend_from_slice(&bytes[..fits]);
+            Ok(fits)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Backing for DiskFile {
+        fn truncate(&mut self, length: u64) -> io::Result<()> {
+            let mut disk = self.0.lock().unwrap();
+            if disk.truncation_fails {
+                return Err(io::ErrorKind::Other.into());
+            }
+            disk.bytes.truncate(length as usize);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::DiskFile;
+    use super::*;
+
+    fn disk(space: usize) -> (DiskFile, Log) {
+        let file = DiskFile::default();
+        file.0.lock().unwrap().space = space;
+        (file.clone(), Log::new(file, 0))
+    }
+
+    fn bytes(file: &DiskFile) -> String {
+        String::from_utf8(file.0.lock().unwrap().bytes.clone()).unwrap()
+    }
+
+    #[test]
+    fn a_full_disk_leaves_no_half_line() {
+        let (file, mut log) = disk(7);
+        log.append(b"one\n").unwrap();
+        assert_eq!(log.append(b"second\n").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(bytes(&file), "one\n");
+        file.0.lock().unwrap().space = 100;
+        log.append(b"third\n").unwrap();
+        assert_eq!(bytes(&file), "one\nthird\n");
+    }
+
+    #[test]
+    fn nothing_is_appended_to_a_half_line_that_could_not_be_cut_off() {
+        let (file, mut log) = disk(5);
+        log.append(b"one\n").unwrap();
+        file.0.lock().unwrap().truncation_fails = true;
+        log.append(b"two\n").unwrap_err();
+        file.0.lock().unwrap().space = 100;
+        log.append(b"two\n").unwrap_err();
+        assert_eq!(bytes(&file), "one\nt");
+        file.0.lock().unwrap().truncation_fails = false;
+        log.append(b"two\n").unwrap();
+        assert_eq!(bytes(&file), "one\ntwo\n");
+    }
+}

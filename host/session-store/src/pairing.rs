@@ -1,0 +1,160 @@
+//! Every tool call is followed by its result, and every result has its call: providers refuse anything else.
+//!
+//! The loop keeps it so. It breaks when the process is killed while tools run, and when a line of the file is broken.
+
+use jiff::Timestamp;
+use pinion_agent::{Content, Message, ToolCall, ToolResultMessage};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What the model is told of a call that has no result.
+const INTERRUPTED: &str = "interrupted: the program ended before this tool call did, and what it did is not known";
+
+/// What was done to pair calls with results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pairing {
+    /// Results that were added at the end: the last messages of the list.
+    pub at_end: usize,
+    /// Results that were added before other messages.
+    pub inside: usize,
+    /// Results that were taken out, because nothing before them asks for them.
+    pub removed: usize,
+}
+
+/// Pairs tool calls with results: adds an error result, written at `time`, for each call that has none before the next
+/// message of the user or the model, and takes out results without a call. Results that are there keep their place.
+pub fn repair_pairing(messages: &mut Vec<Arc<Message>>, time: Timestamp) -> Pairing {
+    let mut pairing = Pairing::default();
+    let mut open = VecDeque::new();
+    let mut paired = Vec::with_capacity(messages.len());
+    for message in messages.drain(..) {
+        match &*message {
+            Message::Extension(_) => {}
+            Message::ToolResult(result) => match open.iter().position(|call: &ToolCall| call.id == result.call_id) {
+                Some(at) => drop(open.remove(at)),
+                None => {
+                    pairing.removed += 1;
+                    continue;
+                }
+            },
+            Message::User(_) => pairing.inside += close(&mut open, &mut paired, time),
+            Message::Assistant(reply) => {
+                pairing.inside += close(&mut open, &mut paired, time);
+                open.extend(reply.tool_calls().cloned());
+            }
+        }
+        paired.push(message);
+    }
+    pairing.at_end = close(&mut open, &mut paired, time);
+    *messages = paired;
+    pairing
+}
+
+/// Adds a result for each call that is open; says how many.
+fn close(open: &mut VecDeque<ToolCall>, messages: &mut Vec<Arc<Message>>, time: Timestamp) -> usize {
+    let count = open.len();
+    messages.extend(open.drain(..).map(|call| Arc::new(interrupted(call, time))));
+    count
+}
+
+fn interrupted(call: ToolCall, timestamp: Timestamp) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        call_id: call.id,
+        tool_name: call.name,
+        content: vec![Content::text(INTERRUPTED)],
+        details: None,
+        is_error: true,
+        child_loop_id: None,
+        timestamp,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{calls, result, user};
+    use proptest::prelude::*;
+
+    /// The messages as letters: `u`ser, `a`ssistant, `r`esult of call, `!` added result of call.
+    fn written(messages: &[Arc<Message>]) -> String {
+        let words = messages.iter().map(|message| match &**message {
+            Message::User(_) => "u".to_owned(),
+            Message::Assistant(reply) => format!("a{}", reply.tool_calls().map(|c| c.id.as_str()).collect::<String>()),
+            Message::ToolResult(r) => format!("{}{}", if r.is_error { '!' } else { 'r' }, r.call_id),
+            Message::Extension(_) => "x".to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn repaired(mut messages: Vec<Arc<Message>>) -> (String, Pairing) {
+        let pairing = repair_pairing(&mut messages, Timestamp::UNIX_EPOCH);
+        (written(&messages), pairing)
+    }
+
+    #[test]
+    fn calls_without_a_result_at_the_end_get_one() {
+        let (after, pairing) = repaired(vec![user("go"), calls(&["1", "2", "3"]), result("2")]);
+        assert_eq!(after, "u a123 r2 !1 !3");
+        assert_eq!(pairing, Pairing { at_end: 2, ..Pairing::default() });
+    }
+
+    #[test]
+    fn a_missing_result_is_added_before_the_next_message() {
+        let (after, pairing) = repaired(vec![calls(&["1"]), user("steer"), calls(&["2"]), result("2")]);
+        assert_eq!(after, "a1 !1 u a2 r2");
+        assert_eq!(pairing, Pairing { inside: 1, ..Pairing::default() });
+    }
+
+    #[test]
+    fn a_result_without_a_call_is_taken_out() {
+        let (after, pairing) = repaired(vec![user("go"), result("1"), calls(&["1"]), result("1"), result("1")]);
+        assert_eq!(after, "u a1 r1");
+        assert_eq!(pairing, Pairing { removed: 2, ..Pairing::default() });
+    }
+
+    #[test]
+    fn calls_of_the_same_id_get_a_result_each() {
+        let (after, _) = repaired(vec![calls(&["1", "1"]), result("1"), calls(&["1"])]);
+        assert_eq!(after, "a11 r1 !1 a1 !1");
+    }
+
+    /// Whether a provider would take it: every call answered, in the results right after it, and no other result.
+    fn is_paired(messages: &[Arc<Message>]) -> bool {
+        let mut open: Vec<String> = Vec::new();
+        for message in messages {
+            match &**message {
+                Message::Extension(_) => {}
+                Message::ToolResult(result) => match open.iter().position(|id| *id == result.call_id) {
+                    Some(at) => drop(open.remove(at)),
+                    None => return false,
+                },
+                Message::User(_) if !open.is_empty() => return false,
+                Message::User(_) => {}
+                Message::Assistant(_) if !open.is_empty() => return false,
+                Message::Assistant(reply) => open.extend(reply.tool_calls().map(|call| call.id.clone())),
+            }
+        }
+        open.is_empty()
+    }
+
+    fn any_messages() -> impl Strategy<Value = Vec<Arc<Message>>> {
+        let id = prop::sample::select(vec!["1", "2", "3"]);
+        let message = prop_oneof![
+            Just(user("hello")),
+            prop::collection::vec(id.clone(), 0..4).prop_map(|ids| calls(&ids)),
+            id.prop_map(result),
+        ];
+        prop::collection::vec(message, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn any_history_is_paired_after_the_repair_and_another_changes_nothing(mut messages in any_messages()) {
+            repair_pairing(&mut messages, Timestamp::UNIX_EPOCH);
+            prop_assert!(is_paired(&messages), "{}", written(&messages));
+            let before = messages.clone();
+            prop_assert_eq!(repair_pairing(&mut messages, Timestamp::UNIX_EPOCH), Pairing::default());
+            prop_assert_eq!(messages, before);
+        }
+    }
+}

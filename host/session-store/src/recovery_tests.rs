@@ -1,0 +1,254 @@
+use super::*;
+use crate::testing::{calls, conversation, result, user, workspace, write_session};
+use proptest::prelude::*;
+use std::fs;
+use tempfile::TempDir;
+
+fn torn_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains(".torn-"))
+        .collect();
+    found.sort();
+    found
+}
+
+fn open(path: &Path) -> Opened {
+    open_to_continue(path, workspace()).unwrap()
+}
+
+/// What is expected of a conversation of which only the first lines are left.
+fn paired(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let mut messages = messages.to_vec();
+    repair_pairing(&mut messages, format::now());
+    messages
+}
+
+/// Equal but for the time of results that were added.
+fn same(left: &[Arc<Message>], right: &[Arc<Message>]) -> bool {
+    let timeless = |message: &Arc<Message>| match &**message {
+        Message::ToolResult(result) if result.is_error => Message::ToolResult(pinion_agent::ToolResultMessage {
+            timestamp: jiff::Timestamp::UNIX_EPOCH,
+            ..result.clone()
+        }),
+        message => message.clone(),
+    };
+    left.iter().map(timeless).eq(right.iter().map(timeless))
+}
+
+#[test]
+fn cut_off_at_any_byte_a_session_opens_with_every_entry_that_is_whole() {
+    let folder = TempDir::new().unwrap();
+    let said = conversation();
+    let path = write_session(folder.path(), &said);
+    let bytes = fs::read(&path).unwrap();
+    // Where each line ends, without its newline: from there on it is whole.
+    let ends: Vec<usize> = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at).collect();
+
+    for cut in 0..=bytes.len() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join(path.file_name().unwrap());
+        fs::write(&path, &bytes[..cut]).unwrap();
+        let whole = ends.iter().filter(|end| **end <= cut).count();
+        let expected = paired(&said[..whole.saturating_sub(1)]);
+        let rest = match whole.checked_sub(1).map(|last| ends[last]) {
+            Some(end) => bytes.get(end + 1..cut).unwrap_or_default(),
+            None => &bytes[..cut],
+        };
+
+        let opened = open(&path);
+        assert!(same(&opened.messages, &expected), "cut at {cut}");
+        assert_eq!(opened.recovery.bad_lines.count(), 0, "cut at {cut}");
+        assert_eq!(opened.recovery.torn.is_some(), !rest.is_empty(), "cut at {cut}");
+        let aside = torn_files(folder.path());
+        assert_eq!(aside.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>().concat(), rest, "cut at {cut}");
+
+        opened.session.append(&user("and on")).unwrap();
+        drop(opened);
+        let again = open(&path);
+        assert!(same(&again.messages[..expected.len()], &expected), "cut at {cut}");
+        assert_eq!(again.messages[expected.len()..], [user("and on")], "cut at {cut}");
+        assert_eq!(again.recovery, Recovery::default(), "cut at {cut}");
+        assert_eq!(again.session.header().workspace, workspace(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_session_torn_twice_keeps_both_rests() {
+    let folder = TempDir::new().unwrap();
+    let path = write_session(folder.path(), &[user("one")]);
+    for rest in ["{\"id\":\"2\"", "{\"id\":\"2\",\"par"] {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend_from_slice(rest.as_bytes());
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(open(&path).messages, [user("one")]);
+    }
+    let rests: Vec<_> = torn_files(folder.path()).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(rests, ["{\"id\":\"2\"", "{\"id\":\"2\",\"par"]);
+}
+
+#[test]
+fn a_broken_line_costs_that_entry_and_no_other() {
+    let said = conversation();
+    for broken in 0..said.len() {
+        for garbage in ["", "\u{0}\u{0}", "{\"id\":", "[]", "{\"id\":\"!\"}"] {
+            let folder = TempDir::new().unwrap();
+            let path = write_session(folder.path(), &said);
+            let text = fs::read_to_string(&path).unwrap();
+            let mut lines: Vec<&str> = text.lines().collect();
+            let cut_short = &lines[broken + 1][..lines[broken + 1].len() - 1];
+            lines[broken + 1] = if garbage.is_empty() { cut_short } else { garbage };
+            fs::write(&path, lines.join("\n") + "\n").unwrap();
+
+            let mut left = said.clone();
+            left.remove(broken);
+            let opened = open(&path);
+            assert!(same(&opened.messages, &paired(&left)), "{broken} {garbage:?}");
+            assert_eq!(opened.recovery.bad_lines.count(), 1);
+            assert_eq!(opened.recovery.bad_lines.first()[0].line, broken as u64 + 2);
+        }
+    }
+}
+
+#[test]
+fn interrupted_calls_are_answered_once_and_for_all() {
+    let folder = TempDir::new().unwrap();
+    let path = write_session(folder.path(), &[user("go"), calls(&["1", "2"]), result("2")]);
+    let opened = open(&path);
+    assert_eq!(opened.recovery.pairing.at_end, 1);
+    assert_eq!(opened.recovery.notices(), ["tool calls that were interrupted: 1"]);
+    let messages = opened.messages.clone();
+    let Message::ToolResult(added) = &**messages.last().unwrap() else { panic!() };
+    assert_eq!((added.call_id.as_str(), added.tool_name.as_str(), added.is_error), ("1", "read", true));
+    drop(opened);
+    let again = open(&path);
+    assert_eq!(again.messages, messages);
+    assert_eq!(again.recovery, Recovery::default());
+}
+
+#[test]
+fn a_second_writer_is_told_who_has_the_session_and_changes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = write_session(folder.path(), &conversation());
+    let first = open(&path);
+    let error = open_to_continue(&path, workspace()).unwrap_err();
+    assert!(matches!(error, SessionError::InUse { .. }), "{error}");
+    assert_eq!(Transcript::open(&path).unwrap().branch().count(), conversation().len());
+    drop(first);
+    open(&path);
+}
+
+#[test]
+fn a_session_that_was_just_begun_is_locked_too() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let session = Session::begin(&path, workspace());
+    session.append(&user("one")).unwrap();
+    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::InUse { .. })));
+}
+
+#[test]
+fn a_file_that_is_no_session_is_refused_untouched() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("notes.txt");
+    fs::write(&path, "my notes,\nunfinished").unwrap();
+    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::NotASession { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "my notes,\nunfinished");
+    assert!(torn_files(folder.path()).is_empty());
+    assert!(matches!(open_to_continue(folder.path(), workspace()), Err(SessionError::NotASession { .. })));
+}
+
+#[test]
+fn a_session_of_a_newer_version_is_refused_untouched() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("new.jsonl");
+    let text = "{\"type\":\"session\",\"version\":2}\n{\"torn";
+    fs::write(&path, text).unwrap();
+    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::UnsupportedVersion { found: 2, .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn entries_of_a_newer_program_are_passed_over_and_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = write_session(folder.path(), &[user("one")]);
+    let label = r#"{"id":"2","parent":"1","time":"2026-01-02T03:04:05Z","type":"label","data":{"text":"here"}}"#;
+    let text = fs::read_to_string(&path).unwrap() + label + "\n";
+    fs::write(&path, &text).unwrap();
+    let opened = open(&path);
+    opened.session.append(&user("two")).unwrap();
+    let now = fs::read_to_string(&path).unwrap();
+    assert!(now.starts_with(&text));
+    assert!(now[text.len()..].starts_with(r#"{"id":"3","parent":"2","#), "{now}");
+    drop(opened);
+    assert_eq!(open(&path).messages, [user("one"), user("two")]);
+}
+
+#[derive(Debug, Clone)]
+enum Damage {
+    Flip(usize, u8),
+    Insert(usize, Vec<u8>),
+    Remove(usize, usize),
+}
+
+fn any_damage() -> impl Strategy<Value = Vec<Damage>> {
+    let damage = prop_oneof![
+        4 => (any::<usize>(), 0..8_u8).prop_map(|(at, bit)| Damage::Flip(at, 1 << bit)),
+        1 => (any::<usize>(), any::<Vec<u8>>()).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (any::<usize>(), 0..200_usize).prop_map(|(at, length)| Damage::Remove(at, length)),
+    ];
+    prop::collection::vec(damage, 1..8)
+}
+
+fn apply(bytes: &mut Vec<u8>, damage: &[Damage]) {
+    for step in damage {
+        let place = |at: &usize, length: usize| if length == 0 { 0 } else { at % length };
+        match step {
+            Damage::Flip(at, mask) => {
+                let at = place(at, bytes.len());
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= mask;
+                }
+            }
+            Damage::Insert(at, inserted) => {
+                let at = place(at, bytes.len());
+                bytes.splice(at..at, inserted.iter().copied());
+            }
+            Damage::Remove(at, length) => {
+                let at = place(at, bytes.len());
+                bytes.drain(at..(at + length).min(bytes.len()));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever the damage: no panic; and what opens once opens again the same, and takes on.
+    #[test]
+    fn a_damaged_session_opens_or_is_refused_and_goes_on_as_it_opened(damage in any_damage()) {
+        let folder = TempDir::new().unwrap();
+        let path = write_session(folder.path(), &conversation());
+        let mut bytes = fs::read(&path).unwrap();
+        apply(&mut bytes, &damage);
+        fs::write(&path, &bytes).unwrap();
+
+        let _ = crate::render(&mut match Transcript::open(&path) {
+            Ok(transcript) => transcript,
+            Err(_) => return Ok(()),
+        }, &mut Vec::new());
+        let Ok(opened) = open_to_continue(&path, workspace()) else {
+            return Err(TestCaseError::fail("could be read and not continued"));
+        };
+        opened.session.append(&user("and on")).unwrap();
+        let mut expected = opened.messages.clone();
+        expected.push(user("and on"));
+        drop(opened);
+        let again = open_to_continue(&path, workspace()).unwrap();
+        prop_assert!(same(&again.messages, &expected));
+        prop_assert!(again.recovery.torn.is_none());
+        prop_assert_eq!(again.recovery.pairing.at_end, 0);
+    }
+}

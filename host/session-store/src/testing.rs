@@ -1,0 +1,73 @@
+//! What the tests of this crate share: messages, and session files made of them.
+
+use crate::session::Session;
+use jiff::Timestamp;
+use pinion_agent::{
+    AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// When everything was said.
+pub(crate) fn time() -> Timestamp {
+    "2026-01-02T03:04:05.678Z".parse().unwrap()
+}
+
+/// A prompt.
+pub(crate) fn user(text: &str) -> Arc<Message> {
+    Arc::new(Message::User(UserMessage { content: vec![Content::text(text)], timestamp: time() }))
+}
+
+/// A reply of these parts.
+pub(crate) fn assistant(content: Vec<Content>) -> Message {
+    Message::Assistant(AssistantMessage {
+        content,
+        stop_reason: StopReason::ToolUse,
+        provider: "replay".into(),
+        model: "scripted".into(),
+        usage: Usage { input: 10, output: 5, cache_read: 0, cache_write: 0 },
+        cost: None,
+        error: None,
+        timestamp: time(),
+    })
+}
+
+/// A reply that calls the tool `read` under these ids.
+pub(crate) fn calls(ids: &[&str]) -> Arc<Message> {
+    let call = |id: &&str| Content::ToolCall(ToolCall::new(*id, "read", json!({ "path": "a.txt" })));
+    Arc::new(assistant(ids.iter().map(call).collect()))
+}
+
+/// What the tool `read` answered.
+pub(crate) fn result(id: &str) -> Arc<Message> {
+    Arc::new(Message::ToolResult(ToolResultMessage {
+        call_id: id.into(),
+        tool_name: "read".into(),
+        content: vec![Content::text("line one\nline two")],
+        details: Some(json!({ "lines": 2 })),
+        is_error: false,
+        child_loop_id: None,
+        timestamp: time(),
+    }))
+}
+
+/// A conversation that ends well.
+pub(crate) fn conversation() -> Vec<Arc<Message>> {
+    vec![user("read it"), calls(&["1"]), result("1"), Arc::new(assistant(vec![Content::text("done")])), user("thanks")]
+}
+
+/// The workspace of all sessions here.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new("/home/me/project")
+}
+
+/// Writes a session of these messages.
+pub(crate) fn write_session(folder: &Path, messages: &[Arc<Message>]) -> PathBuf {
+    let path = folder.join("20260102T030405Z_00000000-0000-4000-8000-000000000000.jsonl");
+    let session = Session::begin(&path, workspace());
+    for message in messages {
+        session.append(message).unwrap();
+    }
+    path
+}
