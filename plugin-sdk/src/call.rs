@@ -2,7 +2,7 @@
 
 use crate::bindings::imports::pinion::plugin::types;
 use crate::{Error, Output, Result};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// One call of a tool or command.
 #[derive(Debug, Clone)]
@@ -42,11 +42,12 @@ impl Call {
         if name.is_empty() || name.contains('\0') {
             return Err(Error::invalid_arguments("a path is not empty and holds no NUL"));
         }
-        let path = absolute(self.workspace(), name);
-        if !path.starts_with(self.workspace()) {
+        let path = absolute(&self.context.workspace, name);
+        let below = path.strip_prefix(self.context.workspace.trim_end_matches('/'));
+        if !below.is_some_and(|below| below.is_empty() || below.starts_with('/')) {
             host::require_granted(&path)?;
         }
-        Ok(path)
+        Ok(path.into())
     }
 
     /// Milliseconds that the host gave this call, counted from its start.
@@ -79,31 +80,31 @@ impl Call {
 }
 
 /// `name` from `workspace` on, without `.` and `..`.
-fn absolute(workspace: &Path, name: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for part in workspace.join(name).components() {
+fn absolute(workspace: &str, name: &str) -> String {
+    let base = if name.starts_with('/') { "" } else { workspace };
+    let mut parts = Vec::new();
+    for part in base.split('/').chain(name.split('/')) {
         match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(path.pop()),
-            part => path.push(part),
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
         }
     }
-    path
+    format!("/{}", parts.join("/"))
 }
 
 #[cfg(target_arch = "wasm32")]
 mod host {
     use crate::workspace::{WalkOptions, WorkspaceError, walk};
     use crate::{Error, Result};
-    use std::path::Path;
 
     pub(super) use crate::cancellation::cancelled;
     pub(super) use crate::progress::{report, update};
 
     /// Asks for as little as can be asked of a folder, for the sake of the refusal.
-    pub(super) fn require_granted(path: &Path) -> Result<()> {
+    pub(super) fn require_granted(path: &str) -> Result<()> {
         let options = WalkOptions {
-            root: path.to_string_lossy().into_owned(),
+            root: path.to_owned(),
             globs: Vec::new(),
             types: Vec::new(),
             max_depth: Some(1),
@@ -112,9 +113,7 @@ mod host {
             limit: 1,
         };
         match walk(&options) {
-            Err(WorkspaceError::Denied(_)) => {
-                Err(Error::Denied(format!("`{}` is in no granted folder", path.display())))
-            }
+            Err(WorkspaceError::Denied(_)) => Err(Error::Denied(format!("`{path}` is in no granted folder"))),
             Err(WorkspaceError::Cancelled) => Err(Error::Cancelled),
             _ => Ok(()),
         }
@@ -126,11 +125,10 @@ mod host {
 mod host {
     use super::types::Content;
     use crate::Result;
-    use std::path::Path;
 
     pub(super) use crate::testing::cancelled;
 
-    pub(super) fn require_granted(_path: &Path) -> Result<()> {
+    pub(super) fn require_granted(_path: &str) -> Result<()> {
         Ok(())
     }
 
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_path_is_made_absolute_by_its_letters() {
-        let workspace = Path::new("/home/me/project");
+        let workspace = "/home/me/project";
         for (name, expected) in [
             ("src/lib.rs", "/home/me/project/src/lib.rs"),
             ("./src/../Cargo.toml", "/home/me/project/Cargo.toml"),
@@ -154,7 +152,7 @@ mod tests {
             ("/home/me/project/./a/", "/home/me/project/a"),
             ("/../..", "/"),
         ] {
-            assert_eq!(absolute(workspace, name), Path::new(expected), "{name}");
+            assert_eq!(absolute(workspace, name), expected, "{name}");
         }
     }
 

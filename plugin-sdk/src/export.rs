@@ -74,17 +74,19 @@ const fn needs_escape(byte: u8) -> bool {
 /// Exports a plugin from the component.
 ///
 /// - `exports` lists what the component offers, of `tools`, `commands`, `lifecycle` and `state`.
+/// - `name` is the plugin's name, where the one of its package does not fit.
 /// - `asks` is what it would like to be granted, as JSON: `"files": "read"` or `"write"`, `"process": true`,
 ///   `"catalog": true`.
 /// - `limits` are the limits that it would like raised, as JSON, with the names of the host's limits file.
 /// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
 ///
-/// Name, version and description come from the plugin's `Cargo.toml`.
+/// Version, description and, where none is given, the name come from the plugin's `Cargo.toml`.
 #[macro_export]
 macro_rules! export {
     (
         $plugin:ident,
         exports = [$($export:ident),+ $(,)?]
+        $(, name = $name:literal)?
         $(, asks = { $($asks:tt)* })?
         $(, limits = { $($limits:tt)* })?
         $(, lifetime = $lifetime:literal)?
@@ -100,7 +102,7 @@ macro_rules! export {
                 $crate::export::Part::Json("{\"manifest\":1,\"api\":\""),
                 $crate::export::Part::Json($crate::export::API),
                 $crate::export::Part::Json("\",\"name\":\""),
-                $crate::export::Part::Text(env!("CARGO_PKG_NAME")),
+                $crate::export::Part::Text($crate::__plugin_name!($($name)?)),
                 $crate::export::Part::Json("\",\"version\":\""),
                 $crate::export::Part::Text(env!("CARGO_PKG_VERSION")),
                 $crate::export::Part::Json("\",\"description\":\""),
@@ -115,6 +117,17 @@ macro_rules! export {
             #[cfg_attr(target_arch = "wasm32", unsafe(link_section = "pinion:manifest"))]
             static MANIFEST: [u8; $crate::export::length(PARTS)] = $crate::export::concat(PARTS);
         };
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __plugin_name {
+    () => {
+        env!("CARGO_PKG_NAME")
+    };
+    ($name:literal) => {
+        $name
     };
 }
 
