@@ -76,9 +76,10 @@ impl Cache {
     /// Keeps compiled code. A failure is logged and otherwise ignored: the next load compiles again.
     pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, component: &Component) {
         let path = self.path(engine, digest);
-        let stored = component.serialize().map_err(io::Error::other).and_then(|code| {
-            write_atomically(&self.folder, &path, &[&self.seal(&path, &code), &code])
-        });
+        let stored = component
+            .serialize()
+            .map_err(io::Error::other)
+            .and_then(|code| write_atomically(&self.folder, &path, &[&self.seal(&path, &code), &code]));
         if let Err(error) = stored {
             tracing::warn!(entry = %path.display(), %error, "compiled code was not cached");
         }

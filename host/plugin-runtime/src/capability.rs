@@ -294,8 +294,7 @@ mod tests {
 
     #[test]
     fn a_grant_gives_no_more_than_was_asked_for() {
-        let grants =
-            Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", Access::Write) };
+        let grants = Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", Access::Write) };
         let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).whole();
         assert_eq!(call.files, Some(Access::Read));
         assert!(call.process().is_err() && !call.catalog());

@@ -120,9 +120,8 @@ fn reply(
 ) -> ToolReply {
     let plugin = &loaded.program().name;
     let result = match result {
-        Ok(Ok(output)) => self::output(output).map_err(|message| {
-            fault(tool, PluginFault::Contract { plugin: plugin.to_string(), message })
-        }),
+        Ok(Ok(output)) => self::output(output)
+            .map_err(|message| fault(tool, PluginFault::Contract { plugin: plugin.to_string(), message })),
         Ok(Err(error)) => Err(tool_error(tool, error)),
         Err(PluginFault::Cancelled { .. }) => Err(ToolError::Cancelled { tool: tool.to_owned() }),
         Err(other) => Err(fault(tool, other)),

@@ -156,8 +156,8 @@ impl Generation {
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
             return Err(offer(&format!("has a description of more than {MAX_DESCRIPTION_BYTES} bytes")));
         }
-        let input_schema: Value =
-            serde_json::from_str(&tool.input_schema).map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
+        let input_schema: Value = serde_json::from_str(&tool.input_schema)
+            .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(offer("has an input schema that is not of type `object`"));
         }
@@ -196,11 +196,8 @@ fn link_error(error: wasmtime::Error) -> LoadError {
 
 /// Asks a plugin what it offers, on an instance that may do nothing.
 async fn describe(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Description, LoadError> {
-    let setup = Setup {
-        authority: program.authority.none(),
-        token: CancellationToken::new(),
-        progress: Arc::new(NoProgress),
-    };
+    let setup =
+        Setup { authority: program.authority.none(), token: CancellationToken::new(), progress: Arc::new(NoProgress) };
     Ok(instance::run(shared, program, setup, Describe).await.result?)
 }
 
@@ -223,10 +220,5 @@ fn effects(flags: wit::Effects) -> Authority {
 }
 
 fn command_from(command: wit_commands::CommandDefinition) -> CommandDefinition {
-    CommandDefinition {
-        name: command.name,
-        description: command.description,
-        argument_hint: command.argument_hint,
-    }
+    CommandDefinition { name: command.name, description: command.description, argument_hint: command.argument_hint }
 }
-

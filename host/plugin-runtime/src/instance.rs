@@ -188,8 +188,7 @@ pub(crate) async fn hand_over<A>(
 
 impl<A> Finished<A> {
     pub(crate) fn fault(program: &Program, fault: PluginFault) -> Self {
-        let ledger =
-            Ledger { plugin: program.name.to_string(), generation: program.number, ..Ledger::default() };
+        let ledger = Ledger { plugin: program.name.to_string(), generation: program.number, ..Ledger::default() };
         Self { result: Err(fault), ledger }
     }
 }

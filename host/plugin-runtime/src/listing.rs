@@ -53,12 +53,17 @@ impl Registry {
             let (_, problem) = catalog.problems().iter().find(|(plugin, _)| plugin == name)?;
             Some(problem.clone())
         };
-        catalog.loaded().iter().map(|loaded| PluginInfo { problem: problem(&loaded.program().name), ..info(loaded) }).collect()
+        catalog
+            .loaded()
+            .iter()
+            .map(|loaded| PluginInfo { problem: problem(&loaded.program().name), ..info(loaded) })
+            .collect()
     }
 
     pub(crate) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
         let catalog = self.catalog();
-        let tools = catalog.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
+        let tools =
+            catalog.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
         tools
             .map(|(loaded, tool)| wit::ToolInfo {
                 name: tool.definition.name.clone(),
@@ -71,7 +76,10 @@ impl Registry {
 
     pub(crate) fn command_infos(&self) -> Vec<wit::CommandInfo> {
         let catalog = self.catalog();
-        let commands = catalog.loaded().iter().flat_map(|loaded| loaded.generation.commands.iter().map(move |command| (loaded, command)));
+        let commands = catalog
+            .loaded()
+            .iter()
+            .flat_map(|loaded| loaded.generation.commands.iter().map(move |command| (loaded, command)));
         commands
             .map(|(loaded, command)| wit::CommandInfo {
                 name: command.name.clone(),
@@ -127,7 +135,8 @@ fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     let grants = &loaded.generation.grants;
     let mut capabilities = Vec::new();
     if let Some(asked) = asks.files {
-        let folders = grants.files.iter().map(|(path, granted)| format!("{} {}", verb(asked.min(*granted)), path.display()));
+        let folders =
+            grants.files.iter().map(|(path, granted)| format!("{} {}", verb(asked.min(*granted)), path.display()));
         let folders = folders.collect::<Vec<_>>().join(", ");
         let granted = (!folders.is_empty()).then(|| format!(": {folders}"));
         capabilities.push(Capability { asks: format!("{} files", verb(asked)), granted });

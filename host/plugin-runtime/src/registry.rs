@@ -210,12 +210,8 @@ fn check_names(slots: &[Slot], at: usize, new: &Generation) -> Result<(), LoadEr
 
 impl Registry {
     pub(crate) fn new(shared: Arc<Shared>, on_notice: Box<dyn Fn(Notice) + Send + Sync>) -> Arc<Self> {
-        let registry = Arc::new(Self {
-            shared: shared.clone(),
-            slots: Mutex::default(),
-            catalog: ArcSwap::default(),
-            on_notice,
-        });
+        let registry =
+            Arc::new(Self { shared: shared.clone(), slots: Mutex::default(), catalog: ArcSwap::default(), on_notice });
         shared.set_registry(&registry);
         registry
     }

@@ -3,10 +3,10 @@
 //! The thread waits for calls and ends when its plugin is dropped. An instance that broke down is not used again: the
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
+use crate::fault::PluginFault;
 use crate::instance::{
     Finished, Job, Live, RestoreState, SaveState, Setup, Stopped, Until, finish, hand_over, refuel, store, turn,
 };
-use crate::fault::PluginFault;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::state::{CallState, NoProgress, State};

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, FsError, FsResult, InputStream, OutputStream, Pollable, StreamResult,
 };

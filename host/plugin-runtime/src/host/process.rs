@@ -61,9 +61,10 @@ struct Run {
     progress: Arc<dyn ToolProgress>,
 }
 
-/// How waiting for a program ended.
-enum End {
-    Exited(io::Result<ExitStatus>),
+/// Why a program ended.
+#[derive(Clone, Copy)]
+enum Cause {
+    Itself,
     TimedOut,
     Cancelled,
 }
@@ -74,49 +75,47 @@ impl Run {
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);
         let mut streams = Streams::new(&self.grant.spill_folder, command.max_output.min(MAX_KEPT_BYTES));
-        let stdin = child.stdin.take();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let end = {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (cause, status) = {
             let feeding = feed(stdin, command.stdin);
             let reading = streams.read(stdout, stderr, &*self.progress);
-            let exit = async {
-                // Children of the program may hold its streams open for ever; when it is gone, so are they.
-                let status = child.wait().await;
-                group.kill();
-                status
-            };
-            tokio::pin!(feeding, reading, exit);
-            let (mut fed, mut read, mut status) = (false, false, None);
+            tokio::pin!(feeding, reading);
+            let (mut fed, mut read, mut status, mut cause) = (false, false, None, Cause::Itself);
             let mut deadline = self.deadline;
-            loop {
-                tokio::select! {
+            // Until it is gone and its streams have ended. Once it is gone, or killed, that takes a moment at most.
+            while !read || status.is_none() {
+                let end = tokio::select! {
                     biased;
-                    () = self.token.cancelled() => break End::Cancelled,
-                    () = &mut reading, if !read => read = true,
-                    () = &mut feeding, if !fed => fed = true,
-                    ended = &mut exit, if status.is_none() => {
-                        status = Some(ended);
-                        deadline = deadline.min(Instant::now() + DRAIN);
+                    () = self.token.cancelled(), if deadline == self.deadline => Cause::Cancelled,
+                    () = &mut reading, if !read => { read = true; continue }
+                    () = &mut feeding, if !fed => { fed = true; continue }
+                    ended = child.wait(), if status.is_none() => { status = Some(ended); cause }
+                    () = sleep_until(deadline) => {
+                        if deadline != self.deadline { break }
+                        Cause::TimedOut
                     }
-                    () = sleep_until(deadline) => break status.map_or(End::TimedOut, End::Exited),
-                }
-                if read && let Some(status) = status.take() {
-                    break End::Exited(status);
-                }
+                };
+                // Its children may hold its streams open for ever; when it goes, they go.
+                group.kill();
+                cause = end;
+                deadline = Instant::now() + DRAIN;
             }
+            (cause, status)
         };
-        group.kill();
-        let output = |status: Option<ExitStatus>| streams.into_output(status, started.elapsed());
-        match end {
-            End::Exited(Ok(status)) => Ok(output(Some(status))),
-            End::Exited(Err(error)) => Err(ProcessError::Io(error.to_string())),
-            End::TimedOut => Err(ProcessError::TimedOut(output(None))),
-            End::Cancelled => Err(ProcessError::Cancelled(output(None))),
+        let status = status.transpose().map_err(|error| ProcessError::Io(error.to_string()))?;
+        let output = streams.into_output(status, started.elapsed());
+        match cause {
+            Cause::Itself => Ok(output),
+            Cause::TimedOut => Err(ProcessError::TimedOut(output)),
+            Cause::Cancelled => Err(ProcessError::Cancelled(output)),
         }
     }
 
     fn spawn(&self, command: &Command) -> Result<Child, ProcessError> {
-        let folder = self.workspace.join(command.working_directory.as_deref().unwrap_or("."));
+        let folder = match &command.working_directory {
+            Some(folder) => self.workspace.join(folder),
+            None => self.workspace.clone(),
+        };
         if !folder.is_dir() {
             return Err(ProcessError::NotFound(format!("no such working directory: `{}`", folder.display())));
         }

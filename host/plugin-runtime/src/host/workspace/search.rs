@@ -151,7 +151,13 @@ fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
 }
 
 /// Searches one file. One that cannot be read is left out.
-fn search_file(found: &Found<'_>, searcher: &mut Searcher, matcher: &RegexMatcher, what: &SearchOptions, tally: &Tally) {
+fn search_file(
+    found: &Found<'_>,
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    what: &SearchOptions,
+    tally: &Tally,
+) {
     let Ok(file) = walk::open_file(found.folder, found.name) else { return };
     let Ok(metadata) = file.metadata() else { return };
     if !metadata.is_file() {
@@ -183,7 +189,10 @@ impl<'a> Lines<'a> {
             matcher,
             lines: Vec::new(),
             matches: 0,
-            max_matches: what.max_matches_per_file.clamp(1, MAX_MATCHES).min(what.max_matches.clamp(1, MAX_MATCHES) + 1),
+            max_matches: what
+                .max_matches_per_file
+                .clamp(1, MAX_MATCHES)
+                .min(what.max_matches.clamp(1, MAX_MATCHES) + 1),
             max_line: usize::try_from(what.max_line_bytes).unwrap_or(usize::MAX).clamp(16, 64 * 1024),
             is_binary: false,
         }

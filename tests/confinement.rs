@@ -1,0 +1,145 @@
+//! What a plugin must not reach: files outside its folders, the host's environment, its streams, the network.
+
+use pinion_plugin_runtime::Access;
+use pinion_tests::{Sandbox, SandboxBuilder};
+use serde_json::json;
+use std::os::unix::fs::symlink;
+
+/// A workspace beside a file that nobody was granted.
+async fn beside_a_secret() -> Sandbox {
+    let sandbox = Sandbox::with(&["hostile"]).await;
+    std::fs::write(sandbox.outside().join("secret.txt"), "the secret").unwrap();
+    std::fs::write(sandbox.outside().join("only-outside.txt"), "x").unwrap();
+    sandbox.write("inside.txt", "inside");
+    sandbox
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_the_workspace_are_read_by_relative_and_by_absolute_path() {
+    let sandbox = beside_a_secret().await;
+    let absolute = sandbox.workspace().join("inside.txt");
+    for path in ["inside.txt", "./inside.txt", absolute.to_str().unwrap()] {
+        assert_eq!(sandbox.text("read_path", json!({ "path": path })).await, "inside", "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_path_leads_out_of_the_granted_folder() {
+    let sandbox = beside_a_secret().await;
+    let secret = sandbox.outside().join("secret.txt");
+    let detour = sandbox.workspace().join("../secret.txt");
+    for path in
+        ["../secret.txt", "a/../../secret.txt", secret.to_str().unwrap(), detour.to_str().unwrap(), "/etc/passwd"]
+    {
+        let error = sandbox.error("read_path", json!({ "path": path })).await;
+        assert!(!error.contains("the secret"), "{path}: {error}");
+    }
+    for path in ["..", "/", sandbox.outside().to_str().unwrap()] {
+        for tool in ["walk_path", "search_path"] {
+            sandbox.error(tool, json!({ "path": path })).await;
+        }
+        let listed = sandbox.call("list_path", json!({ "path": path })).await;
+        assert!(!format!("{listed:?}").contains("secret.txt"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_do_not_lead_out_whoever_made_them() {
+    let sandbox = beside_a_secret().await;
+    symlink(sandbox.outside().join("secret.txt"), sandbox.workspace().join("absolute")).unwrap();
+    symlink("../secret.txt", sandbox.workspace().join("relative")).unwrap();
+    symlink("..", sandbox.workspace().join("parent")).unwrap();
+    for path in ["absolute", "relative", "parent/secret.txt"] {
+        sandbox.error("read_path", json!({ "path": path })).await;
+    }
+    for path in ["parent", "relative", "."] {
+        for tool in ["walk_path", "search_path"] {
+            let found = sandbox.call(tool, json!({ "path": path })).await;
+            let found = format!("{found:?}");
+            assert!(!found.contains("the secret") && !found.contains("secret.txt"), "{tool} {path}: {found}");
+        }
+    }
+    for (target, read) in [("..", "made/secret.txt"), ("../secret.txt", "made"), ("/etc", "made/passwd")] {
+        let arguments = json!({ "target": target, "path": "made", "read": read });
+        sandbox.error("read_by_link", arguments).await;
+        let _ = std::fs::remove_file(sandbox.workspace().join("made"));
+    }
+}
+
+/// Two instances swap a folder and a link under each other's feet while they read, walk and search through it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rename_race_reads_nothing_outside() {
+    let sandbox = beside_a_secret().await;
+    let arguments = json!({ "outside": "..", "tries": 300 });
+    let (one, two) =
+        tokio::join!(sandbox.text("race_renames", arguments.clone()), sandbox.text("race_renames", arguments));
+    for seen in [one, two] {
+        assert!(!seen.contains("the secret") && !seen.contains("only-outside"), "{seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_granted_read_only_is_not_written() {
+    let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", Access::Read);
+    let sandbox = builder.build().await;
+    sandbox.write("inside.txt", "inside");
+    assert_eq!(sandbox.text("read_path", json!({ "path": "inside.txt" })).await, "inside");
+    sandbox.error("write_path", json!({ "path": "inside.txt" })).await;
+    assert_eq!(sandbox.read("inside.txt"), "inside");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_gets_no_more_than_it_declares_though_its_plugin_was_granted_more() {
+    let sandbox = beside_a_secret().await;
+    sandbox.error("write_undeclared", json!({ "path": "inside.txt" })).await;
+    sandbox.error("read_unseen", json!({ "path": "inside.txt" })).await;
+    let error = sandbox.error("run_undeclared", json!({ "script": "echo hi" })).await;
+    assert!(error.contains("does not declare that it executes"), "{error}");
+    assert_eq!(sandbox.read("inside.txt"), "inside");
+    assert_eq!(sandbox.text("write_path", json!({ "path": "inside.txt" })).await, "written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_grant_there_are_no_files_and_no_programs_and_the_error_says_what_to_grant() {
+    let sandbox = SandboxBuilder::default().guest("hostile").build().await;
+    sandbox.write("inside.txt", "inside");
+    sandbox.error("read_path", json!({ "path": "inside.txt" })).await;
+    let walk = sandbox.error("walk_path", json!({ "path": "." })).await;
+    assert!(walk.contains("[plugins.hostile.grants] files"), "{walk}");
+    let run = sandbox.error("run", json!({ "script": "echo hi" })).await;
+    assert!(run.contains("[plugins.hostile.grants] process = true"), "{run}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_granted_subfolder_is_all_there_is() {
+    let builder = SandboxBuilder::default().guest("hostile").files("hostile", "sub", Access::Read);
+    let sandbox = builder.build().await;
+    sandbox.write("sub/a.txt", "in sub");
+    sandbox.write("b.txt", "beside");
+    assert_eq!(sandbox.text("read_path", json!({ "path": "sub/a.txt" })).await, "in sub");
+    sandbox.error("read_path", json!({ "path": "b.txt" })).await;
+    sandbox.error("read_path", json!({ "path": "sub/../b.txt" })).await;
+    assert_eq!(sandbox.text("walk_path", json!({ "path": "sub" })).await, "a.txt");
+    sandbox.error("walk_path", json!({ "path": "." })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_of_the_host_is_not_seen() {
+    let sandbox = Sandbox::with(&["hostile"]).await;
+    assert_eq!(sandbox.text("environment", json!({})).await, "");
+    let seen = sandbox.text("run", json!({ "script": "env" })).await;
+    assert!(seen.contains("GRANTED=yes") && !seen.contains("CARGO_MANIFEST_DIR"), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_streams_of_the_host_are_not_reached() {
+    let sandbox = Sandbox::with(&["hostile"]).await;
+    assert_eq!(sandbox.text("stdio", json!({})).await, "stdin: ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_network() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let sandbox = Sandbox::with(&["hostile"]).await;
+    sandbox.error("connect", json!({ "path": listener.local_addr().unwrap().to_string() })).await;
+}

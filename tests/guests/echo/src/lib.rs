@@ -1,0 +1,26 @@
+//! Says what it is told: what a call costs when the plugin costs nothing.
+
+use pinion_plugin_sdk::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Arguments {
+    message: String,
+}
+
+struct Echo;
+
+impl Plugin for Echo {
+    fn tools() -> Vec<Tool> {
+        vec![
+            Tool::new("echo", "Says what it is told.", |arguments: Arguments, _call| Ok(arguments.message)).reads(),
+            Tool::new("fail", "Fails with what it is told.", |arguments: Arguments, _call| {
+                Err::<String, _>(Error::failed(arguments.message))
+            }),
+            Tool::new("details", "Gives details that are JSON.", |arguments: Arguments, _call| {
+                Ok(Output::text("done").details(json!({ "message": arguments.message })).markdown())
+            }),
+        ]
+    }
+}
+
+export!(Echo, exports = [tools], asks = { "files": "read" });

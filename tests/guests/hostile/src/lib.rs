@@ -1,0 +1,17 @@
+//! Does all that a plugin must not be able to do. Each tool is one attack; the tests say what must come of it.
+
+mod escape;
+mod exhaust;
+mod programs;
+
+use pinion_plugin_sdk::prelude::*;
+
+struct Hostile;
+
+impl Plugin for Hostile {
+    fn tools() -> Vec<Tool> {
+        [escape::tools(), exhaust::tools(), programs::tools()].into_iter().flatten().collect()
+    }
+}
+
+export!(Hostile, exports = [tools], asks = { "files": "write", "process": true });

@@ -1,0 +1,207 @@
+//! Each limit has its own error, names the plugin, and leaves the host and the other plugins alone.
+
+use pinion_agent::ToolError;
+use pinion_plugin_runtime::PartialLimits;
+use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const NONE: PartialLimits = PartialLimits {
+    fuel: None,
+    deadline_ms: None,
+    grace_ms: None,
+    memory_bytes: None,
+    table_elements: None,
+    instances: None,
+    output_bytes: None,
+    host_calls: None,
+    handles: None,
+};
+
+/// Hostile under these limits, beside a plugin that does no harm.
+async fn limited(limits: PartialLimits) -> Sandbox {
+    let builder = SandboxBuilder::default().guest("hostile").guest("echo").trust("hostile");
+    builder.limits("hostile", limits).build().await
+}
+
+/// The error names the plugin, the limit and how to raise it, and both plugins answer their next calls.
+async fn assert_told_and_survived(sandbox: &Sandbox, error: &str, told: &[&str]) {
+    for part in told.iter().chain(&["plugin `hostile`", "hint: "]) {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+    assert_eq!(sandbox.text("echo", json!({ "message": "still here" })).await, "still here");
+    assert_eq!(sandbox.text("talk", json!({ "amount": 2 })).await, "xx");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_computes_for_ever_runs_out_of_fuel() {
+    let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
+    let error = sandbox.error("spin", json!({})).await;
+    assert_told_and_survived(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_computes_past_its_deadline_is_stopped() {
+    let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(50), ..NONE }).await;
+    let error = sandbox.error("spin", json!({})).await;
+    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms", "raise `deadline-ms`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_sleeps_past_its_deadline_is_stopped() {
+    let sandbox = limited(PartialLimits { deadline_ms: Some(50), ..NONE }).await;
+    let error = sandbox.error("sleep", json!({ "amount": 3_600_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_bounded() {
+    let sandbox = limited(PartialLimits { memory_bytes: Some(8 << 20), ..NONE }).await;
+    let error = sandbox.error("eat_memory", json!({ "amount": 64 << 20 })).await;
+    assert_told_and_survived(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stack_is_bounded() {
+    let sandbox = limited(NONE).await;
+    let error = sandbox.error("recurse", json!({ "amount": 1_000_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["stack of", "stack-bytes"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_too_long_is_refused() {
+    let sandbox = limited(PartialLimits { output_bytes: Some(10_000), ..NONE }).await;
+    let error = sandbox.error("talk", json!({ "amount": 100_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["more than 10000 bytes of output", "raise `output-bytes`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_beyond_the_output_limit_is_not_heard() {
+    let sandbox = limited(PartialLimits { output_bytes: Some(10_000), ..NONE }).await;
+    let progress = Progress::default();
+    let arguments = json!({ "amount": 1_000_000 });
+    let (result, _) = sandbox.call_with("report", arguments, &progress, CancellationToken::new()).await;
+    assert!(matches!(result, Err(ToolError::Fault { .. })), "the result came on top of it: {result:?}");
+    assert!(progress.seen().len() <= 10, "{}", progress.seen().len());
+}
+
+/// A list of strings that are all the same memory costs the guest nothing and would cost the host a copy each.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_host_call_carries_is_bounded_however_it_is_made() {
+    let sandbox = limited(NONE).await;
+    let error = sandbox.error("alias", json!({ "amount": 10_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_to_the_host_are_counted_and_bounded() {
+    let sandbox = limited(PartialLimits { host_calls: Some(1000), ..NONE }).await;
+    let error = sandbox.error("knock", json!({ "amount": 100_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["more than 1000 times", "raise `host-calls`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_handles_are_bounded() {
+    let sandbox = limited(PartialLimits { handles: Some(100), ..NONE }).await;
+    sandbox.write("held.txt", "x");
+    let error = sandbox.error("hold", json!({ "amount": 10_000 })).await;
+    assert_told_and_survived(&sandbox, &error, &["more than 100 open handles", "raise `handles`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_says_where_and_what() {
+    let sandbox = limited(NONE).await;
+    let error = sandbox.error("panic", json!({})).await;
+    assert!(error.contains("plugin `hostile` trapped") && error.contains("as planned"), "{error}");
+    assert_eq!(sandbox.text("talk", json!({ "amount": 1 })).await, "x");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exits_and_traps_end_the_call_and_nothing_else() {
+    let sandbox = limited(NONE).await;
+    for tool in ["exit", "divide"] {
+        let error = sandbox.error(tool, json!({})).await;
+        assert!(error.contains("plugin `hostile` trapped"), "{error}");
+    }
+    assert_eq!(sandbox.text("echo", json!({ "message": "fine" })).await, "fine");
+}
+
+/// A pipe without a writer is opened by nobody: it would wait for ever, where no clock can interrupt it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_in_the_workspace_hangs_nobody() {
+    let sandbox = limited(NONE).await;
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        sandbox.workspace().join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    sandbox.error("open", json!({ "path": "pipe" })).await;
+    assert_eq!(sandbox.text("search_path", json!({ "path": "." })).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_plugin_may_take_note_of_it() {
+    let sandbox = limited(PartialLimits { grace_ms: Some(60_000), ..NONE }).await;
+    let (progress, token) = (Progress::default(), CancellationToken::new());
+    let call = sandbox.call_with("wait_for_cancellation", json!({}), &progress, token.clone());
+    let (ended, first) = tokio::join!(call, async {
+        let first = progress.first().await;
+        token.cancel();
+        first
+    });
+    assert_eq!(first, Seen::Line("waiting".into()));
+    assert_eq!(ended.0.unwrap().content[0].as_text(), Some("cancelled, and took note of it"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_plugin_that_does_not_react_is_dropped_after_its_grace() {
+    let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), grace_ms: Some(10), ..NONE }).await;
+    let token = CancellationToken::new();
+    token.cancel();
+    let (result, _) = sandbox.call_with("spin", json!({}), &Progress::default(), token).await;
+    assert!(matches!(result, Err(ToolError::Cancelled { .. })), "{result:?}");
+}
+
+/// One plugin spins and one sleeps on every thread there is; calls of another go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_that_hang_do_not_stop_the_calls_of_others() {
+    let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), ..NONE }).await;
+    let token = CancellationToken::new();
+    let progress = Progress::default();
+    let hang = |tool: &'static str, arguments| sandbox.call_with(tool, arguments, &progress, token.clone());
+    let hanging = futures_util::future::join_all((0..8).map(|i| match i % 2 {
+        0 => hang("spin", json!({})),
+        _ => hang("sleep", json!({ "amount": 3_600_000 })),
+    }));
+    let others = async {
+        for n in 0..20 {
+            let message = n.to_string();
+            assert_eq!(sandbox.text("echo", json!({ "message": message })).await, message);
+        }
+        token.cancel();
+    };
+    let (ended, ()) = tokio::join!(hanging, others);
+    assert!(ended.iter().all(|(result, _)| matches!(result, Err(ToolError::Cancelled { .. }))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_tells_what_a_call_used() {
+    let sandbox = limited(NONE).await;
+    sandbox.write("inside.txt", "twelve bytes");
+    let arguments = json!({ "path": "inside.txt" });
+    let (_, ledger) = sandbox.call_with("read_path", arguments, &Progress::default(), CancellationToken::new()).await;
+    assert_eq!((ledger.plugin.as_str(), ledger.generation), ("hostile", 1));
+    assert_eq!((ledger.bytes_read, ledger.bytes_written, ledger.files), (12, 0, 1));
+    assert_eq!(ledger.output, 12);
+    assert!(ledger.fuel > 1000 && ledger.time_us > 0 && ledger.memory >= 65_536 && ledger.host_calls > 3, "{ledger:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_tells_what_a_call_used_that_broke_down() {
+    let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
+    let (_, ledger) = sandbox.call_with("spin", json!({}), &Progress::default(), CancellationToken::new()).await;
+    assert_eq!(ledger.fuel, 50_000_000);
+}

@@ -1,0 +1,6 @@
+//! The integration tests of Pinion: real components in the real runtime, scripted models.
+
+mod confinement;
+mod limits;
+mod programs;
+mod registry;

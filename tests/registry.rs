@@ -1,0 +1,137 @@
+//! Which generation of which plugin answers.
+
+use pinion_plugin_runtime::{NoticeEvent, Runtime};
+use pinion_tests::{Sandbox, SandboxBuilder, guest};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A plugin file that can be replaced.
+fn greet(folder: &Path) -> std::path::PathBuf {
+    let file = folder.join("greet.wasm");
+    std::fs::copy(guest("greet_one"), &file).unwrap();
+    file
+}
+
+async fn greeting(sandbox: &Sandbox) -> String {
+    sandbox.text("greet", json!({})).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_call_after_a_change_is_answered_by_the_new_generation() {
+    let folder = TempDir::new().unwrap();
+    let file = greet(folder.path());
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    assert_eq!(greeting(&sandbox).await, "hello from version one");
+    std::fs::copy(guest("greet_two"), &file).unwrap();
+    assert_eq!(greeting(&sandbox).await, "hello from version two");
+    assert_eq!(sandbox.runtime.plugins()[0].generation, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_file_keeps_the_old_generation_and_says_why() {
+    let folder = TempDir::new().unwrap();
+    let file = greet(folder.path());
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    for broken in [b"not wasm".to_vec(), std::fs::read(guest("broken")).unwrap(), truncated()] {
+        std::fs::write(&file, broken).unwrap();
+        assert_eq!(greeting(&sandbox).await, "hello from version one");
+        assert!(matches!(sandbox.notices().last().unwrap().event, NoticeEvent::Refused(_)));
+        assert_eq!(sandbox.runtime.problems().len(), 1);
+    }
+    std::fs::copy(guest("greet_two"), &file).unwrap();
+    assert_eq!(greeting(&sandbox).await, "hello from version two");
+    assert!(sandbox.runtime.problems().is_empty());
+}
+
+fn truncated() -> Vec<u8> {
+    let mut bytes = std::fs::read(guest("greet_two")).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_self_test_says_what_the_plugin_says() {
+    let sandbox = Sandbox::with(&["broken"]).await;
+    let (_, problem) = sandbox.runtime.problems()[0].clone();
+    assert!(problem.contains("its self-test failed: the sky is green"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_plugins_with_one_name_the_first_is_loaded_and_the_second_told() {
+    let sandbox = Sandbox::with(&["echo", "collides"]).await;
+    assert_eq!(sandbox.text("echo", json!({ "message": "mine" })).await, "mine");
+    let (_, problem) = sandbox.runtime.problems()[0].clone();
+    assert!(problem.contains("tool `echo` is already there, from plugin `echo`"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_whose_file_is_gone_is_gone() {
+    let folder = TempDir::new().unwrap();
+    let file = greet(folder.path());
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    std::fs::remove_file(file).unwrap();
+    let error = sandbox.error("greet", json!({})).await;
+    assert!(error.contains("no tool `greet`"), "{error}");
+    assert!(matches!(sandbox.notices().last().unwrap().event, NoticeEvent::Removed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_folder_brings_new_plugins_and_new_generations_by_itself() {
+    let folder = TempDir::new().unwrap();
+    let sandbox = SandboxBuilder::default().build().await;
+    let _watch = sandbox.runtime.watch(vec![folder.path().to_owned()]).unwrap();
+    let file = greet(folder.path());
+    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 1)).await;
+    std::fs::copy(guest("greet_two"), &file).unwrap();
+    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 2)).await;
+    assert_eq!(greeting(&sandbox).await, "hello from version two");
+}
+
+async fn until(runtime: &Arc<Runtime>, holds: impl Fn(&Runtime) -> bool) {
+    while !holds(runtime) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_of_lifetime_session_keeps_its_instance_and_loses_it_only_to_a_trap() {
+    let sandbox = Sandbox::with(&["counter"]).await;
+    for expected in ["1", "2", "3"] {
+        assert_eq!(sandbox.text("count", json!({})).await, expected);
+    }
+    let error = sandbox.error("count", json!({ "trap": true })).await;
+    assert!(error.contains("told to"), "{error}");
+    assert_eq!(sandbox.text("count", json!({})).await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_survives_a_reload() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("counter.wasm");
+    std::fs::copy(guest("counter"), &file).unwrap();
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    assert_eq!(sandbox.text("count", json!({})).await, "1");
+    let mut changed = std::fs::read(&file).unwrap();
+    // An empty custom section: another file, the same program.
+    changed.extend([0, 2, 1, b'x']);
+    std::fs::write(&file, changed).unwrap();
+    assert_eq!(sandbox.text("count", json!({})).await, "2");
+    assert_eq!(sandbox.runtime.plugins()[0].generation, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_told_its_own_config() {
+    let builder = SandboxBuilder::default().guest("configured").config("configured", json!({ "greeting": "moin" }));
+    assert_eq!(builder.build().await.text("greeting", json!({})).await, "moin");
+    let unset = SandboxBuilder::default().guest("configured").build().await;
+    assert_eq!(unset.text("greeting", json!({})).await, "none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_does_not_like_its_config_is_not_loaded_and_says_why() {
+    let builder = SandboxBuilder::default().guest("configured").config("configured", json!({ "refuse": true }));
+    let (_, problem) = builder.build().await.runtime.problems()[0].clone();
+    assert!(problem.contains("told to refuse") && problem.contains("[plugins.configured.config]"), "{problem}");
+}

@@ -1,0 +1,8 @@
+//! What the integration tests share: components as they were built, and a runtime in a folder of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails")]
+
+mod guests;
+mod sandbox;
+
+pub use guests::{builtin, guest, guests_folder};
+pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};

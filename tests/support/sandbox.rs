@@ -1,0 +1,269 @@
+//! A real runtime with real components, in a folder of its own.
+
+use crate::guests::guest;
+use pinion_agent::{Content, Ledger, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_plugin_runtime::{
+    Access, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
+    RuntimeConfig, Source,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// A workspace, a runtime, and what the runtime told.
+pub struct Sandbox {
+    folder: TempDir,
+    /// The runtime under test.
+    pub runtime: Arc<Runtime>,
+    notices: Arc<Mutex<Vec<Notice>>>,
+}
+
+/// Sets up a [`Sandbox`]; without more, plugins have no grants.
+#[derive(Default)]
+pub struct SandboxBuilder {
+    sources: Vec<Source>,
+    plugins: BTreeMap<String, PluginSettings>,
+    engine: Option<EngineLimits>,
+    cache: Option<PathBuf>,
+}
+
+impl Sandbox {
+    /// With guests of these names, each with all grants that the tests need: the workspace, and programs.
+    pub async fn with(names: &[&str]) -> Self {
+        names.iter().fold(SandboxBuilder::default(), |b, name| b.guest(name).trust(name)).build().await
+    }
+
+    /// The parent of the workspace; it is granted to nobody.
+    pub fn outside(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// Writes a file of the workspace, and its folders.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.workspace().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Reads a file of the workspace.
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.workspace().join(path)).unwrap()
+    }
+
+    /// What the runtime told so far.
+    pub fn notices(&self) -> Vec<Notice> {
+        self.notices.lock().unwrap().clone()
+    }
+
+    /// Calls a tool to its end.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
+        self.call_with(tool, arguments, &Progress::default(), CancellationToken::new()).await.0
+    }
+
+    /// Calls a tool that gives text.
+    pub async fn text(&self, tool: &str, arguments: Value) -> String {
+        let output = self.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}"));
+        output.content.iter().filter_map(Content::as_text).collect()
+    }
+
+    /// Calls a tool that fails; the text of its error.
+    pub async fn error(&self, tool: &str, arguments: Value) -> String {
+        match self.call(tool, arguments).await {
+            Ok(output) => panic!("{tool} succeeded: {output:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Calls a tool, with everything that can be said of the call.
+    pub async fn call_with(
+        &self,
+        tool: &str,
+        arguments: Value,
+        progress: &dyn ToolProgress,
+        token: CancellationToken,
+    ) -> (Result<ToolOutput, ToolError>, Ledger) {
+        let call = ToolInvocation {
+            call_id: "call-1".into(),
+            session_id: "session-1".into(),
+            loop_id: "loop-1".into(),
+            name: tool.into(),
+            arguments,
+            token,
+        };
+        let reply = self.runtime.call(call, progress).await;
+        (reply.result, reply.ledger.unwrap_or_default())
+    }
+}
+
+impl SandboxBuilder {
+    /// Loads a guest.
+    #[must_use]
+    pub fn guest(self, name: &str) -> Self {
+        self.file(guest(name))
+    }
+
+    /// Loads a component from a file.
+    #[must_use]
+    pub fn file(mut self, path: PathBuf) -> Self {
+        self.sources.push(Source::File(path));
+        self
+    }
+
+    /// Grants a plugin the workspace, read-write, and programs.
+    #[must_use]
+    pub fn trust(self, plugin: &str) -> Self {
+        self.files(plugin, ".", Access::Write).process(plugin)
+    }
+
+    /// Grants a plugin a folder of the workspace.
+    #[must_use]
+    pub fn files(mut self, plugin: &str, folder: &str, access: Access) -> Self {
+        self.settings(plugin).grants.files.insert(folder.into(), access);
+        self
+    }
+
+    /// Grants a plugin programs, with a PATH and a variable `GRANTED`.
+    #[must_use]
+    pub fn process(mut self, plugin: &str) -> Self {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let environment = BTreeMap::from([("PATH".to_owned(), path), ("GRANTED".to_owned(), "yes".to_owned())]);
+        self.settings(plugin).grants.process = Some(ProcessGrant { environment, spill_folder: PathBuf::new() });
+        self
+    }
+
+    /// Grants a plugin the catalog.
+    #[must_use]
+    pub fn catalog(mut self, plugin: &str) -> Self {
+        self.settings(plugin).grants.catalog = true;
+        self
+    }
+
+    /// Sets limits of a plugin.
+    #[must_use]
+    pub fn limits(mut self, plugin: &str, limits: PartialLimits) -> Self {
+        self.settings(plugin).limits = limits;
+        self
+    }
+
+    /// Sets the config of a plugin.
+    #[must_use]
+    pub fn config(mut self, plugin: &str, config: Value) -> Self {
+        self.settings(plugin).config = config;
+        self
+    }
+
+    /// Sets the limits of the engine.
+    #[must_use]
+    pub fn engine(mut self, limits: EngineLimits) -> Self {
+        self.engine = Some(limits);
+        self
+    }
+
+    /// Keeps compiled code in this folder.
+    #[must_use]
+    pub fn cache(mut self, folder: &Path) -> Self {
+        self.cache = Some(folder.to_owned());
+        self
+    }
+
+    fn settings(&mut self, plugin: &str) -> &mut PluginSettings {
+        self.plugins.entry(plugin.to_owned()).or_default()
+    }
+
+    /// Makes the folder and loads the plugins.
+    pub async fn build(self) -> Sandbox {
+        let folder = TempDir::new().unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let config = RuntimeConfig {
+            plugins: self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect(),
+            workspace,
+            cache: Some((self.cache.unwrap_or_else(|| shared_cache()), CacheKey::new([7; 32]))),
+            engine_limits: self.engine,
+            info: Arc::new(NoInfo),
+        };
+        let told = notices.clone();
+        let runtime = Arc::new(Runtime::new(config, move |notice| told.lock().unwrap().push(notice)).unwrap());
+        runtime.add(self.sources).await;
+        Sandbox { folder, runtime, notices }
+    }
+}
+
+/// Folders become absolute once the workspace is known.
+fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
+    let join = |folder: PathBuf| match folder == Path::new(".") {
+        true => outside.join("workspace"),
+        false => outside.join("workspace").join(folder),
+    };
+    let files = std::mem::take(&mut settings.grants.files);
+    settings.grants.files =
+        files.into_iter().map(|(folder, access): (PathBuf, Access)| (join(folder), access)).collect();
+    if let Some(process) = &mut settings.grants.process {
+        process.spill_folder = outside.join("spill");
+    }
+    settings
+}
+
+/// One cache for all tests of a run: what is compiled once is compiled once. Its own tests take folders of their own.
+fn shared_cache() -> PathBuf {
+    crate::guests::guests_folder().join("cache")
+}
+
+/// What a call reported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    /// A line.
+    Line(String),
+    /// A partial result.
+    Update(Vec<Content>),
+}
+
+/// Keeps what a call reports, and wakes whoever waits for it.
+#[derive(Default)]
+pub struct Progress {
+    seen: Mutex<Vec<Seen>>,
+    news: Notify,
+}
+
+impl Progress {
+    /// Waits until the call has reported something.
+    pub async fn first(&self) -> Seen {
+        loop {
+            let news = self.news.notified();
+            if let Some(first) = self.seen.lock().unwrap().first() {
+                return first.clone();
+            }
+            news.await;
+        }
+    }
+
+    /// All that the call has reported.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn put(&self, seen: Seen) {
+        self.seen.lock().unwrap().push(seen);
+        self.news.notify_waiters();
+    }
+}
+
+impl ToolProgress for Progress {
+    fn report(&self, message: String) {
+        self.put(Seen::Line(message));
+    }
+
+    fn update(&self, partial: Vec<Content>) {
+        self.put(Seen::Update(partial));
+    }
+}
