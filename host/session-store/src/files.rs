@@ -4,7 +4,7 @@
 //! may read them.
 
 use crate::error::SessionError;
-use crate::format::Header;
+use crate::header::Header;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};

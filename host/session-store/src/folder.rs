@@ -1,30 +1,21 @@
 //! The folder of all sessions: begin one, find one, list them.
 //!
-//! Nothing here reads whole files. Sorting needs only what the file system says; a summary needs the beginning of the
-//! file, up to the first prompt.
+//! Nothing here reads whole files: sorting needs only what the file system says, and a summary the file's beginning.
 
 use crate::error::SessionError;
 use crate::files;
-use crate::format::{self, FirstLine, Head, Header, Payload};
+use crate::format;
+use crate::header::Header;
 use crate::id;
-use crate::lines::Lines;
-use crate::printable::printable;
 use crate::session::Session;
-use jiff::Timestamp;
-use pinion_agent::{Content, Message, UserMessage};
+use crate::summary::{Found, Summary, summary};
 use std::cmp::Reverse;
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// How many ids an error names.
 const CANDIDATES: usize = 10;
-/// How far into a file a summary looks, in bytes.
-const SUMMARY_LIMIT: u64 = 256 << 10;
-/// How long a title may be, in characters.
-const TITLE_LENGTH: usize = 100;
-
 /// The folder in which all sessions are kept. It need not exist before the first of them does.
 #[derive(Debug, Clone)]
 pub struct SessionFolder {
@@ -40,24 +31,6 @@ pub enum Scope<'a> {
     Workspace(&'a Path),
 }
 
-/// What a list says of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// The id by which [`SessionFolder::find`] knows it.
-    pub id: String,
-    /// Its file.
-    pub path: PathBuf,
-    /// What the file says of it; none when its first line is lost.
-    pub header: Option<Header>,
-    /// When it was written to last.
-    pub last_activity: Timestamp,
-    /// The size of the file in bytes.
-    pub size: u64,
-    /// The first line of the first prompt, fit for a terminal, of at most 100 characters. None when there was no
-    /// prompt of text, or it is further into the file than a list looks.
-    pub title: Option<String>,
-}
-
 /// The sessions of a folder.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -65,13 +38,6 @@ pub struct Listing {
     pub sessions: Vec<Summary>,
     /// What could not be listed, and why.
     pub unreadable: Vec<SessionError>,
-}
-
-/// A file that is named like a session.
-struct Found {
-    path: PathBuf,
-    modified: SystemTime,
-    size: u64,
 }
 
 impl SessionFolder {
@@ -186,74 +152,6 @@ fn find_in(folder: &Path, files: &mut Vec<Found>, failed: &mut Vec<SessionError>
         }
     }
     Ok(())
-}
-
-/// Reads the beginning of a session; none when nothing was said in it.
-fn summary(found: &Found) -> Result<Option<Summary>, SessionError> {
-    let file = File::open(&found.path).map_err(SessionError::io("open", &found.path))?;
-    let beginning = read_beginning(&found.path, file)?;
-    let empty = beginning.entries == 0 && found.size <= SUMMARY_LIMIT;
-    match (empty, beginning.is_session) {
-        (true, true) => Ok(None),
-        (true, false) => Err(SessionError::NotASession { path: found.path.clone() }),
-        (false, _) => Ok(Some(Summary {
-            id: files::id_of(&found.path),
-            path: found.path.clone(),
-            header: beginning.header,
-            last_activity: Timestamp::try_from(found.modified).unwrap_or(Timestamp::UNIX_EPOCH),
-            size: found.size,
-            title: beginning.title,
-        })),
-    }
-}
-
-/// What the beginning of a file tells.
-#[derive(Default)]
-struct Beginning {
-    header: Option<Header>,
-    /// The first line is a header, or what a kill left of one.
-    is_session: bool,
-    entries: usize,
-    title: Option<String>,
-}
-
-/// Reads up to the first prompt.
-fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
-    let mut lines = Lines::new(BufReader::new(file.take(SUMMARY_LIMIT)), SUMMARY_LIMIT as usize);
-    let mut beginning = Beginning::default();
-    while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
-        if line.number == 1 {
-            match format::first_line(line.bytes) {
-                FirstLine::Header(header) => beginning.header = Some(header),
-                FirstLine::Foreign(found) => {
-                    return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
-                }
-                FirstLine::Other => {}
-            }
-            beginning.is_session = beginning.header.is_some() || format::is_beginning_of_header(line.bytes);
-        }
-        let Ok(head) = Head::read(&line) else { continue };
-        beginning.entries += 1;
-        if let Some(prompt) = head.is_message().then(|| prompt(line.bytes)).flatten() {
-            beginning.title = title(&prompt);
-            break;
-        }
-    }
-    Ok(beginning)
-}
-
-/// The user's message on a line, if that is what it holds.
-fn prompt(line: &[u8]) -> Option<UserMessage> {
-    match format::decode_entry(line, true).ok()?.payload {
-        Payload::Message(Message::User(prompt)) => Some(prompt),
-        _ => None,
-    }
-}
-
-fn title(prompt: &UserMessage) -> Option<String> {
-    let lines = prompt.content.iter().filter_map(Content::as_text).flat_map(str::lines);
-    let first = lines.map(str::trim).find(|line| !line.is_empty())?;
-    Some(printable(first).replace('\t', " ").chars().take(TITLE_LENGTH).collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 use super::*;
+use crate::summary::{SUMMARY_LIMIT, TITLE_LENGTH};
 use crate::testing::{calls, user, workspace};
 use pinion_agent::SessionStore;
-use std::time::Duration;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// A folder whose sessions are each written to a second after the one before.

@@ -19,106 +19,15 @@
 
 use crate::id::EntryId;
 use crate::lines::{Line, MAX_LINE};
+use crate::nesting::{MAX_VALUE_NESTING, nests_deeper, parse};
 use jiff::{Timestamp, Unit};
 use pinion_agent::{AssistantMessage, Content, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
 
 /// The version of the format that this program writes, and the only one that it reads.
 pub const VERSION: u64 = 1;
-
-/// How deep arrays and objects in a message's free-form values may nest. JSON that came from outside never nests
-/// deeper: serde_json refuses it.
-const MAX_VALUE_NESTING: usize = 128;
-
-/// How deep a whole line may nest: a value, and the envelope, message, list and part around it.
-const MAX_LINE_NESTING: usize = MAX_VALUE_NESTING + 4;
-
-/// What the first line of a session says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
-    /// The session's id.
-    pub id: String,
-    /// The absolute path of the folder that the session is about. Where it is not Unicode, what could not be written
-    /// is replaced.
-    pub workspace: PathBuf,
-    /// When it began.
-    pub created: Timestamp,
-}
-
-#[derive(Serialize, Deserialize)]
-struct HeaderLine<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    version: u64,
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    workspace: Cow<'a, str>,
-    created: Timestamp,
-}
-
-/// As much of a header as every version has.
-#[derive(Deserialize)]
-struct HeaderStart<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    version: u64,
-}
-
-const HEADER_TYPE: &str = "session";
-const HEADER_BEGINNING: &[u8] = br#"{"type":"session","version":"#;
-
-/// What a first line turned out to be.
-pub(crate) enum FirstLine {
-    Header(Header),
-    /// A header of a version that is not ours.
-    Foreign(u64),
-    /// No header.
-    Other,
-}
-
-impl Header {
-    /// As a line of the file, newline included.
-    pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        encode(&HeaderLine {
-            kind: HEADER_TYPE.into(),
-            version: VERSION,
-            id: self.id.as_str().into(),
-            workspace: workspace_text(&self.workspace),
-            created: self.created,
-        })
-    }
-}
-
-fn workspace_text(workspace: &Path) -> Cow<'_, str> {
-    workspace.to_string_lossy()
-}
-
-/// Reads the first line of a file.
-pub(crate) fn first_line(bytes: &[u8]) -> FirstLine {
-    match serde_json::from_slice::<HeaderStart<'_>>(bytes) {
-        Ok(start) if start.kind != HEADER_TYPE => return FirstLine::Other,
-        Ok(start) if start.version != VERSION => return FirstLine::Foreign(start.version),
-        Ok(_) => {}
-        Err(_) => return FirstLine::Other,
-    }
-    match serde_json::from_slice::<HeaderLine<'_>>(bytes) {
-        Ok(line) => FirstLine::Header(Header {
-            id: line.id.into_owned(),
-            workspace: PathBuf::from(line.workspace.into_owned()),
-            created: line.created,
-        }),
-        Err(_) => FirstLine::Other,
-    }
-}
-
-/// Whether a file's only, unended line can be what a kill left of a header.
-pub(crate) fn is_beginning_of_header(bytes: &[u8]) -> bool {
-    bytes.starts_with(HEADER_BEGINNING) || HEADER_BEGINNING.starts_with(bytes)
-}
 
 /// An entry of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,40 +129,6 @@ impl<T> EntryLine<'_, T> {
     }
 }
 
-/// Reads JSON as deep as [`encode_message`] writes it. serde_json alone stops a few levels short of that: it counts
-/// the envelope too.
-fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_json::Error> {
-    let error = match serde_json::from_slice(line) {
-        Ok(value) => return Ok(value),
-        Err(error) => error,
-    };
-    if !error.is_syntax() || line_nesting(line) > MAX_LINE_NESTING {
-        return Err(error);
-    }
-    let mut deserializer = serde_json::Deserializer::from_slice(line);
-    deserializer.disable_recursion_limit();
-    let value = T::deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(value)
-}
-
-/// An upper bound of how deep a line of JSON nests: brackets in strings count too when a line is malformed.
-fn line_nesting(line: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in line {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => depth += 1,
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
-}
-
 /// An entry could not be made into a line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EncodeError {
@@ -287,7 +162,7 @@ pub(crate) fn now() -> Timestamp {
     now.round(Unit::Millisecond).unwrap_or(now)
 }
 
-fn encode<T: Serialize>(line: &T) -> Result<Vec<u8>, EncodeError> {
+pub(crate) fn encode<T: Serialize>(line: &T) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = serde_json::to_vec(line)?;
     if bytes.len() > MAX_LINE {
         return Err(EncodeError::TooLong(bytes.len()));
@@ -308,14 +183,6 @@ fn values(message: &Message) -> Box<dyn Iterator<Item = &Value> + '_> {
 
 fn arguments(content: &[Content]) -> impl Iterator<Item = &Value> {
     content.iter().filter_map(Content::as_tool_call).map(|call| &call.arguments)
-}
-
-fn nests_deeper(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(items) => levels == 0 || items.iter().any(|item| nests_deeper(item, levels - 1)),
-        Value::Object(fields) => levels == 0 || fields.values().any(|item| nests_deeper(item, levels - 1)),
-        _ => false,
-    }
 }
 
 /// Leaves out a cost that is not a number (prices come from files that users write): JSON has none such, and the whole

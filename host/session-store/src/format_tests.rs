@@ -1,4 +1,5 @@
 use super::*;
+use crate::header::{FirstLine, Header, first_line, is_beginning_of_header};
 use crate::testing::{assistant, time, user};
 use pinion_agent::{
     Cost, ExtensionMessage, Image, StopReason, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,

@@ -5,7 +5,8 @@
 //! with their size.
 
 use crate::error::{BadLine, BadLines, SessionError};
-use crate::format::{self, FirstLine, Head, Header};
+use crate::format::Head;
+use crate::header::{self, FirstLine, Header};
 use crate::id::EntryId;
 use crate::lines::{Line, Lines, MAX_LINE};
 use std::collections::BTreeMap;
@@ -114,12 +115,12 @@ impl Index {
 
     /// Whether the line is a header.
     fn take_header(&mut self, path: &Path, line: &Line<'_>) -> Result<bool, SessionError> {
-        self.header = match format::first_line(line.bytes) {
+        self.header = match header::first_line(line.bytes) {
             FirstLine::Header(header) => HeaderState::Good(header),
             FirstLine::Foreign(found) => {
                 return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
             }
-            FirstLine::Other if !line.ended && format::is_beginning_of_header(line.bytes) => HeaderState::Missing,
+            FirstLine::Other if !line.ended && header::is_beginning_of_header(line.bytes) => HeaderState::Missing,
             FirstLine::Other => HeaderState::Broken,
         };
         Ok(matches!(self.header, HeaderState::Good(_)))

@@ -2,7 +2,8 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::format::{self, Header, Payload};
+use crate::format::{self, Payload};
+use crate::header::Header;
 use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};

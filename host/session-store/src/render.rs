@@ -4,7 +4,8 @@
 //! no more memory than a small one. Nothing in it can act on the terminal.
 
 use crate::error::SessionError;
-use crate::format::{Entry, Header, Payload};
+use crate::format::{Entry, Payload};
+use crate::header::Header;
 use crate::printable::printable;
 use crate::transcript::{EntryError, Transcript};
 use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage};

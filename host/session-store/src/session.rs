@@ -1,7 +1,8 @@
 //! A session that is written to.
 
 use crate::files;
-use crate::format::{self, EncodeError, Header};
+use crate::format::{self, EncodeError};
+use crate::header::Header;
 use crate::id::{self, EntryId};
 use crate::index::{Index, Tail};
 use crate::log::Log;

@@ -1,7 +1,8 @@
 //! A session file, opened for reading.
 
 use crate::error::{BadLine, BadLines, SessionError};
-use crate::format::{self, Entry, Header};
+use crate::format::{self, Entry};
+use crate::header::Header;
 use crate::index::{HeaderState, Index, Node};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,7 +14,7 @@ const BUFFER: usize = 256 << 10;
 /// A session as it stands in its file, read entry by entry.
 ///
 /// Reading takes no lock and changes nothing: a session can be read while another process writes to it. Memory holds
-/// some 60 bytes an entry and one entry at a time.
+/// some 100 bytes an entry, and one entry at a time.
 #[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
