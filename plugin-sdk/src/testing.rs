@@ -1,4 +1,4 @@
-//! Calls a plugin's tools from its author's tests: on the machine's own target, without a host.
+//! Calls a plugin's tools and commands from its author's tests: on the machine's own target, without a host.
 //!
 //! Files are the machine's own, reached by absolute paths. [`Call::cancelled`] and [`Call::progress`] work; the other
 //! imports ([`crate::workspace`], [`crate::process`], [`crate::catalog`], [`crate::log`]) are the host's, and panic.
@@ -29,7 +29,7 @@ pub use crate::bindings::imports::pinion::plugin::types::Image;
 pub use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
 
 use crate::bindings::imports::pinion::plugin::types::{CallContext, Content, ToolOutput};
-use crate::{Call, Error, Output, Plugin, Result, config};
+use crate::{Call, Effect, Error, Output, Plugin, Result, config};
 use serde_json::Value;
 use std::cell::Cell;
 
@@ -66,6 +66,16 @@ pub fn call_tool<P: Plugin>(name: &str, arguments: Value) -> Result<Reply> {
     let output = tool.run(&arguments.to_string(), &call());
     QUESTIONS_LEFT.set(None);
     Ok(output?.into())
+}
+
+/// Runs a command with what was typed after its name.
+///
+/// # Errors
+/// The command's own, and one for a name that the plugin does not have.
+pub fn run_command<P: Plugin>(name: &str, typed: &str) -> Result<Vec<Effect>, String> {
+    let commands = P::commands();
+    let command = commands.iter().find(|command| command.name == name);
+    command.ok_or_else(|| format!("no command `/{name}` in this plugin"))?.run(typed, &call())
 }
 
 /// The next call on this thread is cancelled after it has asked `questions` times whether it is.
