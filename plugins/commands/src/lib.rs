@@ -1,0 +1,110 @@
+//! The built-in slash commands.
+//!
+//! What they show comes from the host's `catalog`; what they do, the host does, as the effects that they return. Here is
+//! only which is which, and how it reads.
+
+mod complete;
+mod show;
+mod table;
+
+use complete::matching;
+use pinion_plugin_sdk::catalog;
+use pinion_plugin_sdk::prelude::*;
+
+/// The plugin.
+pub struct Commands;
+
+impl Plugin for Commands {
+    fn commands() -> Vec<Command> {
+        vec![
+            Command::new("help", "Lists the commands, or tells about one", |typed, _call| {
+                Ok(vec![Effect::Print(show::help(&catalog::commands(), typed.trim())?)])
+            })
+            .argument("[command]")
+            .complete(|typed| {
+                let commands = catalog::commands();
+                let names = commands.iter().map(|command| (command.name.as_str(), Some(command.description.as_str())));
+                matching(names, typed)
+            }),
+            plain("tools", "Lists the tools and what each may do", || Effect::Print(show::tools(&catalog::tools()))),
+            plain("plugins", "Lists the plugins, what they were granted, and failed reloads", || {
+                Effect::Print(show::plugins(&catalog::plugins()))
+            }),
+            plain("reload", "Loads changed plugins again", || Effect::ReloadPlugins),
+            Command::new("model", "Switches the model, or lists those that are known", |typed, _call| {
+                Ok(vec![match one_word("model", typed)? {
+                    Some(name) => Effect::SetModel(name),
+                    None => Effect::Print(show::models(&catalog::models())),
+                }])
+            })
+            .argument("[name]")
+            .complete(|typed| {
+                let models = catalog::models();
+                matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
+            }),
+            plain("new", "Begins a new session", || Effect::NewSession),
+            Command::new("compact", "Replaces the conversation so far by a summary", |typed, _call| {
+                let instructions = typed.trim();
+                Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
+            })
+            .argument("[what to keep]"),
+            plain("cost", "Shows the tokens and the money spent in this session", || {
+                Effect::Print(show::usage(&catalog::usage()))
+            }),
+            plain("quit", "Ends the program", || Effect::Quit),
+            plain("exit", "Ends the program", || Effect::Quit),
+        ]
+    }
+}
+
+export!(Commands, exports = [commands], asks = { "catalog": true });
+
+/// A command without an argument, and with one effect.
+fn plain(name: &'static str, description: &str, effect: impl Fn() -> Effect + 'static) -> Command {
+    Command::new(name, description, move |typed, _call| {
+        if !typed.trim().is_empty() {
+            return Err(format!("`/{name}` takes no argument"));
+        }
+        Ok(vec![effect()])
+    })
+}
+
+fn one_word(command: &str, typed: &str) -> Result<Option<String>, String> {
+    let mut words = typed.split_whitespace();
+    match (words.next(), words.next()) {
+        (_, Some(_)) => Err(format!("`/{command}` takes one word")),
+        (word, None) => Ok(word.map(str::to_owned)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::testing;
+
+    fn run(name: &str, typed: &str) -> Result<Vec<Effect>, String> {
+        testing::run_command::<Commands>(name, typed)
+    }
+
+    #[test]
+    fn commands_have_their_effects() {
+        assert!(matches!(run("new", "").unwrap()[..], [Effect::NewSession]));
+        assert!(matches!(run("reload", " ").unwrap()[..], [Effect::ReloadPlugins]));
+        assert!(matches!(run("quit", "").unwrap()[..], [Effect::Quit]));
+        assert!(matches!(run("exit", "").unwrap()[..], [Effect::Quit]));
+        assert!(matches!(&run("model", " a/b ").unwrap()[..], [Effect::SetModel(name)] if name == "a/b"));
+    }
+
+    #[test]
+    fn compact_takes_instructions_or_none() {
+        assert!(matches!(run("compact", " ").unwrap()[..], [Effect::Compact(None)]));
+        let effects = run("compact", " keep the plan ").unwrap();
+        assert!(matches!(&effects[..], [Effect::Compact(Some(text))] if text == "keep the plan"));
+    }
+
+    #[test]
+    fn arguments_that_mean_nothing_are_refused() {
+        assert_eq!(run("quit", "now").unwrap_err(), "`/quit` takes no argument");
+        assert_eq!(run("model", "a b").unwrap_err(), "`/model` takes one word");
+    }
+}

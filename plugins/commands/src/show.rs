@@ -1,0 +1,193 @@
+//! What the commands print: Markdown that also reads well as it is.
+
+use crate::table::table;
+use pinion_plugin_sdk::catalog::{CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
+
+/// All commands; or the one that is named, with or without its slash.
+///
+/// # Errors
+/// There is no such command.
+pub(crate) fn help(commands: &[CommandInfo], name: &str) -> Result<String, String> {
+    let name = name.trim_start_matches('/');
+    if !name.is_empty() {
+        let command = commands.iter().find(|command| command.name == name);
+        let command = command.ok_or_else(|| format!("there is no command `/{name}`; `/help` lists them"))?;
+        return Ok(format!("`{}`: {} (plugin {})", usage_of(command), command.description, command.plugin));
+    }
+    let mut rows: Vec<[String; 3]> = commands
+        .iter()
+        .map(|command| [usage_of(command), command.description.clone(), command.plugin.clone()])
+        .collect();
+    rows.sort();
+    Ok(table(["command", "what it does", "plugin"], &rows))
+}
+
+fn usage_of(command: &CommandInfo) -> String {
+    let hint = command.argument_hint.iter().map(|hint| format!(" {hint}"));
+    format!("/{}{}", command.name, hint.collect::<String>())
+}
+
+/// All tools.
+pub(crate) fn tools(tools: &[ToolInfo]) -> String {
+    if tools.is_empty() {
+        return "No tools are loaded.".to_owned();
+    }
+    let row =
+        |tool: &ToolInfo| [tool.name.clone(), tool.plugin.clone(), tool.authority.join(", "), tool.description.clone()];
+    table(["tool", "plugin", "it", "description"], &tools.iter().map(row).collect::<Vec<_>>())
+}
+
+/// All plugins.
+pub(crate) fn plugins(plugins: &[PluginInfo]) -> String {
+    if plugins.is_empty() {
+        return "No plugins are loaded.".to_owned();
+    }
+    plugins.iter().map(plugin).collect::<Vec<_>>().join("\n")
+}
+
+fn plugin(plugin: &PluginInfo) -> String {
+    let PluginInfo { name, version, description, generation, source, .. } = plugin;
+    let mut lines = vec![format!("- `{name}` {version}: {description}")];
+    lines.push(format!("  - generation {generation}, {source}"));
+    if !plugin.capabilities.is_empty() {
+        lines.push(format!("  - {}", plugin.capabilities.join(", ")));
+    }
+    if let Some(problem) = &plugin.problem {
+        lines.push(format!("  - the last reload was refused: {}", problem.replace('\n', "\n    ")));
+    }
+    lines.join("\n")
+}
+
+/// The models that are known.
+pub(crate) fn models(models: &[ModelInfo]) -> String {
+    if models.is_empty() {
+        return "No models are known; `/model PROVIDER/NAME` takes any.".to_owned();
+    }
+    let line = |model: &ModelInfo| format!("- {}{}", model.name, if model.current { " (in use)" } else { "" });
+    models.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What the session has spent.
+pub(crate) fn usage(usage: &UsageInfo) -> String {
+    if usage.requests == 0 {
+        return "Nothing was spent yet in this session.".to_owned();
+    }
+    let cost = usage.cost.map_or_else(|| "not known: the model has no prices".to_owned(), dollars);
+    let rows = [
+        ("requests", grouped(usage.requests)),
+        ("input tokens", grouped(usage.input_tokens)),
+        ("output tokens", grouped(usage.output_tokens)),
+        ("tokens read from cache", grouped(usage.cache_read_tokens)),
+        ("tokens written to cache", grouped(usage.cache_write_tokens)),
+        ("cost", cost),
+    ];
+    table(["this session", "spent"], &rows.map(|(name, value)| [name.to_owned(), value]))
+}
+
+/// Small amounts are what most sessions cost, and need more digits.
+fn dollars(amount: f64) -> String {
+    if amount < 1.0 { format!("${amount:.4}") } else { format!("${amount:.2}") }
+}
+
+/// With a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(name: &str, hint: Option<&str>) -> CommandInfo {
+        CommandInfo {
+            name: name.into(),
+            description: format!("Does {name}"),
+            argument_hint: hint.map(Into::into),
+            plugin: "commands".into(),
+        }
+    }
+
+    #[test]
+    fn help_lists_the_commands_by_name() {
+        let help = help(&[command("model", Some("[name]")), command("help", None)], "").unwrap();
+        let expected = "\
+| command       | what it does | plugin   |
+|---------------|--------------|----------|
+| /help         | Does help    | commands |
+| /model [name] | Does model   | commands |";
+        assert_eq!(help, expected);
+    }
+
+    #[test]
+    fn help_tells_about_one_command() {
+        let commands = [command("model", Some("[name]"))];
+        assert_eq!(help(&commands, "/model").unwrap(), "`/model [name]`: Does model (plugin commands)");
+        assert_eq!(help(&commands, "x").unwrap_err(), "there is no command `/x`; `/help` lists them");
+    }
+
+    #[test]
+    fn tools_show_their_authority() {
+        let tool = ToolInfo {
+            name: "read".into(),
+            description: "Reads a file. ".repeat(20),
+            plugin: "fs".into(),
+            authority: vec!["reads files".into()],
+        };
+        let text = tools(&[tool]);
+        assert!(
+            text.lines().last().unwrap().starts_with("| read | fs     | reads files | Reads a file. Reads"),
+            "{text}"
+        );
+        assert_eq!(tools(&[]), "No tools are loaded.");
+    }
+
+    #[test]
+    fn plugins_show_grants_and_problems() {
+        let plugin = PluginInfo {
+            name: "fs".into(),
+            version: "0.1.0".into(),
+            description: "Files".into(),
+            generation: 2,
+            source: "built-in".into(),
+            capabilities: vec!["files: write (granted)".into()],
+            problem: Some("it does not load".into()),
+        };
+        let expected = "\
+- `fs` 0.1.0: Files
+  - generation 2, built-in
+  - files: write (granted)
+  - the last reload was refused: it does not load";
+        assert_eq!(plugins(&[plugin]), expected);
+    }
+
+    #[test]
+    fn the_model_in_use_is_marked() {
+        let model = |name: &str, current| ModelInfo { name: name.into(), current };
+        assert_eq!(models(&[model("a", false), model("b", true)]), "- a\n- b (in use)");
+    }
+
+    #[test]
+    fn usage_is_told_in_numbers_that_read_well() {
+        let spent = UsageInfo {
+            requests: 3,
+            input_tokens: 1_234_567,
+            output_tokens: 89,
+            cache_read_tokens: 1_000,
+            cache_write_tokens: 0,
+            cost: Some(0.01234),
+        };
+        let text = usage(&spent);
+        assert!(text.contains("| input tokens            | 1,234,567 |"), "{text}");
+        assert!(text.contains("| $0.0123   |"), "{text}");
+        assert!(usage(&UsageInfo { cost: None, ..spent }).contains("not known"));
+        assert!(usage(&UsageInfo { requests: 0, ..spent }).starts_with("Nothing"));
+    }
+}

@@ -1,0 +1,181 @@
+//! A unified diff of two texts, as `patch` takes it.
+//!
+//! Lines end with a line feed and nothing else; a lone carriage return is a part of its line. Only Myers' algorithm is
+//! used, and not `similar::TextDiff`, which brings four others into the component.
+
+use crate::text::{count, cut};
+use similar::algorithms::{Capture, Replace, myers};
+use similar::{DiffOp, DiffTag, group_diff_ops};
+use std::fmt::Write;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Unchanged lines before and after each change.
+const CONTEXT: usize = 3;
+/// After this time the diff may be longer than it needs to be.
+const TIME: Duration = Duration::from_millis(500);
+
+/// The difference between two texts.
+#[derive(Debug)]
+pub(crate) struct Diff<'a> {
+    old: Vec<&'a str>,
+    new: Vec<&'a str>,
+    ops: Vec<DiffOp>,
+}
+
+impl<'a> Diff<'a> {
+    /// Compares line by line.
+    pub(crate) fn new(old: &'a str, new: &'a str) -> Self {
+        let (old, new): (Vec<&str>, Vec<&str>) =
+            (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+        let mut found = Replace::new(Capture::new());
+        let deadline = Instant::now() + TIME;
+        // It cannot fail: to capture an operation never does.
+        let _ = myers::diff_deadline_raw(&mut found, &*old, 0..old.len(), &*new, 0..new.len(), Some(deadline));
+        let ops = found.into_inner().into_ops();
+        Self { old, new, ops }
+    }
+
+    /// Lines that are new.
+    pub(crate) fn added(&self) -> usize {
+        self.changes().map(|op| op.new_range().len()).sum()
+    }
+
+    /// Lines that are gone.
+    pub(crate) fn removed(&self) -> usize {
+        self.changes().map(|op| op.old_range().len()).sum()
+    }
+
+    /// The first line of the new text that is not as it was, counted from 1.
+    pub(crate) fn first_changed_line(&self) -> Option<usize> {
+        self.changes().next().map(|op| op.new_range().start + 1)
+    }
+
+    /// Written out under `name`. Of more than `bytes`, the lines that are too much are left out, and counted.
+    pub(crate) fn unified(&self, name: &str, bytes: usize) -> String {
+        let mut text = format!("--- {name}\n+++ {name}\n");
+        for hunk in group_diff_ops(self.ops.clone(), CONTEXT) {
+            self.write_hunk(&mut text, &hunk);
+        }
+        bounded(text, bytes)
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &DiffOp> {
+        self.ops.iter().filter(|op| op.tag() != DiffTag::Equal)
+    }
+
+    fn write_hunk(&self, text: &mut String, hunk: &[DiffOp]) {
+        let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
+        let old = place(first.old_range().start..last.old_range().end);
+        let new = place(first.new_range().start..last.new_range().end);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "@@ -{old} +{new} @@");
+        for op in hunk {
+            if op.tag() == DiffTag::Equal {
+                write_lines(text, ' ', &self.old[op.old_range()]);
+            } else {
+                write_lines(text, '-', &self.old[op.old_range()]);
+                write_lines(text, '+', &self.new[op.new_range()]);
+            }
+        }
+    }
+}
+
+/// As in a hunk's header: the first line, counted from 1, and how many; of no lines, the line before them.
+fn place(lines: Range<usize>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => format!("{}", lines.start + 1),
+        many => format!("{},{many}", lines.start + 1),
+    }
+}
+
+fn write_lines(text: &mut String, tag: char, lines: &[&str]) {
+    for line in lines {
+        text.push(tag);
+        text.push_str(line);
+        if !line.ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+/// Cut at a line's end.
+fn bounded(text: String, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text;
+    }
+    let kept = cut(&text, bytes);
+    let kept = kept.rfind('\n').map_or("", |end| &kept[..=end]);
+    let left_out = text[kept.len()..].matches('\n').count();
+    format!("{kept}[{} of the diff left out]\n", count(left_out as u64, "line"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Applies a unified diff as `patch` does, strictly.
+    fn patched(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut result, mut at, mut last) = (String::new(), 0, ' ');
+        for line in diff.split_inclusive('\n').skip(2) {
+            let (tag, text) = (line.chars().next().unwrap(), &line[1..]);
+            match tag {
+                '@' => {
+                    let place = text.split(' ').nth(1).unwrap().trim_start_matches('-');
+                    let start: usize = place.split(',').next().unwrap().parse().unwrap();
+                    let start = if place.ends_with(",0") { start } else { start - 1 };
+                    result.extend(old[at..start].iter().copied());
+                    at = start;
+                }
+                '\\' if last != '-' => assert_eq!(result.pop(), Some('\n')),
+                '\\' => {}
+                '+' => result.push_str(text),
+                _ => {
+                    assert_eq!(old[at].trim_end_matches('\n'), text.trim_end_matches('\n'));
+                    at += 1;
+                    result.push_str(if tag == ' ' { text } else { "" });
+                }
+            }
+            last = tag;
+        }
+        result.extend(old[at..].iter().copied());
+        result
+    }
+
+    #[test]
+    fn a_change_is_shown_with_three_lines_around_it() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let diff = Diff::new(old, "1\n2\n3\n4\nfive\nmore\n6\n7\n8\n9\n").unified("a.txt", 1_000);
+        assert_eq!(diff, "--- a.txt\n+++ a.txt\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+more\n 6\n 7\n 8\n");
+    }
+
+    #[test]
+    fn a_missing_last_newline_is_told() {
+        let diff = Diff::new("a", "b\n").unified("f", 1_000);
+        assert_eq!(diff, "--- f\n+++ f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n");
+    }
+
+    #[test]
+    fn changes_are_counted() {
+        let diff = Diff::new("a\nb\nc\n", "a\nx\ny\nc\n");
+        assert_eq!((diff.added(), diff.removed(), diff.first_changed_line()), (2, 1, Some(2)));
+        assert_eq!(Diff::new("a", "a").first_changed_line(), None);
+    }
+
+    #[test]
+    fn a_long_diff_is_cut_at_a_line_and_says_so() {
+        let text = Diff::new("", &"0123456789\n".repeat(100)).unified("f", 100);
+        assert!(text.ends_with("+0123456789\n[95 lines of the diff left out]\n"), "{text}");
+        assert!(text.len() < 150);
+    }
+
+    proptest! {
+        #[test]
+        fn the_diff_applies(old in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}", new in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}") {
+            prop_assert_eq!(patched(&old, &Diff::new(&old, &new).unified("f", usize::MAX)), new);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The tool `find`.
+
+use crate::paths::Target;
+use crate::text::count;
+use crate::walk::{self, HERE, joined};
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::workspace::{self, Entry, Kind, WalkOptions, WalkResult};
+use std::path::Path;
+
+/// Paths that are shown where nothing is said, and at most.
+const SHOWN: usize = 200;
+const MOST_SHOWN: usize = 2_000;
+/// Paths that are counted.
+const COUNTED: u32 = 10_000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Glob as in .gitignore: *.rs at any depth, src/**/*.ts, !*.min.js to leave out.
+    pattern: String,
+    /// Where to look; the workspace by default.
+    path: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<Wanted>,
+    /// Levels to go down; no bound by default.
+    #[schemars(range(min = 1))]
+    depth: Option<u32>,
+    /// Also what .gitignore excludes.
+    ignored: Option<bool>,
+    /// Paths to show; 200 by default, 2000 at most.
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Wanted {
+    File,
+    Directory,
+    Symlink,
+}
+
+pub(crate) fn tool() -> Tool {
+    let description = "Finds files and folders by a glob on their path. Sorted by path; leaves out what .gitignore \
+                       excludes.";
+    Tool::new("find", description, find).reads()
+}
+
+fn find(arguments: Arguments, call: &Call) -> Result<Output> {
+    let root = arguments.path.as_deref().unwrap_or(HERE);
+    let target = Target::new(root, call)?;
+    target.require_folder()?;
+    if arguments.pattern.trim().is_empty() {
+        return Err(Error::invalid_arguments("the pattern is empty; `*` finds all"));
+    }
+    call.check()?;
+    let result = workspace::walk(&options(&target.path, &arguments))?;
+    Ok(output(root, &arguments, result))
+}
+
+fn options(root: &Path, arguments: &Arguments) -> WalkOptions {
+    let mut options = walk::options(root, Some(&arguments.pattern), COUNTED);
+    options.max_depth = arguments.depth;
+    options.ignore_files = !arguments.ignored.unwrap_or_default();
+    options
+}
+
+fn output(root: &str, arguments: &Arguments, result: WalkResult) -> Output {
+    let WalkResult { mut entries, truncated } = result;
+    entries.retain(|entry| arguments.kind.is_none_or(|wanted| is(entry, wanted)));
+    let limit = arguments.limit.unwrap_or(SHOWN).clamp(1, MOST_SHOWN);
+    let mut lines: Vec<String> = entries.iter().take(limit).map(|entry| line(root, entry)).collect();
+    let left_out = truncated || entries.len() > limit;
+    if left_out {
+        lines.push(told(lines.len(), entries.len(), truncated));
+    } else if lines.is_empty() {
+        lines.push(nothing(root, arguments));
+    }
+    let shown = entries.len().min(limit);
+    let details = json!({ "path": root, "total": entries.len(), "shown": shown, "truncated": left_out });
+    Output::text(lines.join("\n")).details(details)
+}
+
+fn is(entry: &Entry, wanted: Wanted) -> bool {
+    match wanted {
+        Wanted::File => entry.kind == Kind::File,
+        Wanted::Directory => entry.kind == Kind::Directory,
+        Wanted::Symlink => entry.kind == Kind::Symlink,
+    }
+}
+
+fn line(root: &str, entry: &Entry) -> String {
+    let slash = if entry.kind == Kind::Directory { "/" } else { "" };
+    joined(root, &entry.path) + slash
+}
+
+fn told(shown: usize, total: usize, truncated: bool) -> String {
+    let more = if truncated { "more than " } else { "" };
+    format!("[{shown} of {more}{}; narrow with path, depth or a longer pattern]", count(total as u64, "match"))
+}
+
+fn nothing(root: &str, arguments: &Arguments) -> String {
+    let place = if root == HERE { "the workspace" } else { root };
+    let ignored = if arguments.ignored.unwrap_or_default() {
+        ""
+    } else {
+        "; ignored=true looks also in what .gitignore excludes"
+    };
+    format!("nothing in {place} matches `{}`{ignored}", arguments.pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::testing::Reply;
+
+    fn arguments(json: Value) -> Arguments {
+        pinion_plugin_sdk::serde_json::from_value(json).unwrap()
+    }
+
+    fn found(paths: &[(&str, Kind)], truncated: bool) -> WalkResult {
+        let entry = |&(path, kind): &(&str, Kind)| Entry { path: path.into(), kind, size: 0, modified_ms: 0 };
+        WalkResult { entries: paths.iter().map(entry).collect(), truncated }
+    }
+
+    #[test]
+    fn paths_are_told_so_that_read_takes_them() {
+        let result = found(&[("a/b.rs", Kind::File), ("a/c", Kind::Directory)], false);
+        let reply = Reply::from(output("src", &arguments(json!({ "pattern": "*" })), result));
+        assert_eq!(reply.text, "src/a/b.rs\nsrc/a/c/");
+        assert_eq!(reply.details, json!({ "path": "src", "total": 2, "shown": 2, "truncated": false }));
+    }
+
+    #[test]
+    fn only_the_wanted_type_is_told() {
+        let result = found(&[("a", Kind::File), ("b", Kind::Directory), ("c", Kind::Symlink)], false);
+        let arguments = arguments(json!({ "pattern": "*", "type": "directory" }));
+        assert_eq!(Reply::from(output(".", &arguments, result)).text, "b/");
+    }
+
+    #[test]
+    fn more_than_the_limit_is_counted() {
+        let arguments = arguments(json!({ "pattern": "*", "limit": 1 }));
+        let paths = [("a", Kind::File), ("b", Kind::File)];
+        let reply = Reply::from(output(".", &arguments, found(&paths, false)));
+        assert_eq!(reply.text, "a\n[1 of 2 matches; narrow with path, depth or a longer pattern]");
+        let reply = Reply::from(output(".", &arguments, found(&paths, true)));
+        assert!(reply.text.contains("[1 of more than 2 matches;"), "{}", reply.text);
+    }
+
+    #[test]
+    fn nothing_found_tells_where_else_to_look() {
+        let reply = Reply::from(output(".", &arguments(json!({ "pattern": "*.x" })), found(&[], false)));
+        assert!(reply.text.starts_with("nothing in the workspace matches `*.x`; ignored=true"), "{}", reply.text);
+        let all = arguments(json!({ "pattern": "*.x", "ignored": true }));
+        assert_eq!(Reply::from(output("a", &all, found(&[], false))).text, "nothing in a matches `*.x`");
+    }
+
+    #[test]
+    fn the_host_is_asked_for_what_the_arguments_say() {
+        let options = options(Path::new("/src"), &arguments(json!({ "pattern": "*.rs", "depth": 2, "ignored": true })));
+        assert_eq!((options.root.as_str(), options.max_depth, options.ignore_files), ("/src", Some(2), false));
+        assert_eq!(options.globs, ["*.rs", "!.git"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! What comes near a name or a text that was not found: hints, so that the next try finds it.
+
+use crate::text::cut;
+use std::cmp::Ordering;
+
+/// Below this likeness two names have nothing to do with each other.
+const NAMES_ALIKE: f32 = 0.5;
+/// As [`NAMES_ALIKE`], for lines.
+const LINES_ALIKE: f32 = 0.6;
+/// More lines than this are not shown.
+const SHOWN: usize = 12;
+/// More of a line than this is not shown, in bytes.
+const SHOWN_BYTES: usize = 300;
+/// More of a line than this is not compared, in bytes.
+const COMPARED_BYTES: usize = 200;
+/// Lines of the text looked for that are compared, and lines of the file that are compared letter by letter.
+const COMPARED_LINES: usize = 100;
+const COMPARED_FILE_LINES: usize = 10_000;
+
+/// Up to three of `names` that are like `wanted`, the likest first.
+pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a str> {
+    let mut near: Vec<(f32, &str)> = names
+        .iter()
+        .map(|name| (likeness(wanted, name), name.as_str()))
+        .filter(|(likeness, _)| *likeness >= NAMES_ALIKE)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+/// Why `wanted` is not in `text`, and the lines of `text` that come nearest to it, numbered.
+pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let wanted: Vec<&str> = wanted.lines().skip_while(|line| line.trim().is_empty()).take(COMPARED_LINES).collect();
+    if !wanted.is_empty() && wanted.iter().all(|line| is_numbered(line)) {
+        return Some("old_text seems to hold the line numbers that read adds; leave them out".to_owned());
+    }
+    let (start, equal) = window_of_most_equal_lines(&lines, &wanted).or_else(|| likest_line(&lines, &wanted))?;
+    let end = (start + wanted.len()).min(lines.len());
+    let why = if equal == wanted.len() { "the same but for white space" } else { "nearest" };
+    Some(format!("{why}, {}:\n{}", place(start, end), numbered(&lines[start..end], start)))
+}
+
+fn place(start: usize, end: usize) -> String {
+    if end - start == 1 { format!("line {}", start + 1) } else { format!("lines {} to {end}", start + 1) }
+}
+
+fn numbered(lines: &[&str], start: usize) -> String {
+    let mut shown: Vec<String> = lines
+        .iter()
+        .take(SHOWN)
+        .enumerate()
+        .map(|(i, line)| format!("{:>6}\t{}", start + i + 1, cut(line, SHOWN_BYTES)))
+        .collect();
+    if lines.len() > SHOWN {
+        shown.push("   ...".to_owned());
+    }
+    shown.join("\n")
+}
+
+/// As `read` writes them: white space, digits, a tab.
+fn is_numbered(line: &str) -> bool {
+    let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.trim_start().len() && rest.starts_with('\t')
+}
+
+/// Where most lines are those wanted, but for white space around them: the index of the first line, and how many are.
+fn window_of_most_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
+    let equal_from = |start: usize| {
+        let pairs = lines[start..].iter().zip(wanted);
+        pairs.filter(|(line, wanted)| !wanted.trim().is_empty() && line.trim() == wanted.trim()).count()
+    };
+    let blank = wanted.iter().filter(|line| line.trim().is_empty()).count();
+    let (start, equal) =
+        (0..lines.len()).map(|start| (start, equal_from(start))).max_by_key(|(start, n)| (*n, usize::MAX - start))?;
+    // A lone brace or `end` is everywhere, and says nothing.
+    let telling =
+        equal > 0 && lines[start..].iter().zip(wanted).any(|(l, w)| l.trim() == w.trim() && l.trim().len() > 3);
+    telling.then_some((start, equal + blank))
+}
+
+/// The line that is likest to the longest wanted one, as the start of a window.
+fn likest_line(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
+    let (offset, longest) = wanted.iter().enumerate().max_by_key(|(i, line)| (line.trim().len(), usize::MAX - i))?;
+    let longest = cut(longest.trim(), COMPARED_BYTES);
+    let alike = lines.iter().take(COMPARED_FILE_LINES).map(|line| likeness(cut(line.trim(), COMPARED_BYTES), longest));
+    let (index, likest) = alike.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+    (likest >= LINES_ALIKE).then_some((index.saturating_sub(offset), 0))
+}
+
+/// How alike two texts are, from 0 to 1: the share of pairs of neighbouring bytes that both have (Dice's coefficient).
+fn likeness(a: &str, b: &str) -> f32 {
+    let (mut a, mut b) = (pairs(a), pairs(b));
+    let all = a.len() + b.len();
+    // No need to compare what cannot come near.
+    if all == 0 || a.len().min(b.len()) * 3 < a.len().max(b.len()) {
+        return 0.0;
+    }
+    a.sort_unstable();
+    b.sort_unstable();
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            Ordering::Less => i += 1,
+            Ordering::Greater => j += 1,
+            Ordering::Equal => (i, j, common) = (i + 1, j + 1, common + 1),
+        }
+    }
+    (2 * common) as f32 / all as f32
+}
+
+/// With one before the first byte and one after the last, so that a single byte makes pairs too.
+fn pairs(text: &str) -> Vec<[u8; 2]> {
+    let bytes: Vec<u8> = [0].into_iter().chain(text.bytes()).chain([0]).collect();
+    bytes.windows(2).map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_alike_come_likest_first() {
+        let names = ["main.rs", "mail.rs", "README.md", "domain.rs"].map(str::to_owned);
+        assert_eq!(nearest_names("Main.rs", &names), ["main.rs", "domain.rs", "mail.rs"]);
+        assert!(nearest_names("quux", &names).is_empty());
+    }
+
+    #[test]
+    fn a_difference_in_white_space_is_told_as_such() {
+        let hint = nearest_lines("fn a() {\n    let x = 1;\n}\n", "fn a() {\n\tlet x = 1;\n}").unwrap();
+        assert_eq!(
+            hint,
+            "the same but for white space, lines 1 to 3:\n     1\tfn a() {\n     2\t    let x = 1;\n     3\t}"
+        );
+    }
+
+    #[test]
+    fn the_window_with_most_equal_lines_is_shown() {
+        let text = "fn a() {\n    one();\n}\nfn b() {\n    two();\n    three();\n}\n";
+        let hint = nearest_lines(text, "fn b() {\n    two();\n    four();\n}").unwrap();
+        assert!(hint.starts_with("nearest, lines 4 to 7:\n     4\tfn b() {"), "{hint}");
+    }
+
+    #[test]
+    fn a_line_with_a_typing_error_is_found() {
+        let hint = nearest_lines("alpha\nlet total = compute(items);\nomega\n", "let totl = compute(items);").unwrap();
+        assert_eq!(hint, "nearest, line 2:\n     2\tlet total = compute(items);");
+    }
+
+    #[test]
+    fn line_numbers_in_the_text_are_noticed() {
+        let hint = nearest_lines("alpha\nbeta\n", "     1\talpha\n     2\tbeta").unwrap();
+        assert!(hint.contains("line numbers"), "{hint}");
+    }
+
+    #[test]
+    fn nothing_alike_gives_no_hint() {
+        assert_eq!(nearest_lines("alpha\nbeta\n", "completely different words"), None);
+        assert_eq!(nearest_lines("", "x"), None);
+        assert_eq!(nearest_lines("x\n", "\n\n"), None);
+    }
+}

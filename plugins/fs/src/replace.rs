@@ -1,0 +1,320 @@
+//! Replacing exact texts in a file's content; no files here.
+//!
+//! Edits are found in the content as it was, whatever their order, and do not overlap. To find them, CRLF counts as LF,
+//! in the content and in the edits; what replaces them gets the line endings that the content has. All other bytes stay
+//! as they are, a byte order mark and mixed line endings included.
+
+use std::borrow::Cow;
+use thiserror::Error;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+/// More places of one text are not counted.
+const PLACES: usize = 1_000;
+/// More places are not named.
+const NAMED: usize = 10;
+
+/// One replacement.
+#[derive(Debug, Clone)]
+pub(crate) struct Edit<'a> {
+    pub(crate) old: &'a str,
+    pub(crate) new: &'a str,
+    /// Replace all places, one after the other, rather than the only one.
+    pub(crate) all: bool,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    pub(crate) content: String,
+    /// Places that changed.
+    pub(crate) places: usize,
+}
+
+/// Why nothing was replaced; edits are counted from 0, as in the arguments.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// There is nothing to look for.
+    #[error("edits[{edit}]: old_text is empty; give the text to replace, or use write")]
+    Empty { edit: usize },
+    /// The content does not hold the text.
+    #[error("edits[{edit}]: old_text is not in it")]
+    NotFound { edit: usize },
+    /// It does so more than once, on these lines.
+    #[error("edits[{edit}]: old_text is in it {} times, at lines {}; give more of the text around the one that is \
+             meant, or set replace_all", at_most(*places), listed(lines, *places))]
+    Ambiguous { edit: usize, places: usize, lines: Vec<usize> },
+    /// Old and new text are the same.
+    #[error("edits[{edit}]: new_text is the same as old_text")]
+    NoChange { edit: usize },
+    /// Two edits touch the same text.
+    #[error("edits[{first}] and edits[{second}] overlap near line {line}; make them one edit")]
+    Overlap { first: usize, second: usize, line: usize },
+}
+
+/// Applies all of `edits`, or none.
+///
+/// # Errors
+/// The first [`Problem`] that comes up.
+pub(crate) fn replace(content: &str, edits: &[Edit<'_>]) -> Result<Replaced, Problem> {
+    let view = View::of(content);
+    let mut spans = Vec::new();
+    for (index, edit) in edits.iter().enumerate() {
+        spans.extend(view.find(index, edit)?);
+    }
+    spans.sort_by_key(|span| span.start);
+    if let Some([a, b]) = spans.windows(2).find(|pair| pair[1].start < pair[0].end) {
+        let (first, second) = (a.edit.min(b.edit), a.edit.max(b.edit));
+        return Err(Problem::Overlap { first, second, line: view.line_of(b.start) });
+    }
+    let mut result = String::with_capacity(content.len());
+    let mut end = 0;
+    for span in &spans {
+        result.push_str(&content[end..view.place_in_content(span.start)]);
+        result.push_str(&view.with_its_line_endings(edits[span.edit].new));
+        end = view.place_in_content(span.end);
+    }
+    result.push_str(&content[end..]);
+    Ok(Replaced { content: result, places: spans.len() })
+}
+
+/// A place in the view's text.
+struct Span {
+    start: usize,
+    end: usize,
+    edit: usize,
+}
+
+/// The content with LF for every line ending, and no byte order mark.
+struct View<'a> {
+    text: Cow<'a, str>,
+    /// Bytes of the byte order mark.
+    mark: usize,
+    /// Where in `text` a line feed stands whose carriage return was left out.
+    crlf: Vec<usize>,
+    endings: Endings,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Endings {
+    Lf,
+    Crlf,
+    /// There is but one line.
+    Unknown,
+}
+
+impl<'a> View<'a> {
+    fn of(content: &'a str) -> Self {
+        let body = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
+        let mark = content.len() - body.len();
+        let text = with_lf(body);
+        let crlf: Vec<usize> =
+            body.match_indices("\r\n").enumerate().map(|(left_out, (at, _))| at - left_out).collect();
+        let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+        let endings = match (all, crlf.len() * 2 > all) {
+            (0, _) => Endings::Unknown,
+            (_, true) => Endings::Crlf,
+            (_, false) => Endings::Lf,
+        };
+        Self { text, mark, crlf, endings }
+    }
+
+    fn find(&self, index: usize, edit: &Edit<'_>) -> Result<Vec<Span>, Problem> {
+        let old = with_lf(edit.old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(edit.old));
+        if old.is_empty() {
+            return Err(Problem::Empty { edit: index });
+        }
+        if old == with_lf(edit.new) {
+            return Err(Problem::NoChange { edit: index });
+        }
+        let span = |start: usize| Span { start, end: start + old.len(), edit: index };
+        if edit.all {
+            let spans: Vec<Span> = self.text.match_indices(&*old).map(|(start, _)| span(start)).collect();
+            return if spans.is_empty() { Err(Problem::NotFound { edit: index }) } else { Ok(spans) };
+        }
+        match self.places(&old).as_slice() {
+            [] => Err(Problem::NotFound { edit: index }),
+            [only] => Ok(vec![span(*only)]),
+            places => {
+                let lines = places.iter().take(NAMED).map(|place| self.line_of(*place)).collect();
+                Err(Problem::Ambiguous { edit: index, places: places.len(), lines })
+            }
+        }
+    }
+
+    /// Where `old` begins, also where two of them overlap; at most [`PLACES`].
+    fn places(&self, old: &str) -> Vec<usize> {
+        let step = old.chars().next().map_or(1, char::len_utf8);
+        let mut places = Vec::new();
+        let mut from = 0;
+        while places.len() < PLACES
+            && let Some(found) = self.text[from..].find(old)
+        {
+            places.push(from + found);
+            from += found + step;
+        }
+        places
+    }
+
+    fn line_of(&self, place: usize) -> usize {
+        memchr::memchr_iter(b'\n', &self.text.as_bytes()[..place]).count() + 1
+    }
+
+    /// A place just before a line feed is one before its carriage return too.
+    fn place_in_content(&self, place: usize) -> usize {
+        self.mark + place + self.crlf.partition_point(|line_feed| *line_feed < place)
+    }
+
+    fn with_its_line_endings<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.endings {
+            Endings::Unknown => Cow::Borrowed(text),
+            Endings::Lf => with_lf(text),
+            Endings::Crlf => Cow::Owned(with_lf(text).replace('\n', "\r\n")),
+        }
+    }
+}
+
+fn with_lf(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
+}
+
+fn at_most(places: usize) -> String {
+    if places < PLACES { places.to_string() } else { format!("at least {PLACES}") }
+}
+
+fn listed(lines: &[usize], places: usize) -> String {
+    let more = if places > lines.len() { ", ..." } else { "" };
+    lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") + more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn one<'a>(old: &'a str, new: &'a str) -> [Edit<'a>; 1] {
+        [Edit { old, new, all: false }]
+    }
+
+    fn all<'a>(old: &'a str, new: &'a str) -> [Edit<'a>; 1] {
+        [Edit { old, new, all: true }]
+    }
+
+    fn replaced(content: &str, edits: &[Edit<'_>]) -> String {
+        replace(content, edits).unwrap().content
+    }
+
+    #[test]
+    fn the_only_place_is_replaced() {
+        let result = replace("one two three", &one("two", "2")).unwrap();
+        assert_eq!(result, Replaced { content: "one 2 three".into(), places: 1 });
+    }
+
+    #[test]
+    fn a_text_that_is_not_there_is_told() {
+        assert_eq!(replace("one", &one("two", "2")), Err(Problem::NotFound { edit: 0 }));
+        assert_eq!(replace("one", &all("two", "2")), Err(Problem::NotFound { edit: 0 }));
+    }
+
+    #[test]
+    fn several_places_are_counted_and_their_lines_told() {
+        let problem = replace("x\ny\nx x\n", &one("x", "z")).unwrap_err();
+        assert_eq!(problem, Problem::Ambiguous { edit: 0, places: 3, lines: vec![1, 3, 3] });
+        assert!(problem.to_string().contains("3 times, at lines 1, 3, 3;"), "{problem}");
+    }
+
+    #[test]
+    fn places_that_overlap_each_other_are_several() {
+        assert!(matches!(replace("aaa", &one("aa", "b")), Err(Problem::Ambiguous { places: 2, .. })));
+        assert_eq!(replaced("aaa", &all("aa", "b")), "ba");
+    }
+
+    #[test]
+    fn very_many_places_are_not_counted_to_the_end() {
+        let problem = replace(&"x ".repeat(5_000), &one("x", "y")).unwrap_err().to_string();
+        assert!(problem.contains("at least 1000 times, at lines 1, 1,") && problem.contains(", ...;"), "{problem}");
+    }
+
+    #[test]
+    fn all_places_are_replaced_when_asked() {
+        assert_eq!(replace("x y x", &all("x", "long")).unwrap(), Replaced { content: "long y long".into(), places: 2 });
+    }
+
+    #[test]
+    fn edits_are_found_in_the_original_whatever_their_order() {
+        let edits = [one("c", "a")[0].clone(), one("a", "b")[0].clone()];
+        assert_eq!(replaced("a-c", &edits), "b-a");
+    }
+
+    #[test]
+    fn edits_may_touch_but_not_overlap() {
+        let edits = [one("ab", "1")[0].clone(), one("cd", "2")[0].clone()];
+        assert_eq!(replaced("abcd", &edits), "12");
+        let edits = [one("bc", "1")[0].clone(), one("ab", "2")[0].clone()];
+        assert_eq!(replace("x\nabcd", &edits), Err(Problem::Overlap { first: 0, second: 1, line: 2 }));
+    }
+
+    #[test]
+    fn one_bad_edit_refuses_all() {
+        let edits = [one("a", "b")[0].clone(), one("z", "y")[0].clone()];
+        assert_eq!(replace("a", &edits), Err(Problem::NotFound { edit: 1 }));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_refused() {
+        assert_eq!(replace("a\r\nb", &one("a\nb", "a\r\nb")), Err(Problem::NoChange { edit: 0 }));
+        assert_eq!(replace("a", &one("", "b")), Err(Problem::Empty { edit: 0 }));
+    }
+
+    #[test]
+    fn crlf_is_matched_by_lf_and_kept() {
+        assert_eq!(replaced("a\r\nb\r\nc\r\n", &one("a\nb", "x\ny\nz")), "x\r\ny\r\nz\r\nc\r\n");
+        assert_eq!(replaced("a\r\nb\r\n", &one("\nb", "\nx\n")), "a\r\nx\r\n\r\n");
+        assert_eq!(replaced("a\nb\n", &one("a\r\nb", "x\r\ny")), "x\ny\n");
+    }
+
+    #[test]
+    fn mixed_line_endings_stay_where_nothing_changes() {
+        assert_eq!(replaced("a\nb\r\nc\r\nd\ne\r\n", &one("c", "x\ny")), "a\nb\r\nx\r\ny\r\nd\ne\r\n");
+    }
+
+    #[test]
+    fn a_byte_order_mark_stays() {
+        assert_eq!(replaced("\u{feff}a\r\nb", &one("a\n", "x\n")), "\u{feff}x\r\nb");
+        assert_eq!(replaced("\u{feff}a", &one("\u{feff}a", "b")), "\u{feff}b");
+    }
+
+    fn lines() -> impl Strategy<Value = String> {
+        proptest::collection::vec("[ab\u{e9}]{0,4}", 0..12).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn a_unique_text_is_replaced_exactly(before in lines(), old in "[x-z\n]{1,6}", after in lines(), new in lines()) {
+            let (content, old) = (format!("{before}<{old}>{after}"), format!("<{old}>"));
+            let edits = one(&old, &new);
+            prop_assert_eq!(replaced(&content, &edits), format!("{}{}{}", before, new, after));
+        }
+
+        #[test]
+        fn with_crlf_the_result_is_that_with_lf_in_crlf(before in lines(), after in lines(), old in lines(), new in lines()) {
+            let (content, old) = (format!("{before}\n<{old}>\n{after}"), format!("<{old}>"));
+            let expected = replaced(&content, &one(&old, &new)).replace('\n', "\r\n");
+            prop_assert_eq!(&replaced(&content.replace('\n', "\r\n"), &one(&old, &new)), &expected);
+            prop_assert_eq!(&replaced(&content.replace('\n', "\r\n"), &one(&old.replace('\n', "\r\n"), &new)), &expected);
+        }
+
+        #[test]
+        fn all_other_bytes_stay_whatever_the_line_endings(
+            before in "[ab\r\n\u{e9}]{0,20}", after in "[ab\r\n\u{e9}]{0,20}", new in "[ab]{0,5}",
+        ) {
+            let content = format!("{before}<\u{2603}>{after}");
+            prop_assert_eq!(replaced(&content, &one("<\u{2603}>", &new)), format!("{}{}{}", before, new, after));
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(content in "\\PC{0,30}|[a\r\n]{0,30}", edits in proptest::collection::vec(("[a\r\n]{0,3}", "[ab\r\n]{0,3}", any::<bool>()), 0..4)) {
+            let edits: Vec<Edit<'_>> = edits.iter().map(|(old, new, all)| Edit { old, new, all: *all }).collect();
+            let _ = replace(&content, &edits);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The tool `search`.
+
+use crate::paths::Target;
+use crate::text::count;
+use crate::walk::{self, HERE, joined};
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::workspace::{self, FileMatches, SearchOptions, SearchResult, WalkOptions};
+use std::path::Path;
+
+/// Matching lines that are shown where nothing is said, and at most.
+const LINES: u32 = 200;
+const MOST_LINES: u32 = 2_000;
+/// Files, and matching lines, that are looked at when only files or counts are wanted.
+const COUNTED: u32 = 100_000;
+/// Files that are shown when only files or counts are wanted.
+const FILES: usize = 500;
+/// Longer lines are cut by the host.
+const LINE_BYTES: u32 = 500;
+/// Bytes of one result.
+const BYTES: usize = 50 * 1024;
+const MOST_CONTEXT: u32 = 20;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Regular expression (Rust syntax).
+    pattern: String,
+    /// Take the pattern as plain text.
+    literal: Option<bool>,
+    /// Folder or file; the workspace by default.
+    path: Option<String>,
+    /// Only files that match, such as *.rs, or !*.min.js.
+    glob: Option<String>,
+    /// Only files of a type: rust, py, js, ...
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    ignore_case: Option<bool>,
+    /// Lines around each match; 20 at most.
+    context: Option<u32>,
+    /// Let a match span lines.
+    multiline: Option<bool>,
+    /// Also what .gitignore excludes.
+    ignored: Option<bool>,
+    /// Lines by default; or only the files that match, or a count for each.
+    output: Option<Mode>,
+    /// Matching lines to show; 200 by default, 2000 at most.
+    #[schemars(range(min = 1))]
+    limit: Option<u32>,
+}
+
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Lines,
+    Files,
+    Count,
+}
+
+impl Arguments {
+    fn root(&self) -> &str {
+        self.path.as_deref().unwrap_or(HERE)
+    }
+
+    fn mode(&self) -> Mode {
+        self.output.unwrap_or(Mode::Lines)
+    }
+}
+
+pub(crate) fn tool() -> Tool {
+    let description = "Searches the content of files. Grouped by file, `12:` before a matching line and `12-` before \
+                       one of context. Leaves out binary files and what .gitignore excludes.";
+    Tool::new("search", description, search).reads()
+}
+
+fn search(arguments: Arguments, call: &Call) -> Result<Output> {
+    let target = Target::new(arguments.root(), call)?;
+    target.metadata()?;
+    if arguments.pattern.is_empty() {
+        return Err(Error::invalid_arguments("the pattern is empty"));
+    }
+    call.check()?;
+    let result = workspace::search(&files(&target.path, &arguments), &what(&arguments))?;
+    call.check()?;
+    Ok(output(&arguments, &result))
+}
+
+fn files(root: &Path, arguments: &Arguments) -> WalkOptions {
+    let mut options = walk::options(root, arguments.glob.as_deref(), COUNTED);
+    options.types.extend(arguments.kind.clone());
+    options.ignore_files = !arguments.ignored.unwrap_or_default();
+    options
+}
+
+fn what(arguments: &Arguments) -> SearchOptions {
+    let limit = arguments.limit.unwrap_or(LINES).clamp(1, MOST_LINES);
+    // Lines that are not shown are not carried over.
+    let (max_matches, max_matches_per_file, max_line_bytes) = match arguments.mode() {
+        Mode::Lines => (limit, limit, LINE_BYTES),
+        Mode::Files => (COUNTED, 1, 1),
+        Mode::Count => (COUNTED, COUNTED, 1),
+    };
+    let context = if arguments.mode() == Mode::Lines { arguments.context.unwrap_or_default() } else { 0 };
+    SearchOptions {
+        pattern: arguments.pattern.clone(),
+        regex: !arguments.literal.unwrap_or_default(),
+        case_sensitive: !arguments.ignore_case.unwrap_or_default(),
+        multiline: arguments.multiline.unwrap_or_default(),
+        before: context.min(MOST_CONTEXT),
+        after: context.min(MOST_CONTEXT),
+        max_matches,
+        max_matches_per_file,
+        max_line_bytes,
+    }
+}
+
+fn output(arguments: &Arguments, result: &SearchResult) -> Output {
+    let root = arguments.root();
+    let shown = match arguments.mode() {
+        _ if result.files.is_empty() => Shown { text: nothing(arguments, result), left_out: None },
+        Mode::Lines => grouped(root, &result.files),
+        Mode::Files => listed(&result.files, |file| joined(root, &file.path)),
+        Mode::Count => listed(&result.files, |file| format!("{}: {}", joined(root, &file.path), file.matches)),
+    };
+    let mut text = shown.text;
+    let mut notes: Vec<String> = shown.left_out.clone().into_iter().collect();
+    if result.truncated {
+        notes.push(format!("stopped after {}", count(result.matches, "match")));
+    }
+    if !notes.is_empty() {
+        text.push_str(&format!("\n[{}; narrow with path, glob, type or a longer pattern]", notes.join("; ")));
+    }
+    let details = json!({
+        "path": root,
+        "files": result.files.len(),
+        "matches": result.matches,
+        "searched": result.searched,
+        "truncated": result.truncated || shown.left_out.is_some(),
+    });
+    Output::text(text).details(details)
+}
+
+struct Shown {
+    text: String,
+    /// What was too much, in words.
+    left_out: Option<String>,
+}
+
+fn nothing(arguments: &Arguments, result: &SearchResult) -> String {
+    let kind = if arguments.literal.unwrap_or_default() { "text" } else { "expression" };
+    format!("no match for the {kind} `{}` in {}", arguments.pattern, count(result.searched, "file"))
+}
+
+fn listed(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> Shown {
+    let text = files.iter().take(FILES).map(line).collect::<Vec<_>>().join("\n");
+    let left_out = (files.len() > FILES).then(|| format!("{FILES} of {} shown", count(files.len() as u64, "file")));
+    Shown { text, left_out }
+}
+
+/// For each file its path, then its lines; `--` where lines between were left out, as grep writes it.
+fn grouped(root: &str, files: &[FileMatches]) -> Shown {
+    let mut text = String::new();
+    let mut shown = 0;
+    for file in files {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{gap}{}\n", joined(root, &file.path)));
+        for (line, before) in file.lines.iter().zip(befores(file)) {
+            let mark = if line.is_match { ':' } else { '-' };
+            let written = format!("{before}{}{mark} {}\n", line.number, line.text);
+            if text.len() + written.len() > BYTES {
+                let all: u32 = files.iter().map(|file| file.matches).sum();
+                let left_out = format!("cut at {} KB, after {shown} of {}", BYTES / 1024, count(all.into(), "match"));
+                return Shown { text: text.trim_end().to_owned(), left_out: Some(left_out) };
+            }
+            text.push_str(&written);
+            shown += u32::from(line.is_match);
+        }
+    }
+    Shown { text: text.trim_end_matches('\n').to_owned(), left_out: None }
+}
+
+/// What goes before each line of a file.
+fn befores(file: &FileMatches) -> impl Iterator<Item = &'static str> {
+    let has_context = file.lines.iter().any(|line| !line.is_match);
+    let mut last = None;
+    file.lines.iter().map(move |line| {
+        let gap = last.is_some_and(|last: u64| line.number > last.saturating_add(1));
+        last = Some(line.number);
+        if has_context && gap { "--\n" } else { "" }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::testing::{self, Reply};
+    use pinion_plugin_sdk::workspace::Line;
+
+    fn arguments(json: Value) -> Arguments {
+        pinion_plugin_sdk::serde_json::from_value(json).unwrap()
+    }
+
+    fn line(number: u64, text: &str, is_match: bool) -> Line {
+        Line { number, text: text.to_owned(), is_match }
+    }
+
+    fn file(path: &str, lines: Vec<Line>) -> FileMatches {
+        let matches = lines.iter().filter(|line| line.is_match).count() as u32;
+        FileMatches { path: path.to_owned(), lines, matches }
+    }
+
+    fn result(files: Vec<FileMatches>) -> SearchResult {
+        let matches = files.iter().map(|file| u64::from(file.matches)).sum();
+        SearchResult { files, matches, searched: 7, truncated: false }
+    }
+
+    fn two_files() -> SearchResult {
+        let a = vec![line(1, "x", true), line(2, "near", false), line(9, "x y", true)];
+        result(vec![file("a.rs", a), file("b.rs", vec![line(3, "x", true), line(5, "x", true)])])
+    }
+
+    #[test]
+    fn matches_are_grouped_by_file_with_their_context() {
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "src" })), &two_files()));
+        assert_eq!(reply.text, "src/a.rs\n1: x\n2- near\n--\n9: x y\n\nsrc/b.rs\n3: x\n5: x");
+        let expected = json!({ "path": "src", "files": 2, "matches": 4, "searched": 7, "truncated": false });
+        assert_eq!(reply.details, expected);
+    }
+
+    #[test]
+    fn only_files_or_counts_are_told_when_asked() {
+        let files = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &two_files()));
+        assert_eq!(files.text, "a.rs\nb.rs");
+        let counts = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "count" })), &two_files()));
+        assert_eq!(counts.text, "a.rs: 2\nb.rs: 2");
+    }
+
+    #[test]
+    fn a_search_in_one_file_names_it() {
+        let found = result(vec![file("", vec![line(1, "x", true)])]);
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "a/b.rs" })), &found));
+        assert_eq!(reply.text, "a/b.rs\n1: x");
+    }
+
+    #[test]
+    fn no_match_says_where_it_looked() {
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x+" })), &result(Vec::new())));
+        assert_eq!(reply.text, "no match for the expression `x+` in 7 files");
+    }
+
+    #[test]
+    fn what_stopped_early_is_told() {
+        let found = SearchResult { truncated: true, ..two_files() };
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &found));
+        assert!(reply.text.ends_with("\n[stopped after 4 matches; narrow with path, glob, type or a longer pattern]"));
+        assert_eq!(reply.details["truncated"], true);
+    }
+
+    #[test]
+    fn the_output_is_bounded_whatever_the_host_gives() {
+        let long = "x".repeat(400);
+        let files = (0..50).map(|i| file(&format!("{i}"), (1..100).map(|n| line(n, &long, true)).collect())).collect();
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &result(files)));
+        assert!(reply.text.len() <= BYTES + 200);
+        assert!(
+            reply.text.contains("\n[cut at 50 KB, after 126 of 4950 matches; narrow"),
+            "{}",
+            &reply.text[BYTES - 200..]
+        );
+    }
+
+    #[test]
+    fn many_files_are_counted() {
+        let files = (0..600).map(|i| file(&format!("{i}"), vec![line(1, "", true)])).collect();
+        let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &result(files)));
+        assert!(reply.text.contains("\n[500 of 600 files shown; narrow"), "{}", reply.text);
+    }
+
+    #[test]
+    fn the_host_is_asked_for_what_the_arguments_say() {
+        let arguments = arguments(json!({
+            "pattern": "a.b", "literal": true, "path": "src", "glob": "*.rs", "type": "rust", "ignore_case": true,
+            "context": 3, "multiline": true, "ignored": true, "limit": 9_000,
+        }));
+        let (files, what) = (files(Path::new("/ws/src"), &arguments), what(&arguments));
+        assert_eq!((files.root.as_str(), files.ignore_files), ("/ws/src", false));
+        assert_eq!((files.globs, files.types), (vec!["*.rs".to_owned(), "!.git".to_owned()], vec!["rust".to_owned()]));
+        assert_eq!((what.regex, what.case_sensitive, what.multiline), (false, false, true));
+        assert_eq!((what.before, what.after, what.max_matches), (3, 3, MOST_LINES));
+    }
+
+    #[test]
+    fn a_missing_path_or_an_empty_pattern_is_refused() {
+        let search = |arguments| testing::call_tool::<crate::Files>("search", arguments).unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let missing = search(json!({ "pattern": "x", "path": folder.path().join("none") }));
+        assert!(matches!(missing, Error::NotFound(_)));
+        let empty = search(json!({ "pattern": "", "path": folder.path() }));
+        assert_eq!(empty, Error::InvalidArguments("the pattern is empty".into()));
+    }
+}

@@ -1,0 +1,64 @@
+//! Words and sizes, as the model and the user read them.
+
+const KB: u64 = 1024;
+const MB: u64 = 1024 * KB;
+
+/// `1 line`, `2 lines`.
+pub(crate) fn count(number: u64, singular: &str) -> String {
+    if number == 1 { format!("1 {singular}") } else { format!("{number} {}", plural(singular)) }
+}
+
+fn plural(singular: &str) -> String {
+    match singular.strip_suffix(['y']) {
+        Some(stem) => format!("{stem}ies"),
+        None if singular.ends_with("ch") => format!("{singular}es"),
+        None => format!("{singular}s"),
+    }
+}
+
+/// `812 bytes`, `1.2 KB`, `3.4 MB`; a KB is 1,024 bytes.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..KB => count(bytes, "byte"),
+        KB..MB => tenths(bytes, KB, "KB"),
+        _ => tenths(bytes, MB, "MB"),
+    }
+}
+
+fn tenths(bytes: u64, unit: u64, name: &str) -> String {
+    let tenths = (u128::from(bytes) * 10 / u128::from(unit)) as u64;
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}
+
+/// The longest start of `text` of at most `limit` bytes that does not split a character.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+/// Lines of a text; a line ending does not begin another line.
+pub(crate) fn lines_in(text: &str) -> u64 {
+    text.lines().count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_unit_that_fits() {
+        let told = [0, 1, 1023, 1024, 1_048_575, 1_048_576, u64::MAX].map(size);
+        assert_eq!(told, ["0 bytes", "1 byte", "1023 bytes", "1.0 KB", "1023.9 KB", "1.0 MB", "17592186044415.9 MB"]);
+    }
+
+    #[test]
+    fn words_have_their_plural() {
+        assert_eq!(count(1, "entry"), "1 entry");
+        assert_eq!([count(2, "entry"), count(0, "match"), count(3, "line")], ["2 entries", "0 matches", "3 lines"]);
+    }
+
+    #[test]
+    fn a_cut_does_not_split_a_character() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("aé", 9), "aé");
+    }
+}

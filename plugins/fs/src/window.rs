@@ -1,0 +1,295 @@
+//! A window of numbered lines out of a file of any size, in bounded memory.
+
+use memchr::{memchr, memchr_iter};
+use std::io::{self, BufRead};
+
+/// Which lines, and how much of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The first line, counted from 1.
+    pub(crate) first: u64,
+    /// Lines at most; at least 1.
+    pub(crate) lines: u64,
+    /// Bytes of numbered text at most; the first line is given whatever its size.
+    pub(crate) bytes: usize,
+    /// Longer lines are cut and marked.
+    pub(crate) line_bytes: usize,
+    /// Read on to the end of the file to count its lines?
+    pub(crate) count_all: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// The lines as `cat -n` writes them.
+    pub(crate) text: String,
+    /// How many lines `text` holds.
+    pub(crate) shown: u64,
+    /// Lines of the whole file, where its end was reached.
+    pub(crate) total: Option<u64>,
+    /// Lines of `text` that were cut.
+    pub(crate) cut: u64,
+    /// Lines of `text` that end with a carriage return and a line feed.
+    pub(crate) crlf: u64,
+    /// Bytes of `text` that were not UTF-8 are replaced by U+FFFD.
+    pub(crate) lossy: bool,
+}
+
+/// Reads a window. `check` is asked once a buffer whether to go on.
+///
+/// # Errors
+/// Those of `check` and of reading.
+pub(crate) fn read<E: From<io::Error>>(
+    from: impl BufRead,
+    limits: &Limits,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Window, E> {
+    let mut lines = Lines { from, check };
+    let mut window = Window::default();
+    let mut passed = lines.skip(limits.first - 1)?;
+    let mut ended = passed < limits.first - 1;
+    while !ended && window.shown < limits.lines {
+        let Some(line) = lines.next(limits.line_bytes)? else {
+            ended = true;
+            break;
+        };
+        passed += 1;
+        if !window.push(&line, limits) {
+            break;
+        }
+    }
+    if !ended && limits.count_all {
+        passed += lines.skip(u64::MAX)?;
+    }
+    window.total = (ended || limits.count_all || lines.at_end()?).then_some(passed);
+    Ok(window)
+}
+
+impl Window {
+    /// Adds a line, unless that would be too much.
+    fn push(&mut self, line: &Line, limits: &Limits) -> bool {
+        let number = limits.first + self.shown;
+        let text = line.text(number == 1);
+        let mark = if line.left_out > 0 { format!(" [{} more bytes]", line.left_out) } else { String::new() };
+        let numbered = format!("{number:>6}\t{text}{mark}\n");
+        if self.shown > 0 && self.text.len() + numbered.len() > limits.bytes {
+            return false;
+        }
+        self.text.push_str(&numbered);
+        self.shown += 1;
+        self.cut += u64::from(line.left_out > 0);
+        self.crlf += u64::from(line.crlf);
+        self.lossy |= std::str::from_utf8(&line.start).is_err() || line.start.contains(&0);
+        true
+    }
+}
+
+/// A line without its ending.
+struct Line {
+    start: Vec<u8>,
+    /// Bytes after `start`.
+    left_out: u64,
+    crlf: bool,
+}
+
+impl Line {
+    /// The line as text. A byte order mark counts as one only on the first line, and is not shown.
+    fn text(&self, first: bool) -> String {
+        let start = if first { self.start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.start) } else { &self.start };
+        String::from_utf8_lossy(start).replace('\0', "\u{fffd}")
+    }
+
+    /// Takes the carriage return for a part of the line's ending, and leaves out what was cut of the last character.
+    fn finish(&mut self) {
+        match (self.crlf, self.left_out) {
+            (true, 0) => drop(self.start.pop()),
+            (true, _) => self.left_out -= 1,
+            (false, _) => {}
+        }
+        if self.left_out > 0
+            && let Err(error) = std::str::from_utf8(&self.start)
+            && error.error_len().is_none()
+        {
+            self.left_out += (self.start.len() - error.valid_up_to()) as u64;
+            self.start.truncate(error.valid_up_to());
+        }
+    }
+}
+
+struct Lines<R, C> {
+    from: R,
+    check: C,
+}
+
+impl<R: BufRead, C: Fn() -> Result<(), E>, E: From<io::Error>> Lines<R, C> {
+    /// Passes over `wanted` lines, and tells over how many; fewer only at the end.
+    fn skip(&mut self, wanted: u64) -> Result<u64, E> {
+        let (mut passed, mut inside) = (0, false);
+        while passed < wanted {
+            (self.check)()?;
+            let buffer = self.from.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(passed + u64::from(inside));
+            }
+            let mut used = buffer.len();
+            for at in memchr_iter(b'\n', buffer) {
+                passed += 1;
+                if passed == wanted {
+                    used = at + 1;
+                    break;
+                }
+            }
+            inside = buffer[used - 1] != b'\n';
+            self.from.consume(used);
+        }
+        Ok(passed)
+    }
+
+    /// The next line, of which `keep` bytes are kept.
+    fn next(&mut self, keep: usize) -> Result<Option<Line>, E> {
+        let mut line = Line { start: Vec::new(), left_out: 0, crlf: false };
+        let (mut any, mut last) = (false, 0);
+        loop {
+            if any {
+                (self.check)()?;
+            }
+            let buffer = self.from.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            any = true;
+            let end = memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let kept = part.len().min(keep - line.start.len());
+            line.start.extend_from_slice(&part[..kept]);
+            line.left_out += (part.len() - kept) as u64;
+            last = part.last().copied().unwrap_or(last);
+            let used = part.len() + usize::from(end.is_some());
+            self.from.consume(used);
+            if end.is_some() {
+                line.crlf = last == b'\r';
+                break;
+            }
+        }
+        line.finish();
+        Ok(any.then_some(line))
+    }
+
+    fn at_end(&mut self) -> Result<bool, E> {
+        Ok(self.from.fill_buf()?.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::BufReader;
+
+    const ALL: Limits = Limits { first: 1, lines: 1_000, bytes: 50_000, line_bytes: 200, count_all: true };
+
+    fn window(content: &[u8], limits: Limits) -> Window {
+        read(content, &limits, || Ok::<_, io::Error>(())).unwrap()
+    }
+
+    #[test]
+    fn lines_are_numbered_as_by_cat() {
+        let window = window(b"alpha\n\nomega", ALL);
+        assert_eq!(window.text, "     1\talpha\n     2\t\n     3\tomega\n");
+        assert_eq!((window.shown, window.total), (3, Some(3)));
+    }
+
+    #[test]
+    fn a_window_in_the_middle_keeps_its_numbers() {
+        let window = window(b"1\n2\n3\n4\n5\n", Limits { first: 2, lines: 2, ..ALL });
+        assert_eq!(window.text, "     2\t2\n     3\t3\n");
+        assert_eq!((window.shown, window.total), (2, Some(5)));
+    }
+
+    #[test]
+    fn without_counting_the_total_is_known_only_at_the_end() {
+        let limits = Limits { lines: 2, count_all: false, ..ALL };
+        assert_eq!(window(b"1\n2\n3\n", limits).total, None);
+        assert_eq!(window(b"1\n2\n", limits).total, Some(2));
+        assert_eq!(window(b"1\n2", limits).total, Some(2));
+        assert_eq!(window(b"1\n", limits).total, Some(1));
+    }
+
+    #[test]
+    fn a_window_past_the_end_is_empty_and_tells_the_total() {
+        let window = window(b"1\n2\n", Limits { first: 9, ..ALL });
+        assert_eq!((window.shown, window.total), (0, Some(2)));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters_and_marked() {
+        let limits = Limits { line_bytes: 4, ..ALL };
+        let window = window("aaa\u{e9}bb\r\nok\n".as_bytes(), limits);
+        assert_eq!(window.text, "     1\taaa [4 more bytes]\n     2\tok\n");
+        assert_eq!((window.cut, window.crlf, window.lossy), (1, 1, false));
+    }
+
+    #[test]
+    fn carriage_returns_and_a_byte_order_mark_are_not_shown() {
+        let window = window(b"\xef\xbb\xbfa\r\nb\r\n", ALL);
+        assert_eq!((window.text.as_str(), window.crlf), ("     1\ta\n     2\tb\n", 2));
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_replaced_and_told() {
+        let window = window(b"caf\xe9\n", ALL);
+        assert_eq!((window.text.as_str(), window.lossy), ("     1\tcaf\u{fffd}\n", true));
+    }
+
+    #[test]
+    fn the_first_line_is_given_even_where_it_is_too_much() {
+        let window = window(b"aaaaaaaaaa\nb\n", Limits { bytes: 5, ..ALL });
+        assert_eq!((window.shown, window.total), (1, Some(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_window_of_any_bytes_is_what_a_plain_reading_finds(
+            content in proptest::collection::vec(prop_oneof![4 => any::<u8>(), 2 => Just(b'\n'), 1 => Just(b'\r')], 0..300),
+            first in 1u64..20,
+            lines in 1u64..20,
+            buffer in 1usize..40,
+            count_all: bool,
+        ) {
+            let limits = Limits { first, lines, bytes: usize::MAX, line_bytes: usize::MAX, count_all };
+            let from = BufReader::with_capacity(buffer, content.as_slice());
+            let window = read(from, &limits, || Ok::<_, io::Error>(())).unwrap();
+
+            let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
+            let mut all: Vec<&[u8]> = content.split(|b| *b == b'\n').collect();
+            if all.last().is_some_and(|last| last.is_empty()) {
+                all.pop();
+            }
+            let ended = |i: usize| i + 1 < all.len() || content.ends_with(b"\n");
+            let expected: String = (first as usize - 1..all.len())
+                .take(lines as usize)
+                .map(|i| {
+                    let line = if ended(i) { all[i].strip_suffix(b"\r").unwrap_or(all[i]) } else { all[i] };
+                    format!("{:>6}\t{}\n", i + 1, String::from_utf8_lossy(line).replace('\0', "\u{fffd}"))
+                })
+                .collect();
+            prop_assert_eq!(&window.text, &expected);
+            if count_all {
+                prop_assert_eq!(window.total, Some(all.len() as u64));
+            }
+        }
+
+        #[test]
+        fn a_window_never_exceeds_its_bounds(
+            content in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0xc3)], 0..2_000),
+            line_bytes in 1usize..50,
+            bytes in 100usize..400,
+            lines in 1u64..30,
+        ) {
+            let window = window(&content, Limits { first: 1, lines, bytes, line_bytes, count_all: false });
+            prop_assert!(window.shown <= lines);
+            prop_assert!(window.text.len() <= bytes);
+            prop_assert_eq!(window.text.lines().count() as u64, window.shown);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The section `[plugins.shell]` of the user's config.
+
+use crate::deny::{self, DenyList};
+use pinion_plugin_sdk::prelude::*;
+
+/// Kept of the call's own deadline, to report in.
+const MARGIN_MS: u64 = 2_000;
+
+/// All of it may be left out.
+#[derive(Deserialize, Debug)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Config {
+    /// Seconds that a command may take where the model does not say.
+    timeout: u64,
+    /// Seconds that a command may take at most, whatever the model says; the call's deadline is a bound as well.
+    max_timeout: u64,
+    /// Patterns of commands that are not run, beside the built-in ones.
+    deny: Vec<String>,
+    /// Use the built-in patterns too? With `false`, `deny` replaces them.
+    deny_defaults: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { timeout: 120, max_timeout: 600, deny: Vec::new(), deny_defaults: true }
+    }
+}
+
+impl Config {
+    /// # Errors
+    /// The user's text does not fit.
+    pub(crate) fn read() -> Result<Self, String> {
+        config()
+    }
+
+    /// # Errors
+    /// One of the user's patterns is empty.
+    pub(crate) fn deny_list(&self) -> Result<DenyList, String> {
+        let defaults: &[&str] = if self.deny_defaults { deny::DEFAULT } else { &[] };
+        DenyList::new(defaults.iter().copied().chain(self.deny.iter().map(String::as_str)))
+    }
+
+    /// How long a command may take, given what the model asks for, in seconds, and the call's deadline.
+    pub(crate) fn timeout_ms(&self, asked: Option<u64>, deadline_ms: u64) -> u64 {
+        let seconds = asked.unwrap_or(self.timeout).min(self.max_timeout).max(1);
+        let left = deadline_ms.saturating_sub(MARGIN_MS).max(deadline_ms / 2);
+        seconds.saturating_mul(1_000).min(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::testing;
+
+    fn read(value: Value) -> Config {
+        testing::set_config(&value);
+        Config::read().unwrap()
+    }
+
+    #[test]
+    fn a_timeout_is_bounded_by_config_and_deadline() {
+        let config = read(json!({ "timeout": 10, "max-timeout": 60 }));
+        assert_eq!(config.timeout_ms(None, 600_000), 10_000);
+        assert_eq!(config.timeout_ms(Some(30), 600_000), 30_000);
+        assert_eq!(config.timeout_ms(Some(120_000), 600_000), 60_000);
+        assert_eq!(config.timeout_ms(Some(30), 20_000), 18_000);
+        assert_eq!(config.timeout_ms(Some(30), 1_000), 500);
+    }
+
+    #[test]
+    fn the_users_patterns_are_added_to_the_built_in_ones() {
+        let list = read(json!({ "deny": ["git push --force"] })).deny_list().unwrap();
+        assert_eq!(list.denies("git push origin main --force"), Some("git push --force"));
+        assert_eq!(list.denies("rm -rf /"), Some("rm -r /"));
+    }
+
+    #[test]
+    fn the_users_patterns_can_replace_the_built_in_ones() {
+        let list = read(json!({ "deny": ["make"], "deny-defaults": false })).deny_list().unwrap();
+        assert_eq!(list.denies("make all"), Some("make"));
+        assert_eq!(list.denies("rm -rf /"), None);
+    }
+
+    #[test]
+    fn a_config_that_does_not_fit_is_told() {
+        testing::set_config(&json!({ "timeouts": 1 }));
+        assert!(Config::read().unwrap_err().contains("unknown field `timeouts`"));
+        assert!(read(json!({ "deny": [" "] })).deny_list().is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! The built-in tool `bash`: a command for the shell, through the host's `process`.
+//!
+//! What is decided here: what is refused before anything runs ([`deny`]), how long it may take, and what of its output
+//! the model gets to see ([`report`]). Running, killing and keeping the output bounded is the host's.
+
+mod config;
+mod deny;
+mod report;
+mod streams;
+mod words;
+
+use config::Config;
+use deny::DenyList;
+use pinion_plugin_sdk::prelude::*;
+use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError};
+use report::Ending;
+
+/// Variables that keep programs from waiting for a person, and from sending colours to one.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("TERM", "dumb"), ("NO_COLOR", "1"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    command: String,
+    /// Seconds; 120 by default.
+    #[schemars(range(min = 1))]
+    timeout: Option<u64>,
+    /// Folder to run in; the workspace by default.
+    cwd: Option<String>,
+}
+
+/// The plugin.
+pub struct Shell;
+
+impl Plugin for Shell {
+    fn tools() -> Vec<Tool> {
+        let description = "Runs a command in bash. Every call is a new shell in the workspace, without a terminal: no \
+                           interactive programs. Of long output the start and the end are returned.";
+        // Sequential, because the commands of one message often build on each other: make, then run.
+        vec![
+            Tool::new("bash", description, bash)
+                .executes()
+                .destructive()
+                .sequential()
+                .guideline("Use bash for builds, tests, version control and other programs."),
+        ]
+    }
+
+    fn init() -> Result<(), String> {
+        Config::read()?.deny_list().map(drop)
+    }
+
+    fn self_test() -> Result<(), String> {
+        DenyList::new(deny::DEFAULT.iter().copied())?.self_test()
+    }
+}
+
+export!(Shell, exports = [tools, lifecycle], asks = { "process": true });
+
+fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
+    let config = Config::read().map_err(Error::failed)?;
+    if arguments.command.trim().is_empty() {
+        return Err(Error::invalid_arguments("the command is empty"));
+    }
+    if let Some(pattern) = config.deny_list().map_err(Error::failed)?.denies(&arguments.command) {
+        return Err(Error::Denied(format!(
+            "the command was not run: it matches `{pattern}` of the patterns that the user denies; leave it to the user"
+        )));
+    }
+    call.check()?;
+    let timeout_ms = config.timeout_ms(arguments.timeout, call.deadline_ms());
+    let (ran, ending) = run(&arguments, timeout_ms)?;
+    Ok(report::output(&ran, ending))
+}
+
+fn run(arguments: &Arguments, timeout_ms: u64) -> Result<(Ran, Ending)> {
+    let mut program = program("bash", arguments, timeout_ms);
+    let mut ended = process::run(&program);
+    if let Err(ProcessError::NotFound(_)) = ended {
+        program.program = "sh".to_owned();
+        ended = process::run(&program);
+    }
+    match ended {
+        Ok(ran) => Ok((ran, Ending::OfItself)),
+        Err(ProcessError::TimedOut(ran)) => Ok((ran, Ending::TimedOut { after_ms: timeout_ms })),
+        Err(ProcessError::Cancelled(ran)) => Ok((ran, Ending::Cancelled)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn program(name: &str, arguments: &Arguments, timeout_ms: u64) -> Program {
+    Program {
+        program: name.to_owned(),
+        arguments: vec!["-c".to_owned(), arguments.command.clone()],
+        working_directory: arguments.cwd.clone(),
+        environment: ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        stdin: Vec::new(),
+        timeout_ms: Some(timeout_ms),
+        max_output: streams::BYTES as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_plugin_sdk::testing;
+
+    #[test]
+    fn the_definition_is_short() {
+        let tool = testing::tools::<Shell>().remove(0);
+        let bytes = tool.name.len() + tool.description.len() + tool.input_schema.len();
+        assert!(bytes / 4 < 250, "{bytes} bytes");
+    }
+
+    #[test]
+    fn a_denied_command_does_not_reach_the_host() {
+        let error = testing::call_tool::<Shell>("bash", json!({ "command": "sudo  rm -rf  /" })).unwrap_err();
+        assert!(matches!(error, Error::Denied(text) if text.contains("it matches `rm -r /`")));
+    }
+
+    #[test]
+    fn an_empty_command_is_refused() {
+        let error = testing::call_tool::<Shell>("bash", json!({ "command": " \n" })).unwrap_err();
+        assert!(matches!(error, Error::InvalidArguments(_)));
+    }
+
+    #[test]
+    fn a_cancelled_call_runs_nothing() {
+        testing::cancel_after(0);
+        let error = testing::call_tool::<Shell>("bash", json!({ "command": "true" })).unwrap_err();
+        assert_eq!(error, Error::Cancelled);
+    }
+
+    #[test]
+    fn the_self_test_passes() {
+        assert_eq!(Shell::self_test(), Ok(()));
+    }
+
+    #[test]
+    fn the_host_is_asked_to_run_the_command_in_bash() {
+        let arguments = Arguments { command: "make".into(), timeout: None, cwd: Some("src".into()) };
+        let program = program("bash", &arguments, 5_000);
+        assert_eq!((program.program.as_str(), program.arguments), ("bash", vec!["-c".into(), "make".into()]));
+        assert_eq!((program.working_directory, program.timeout_ms), (Some("src".into()), Some(5_000)));
+    }
+}

@@ -1,0 +1,185 @@
+//! What the model sees of an output stream: its start and its end, as text.
+
+use pinion_plugin_sdk::process::Captured;
+
+/// Bytes that are kept of each stream, half from its start and half from its end.
+pub(crate) const BYTES: usize = 50 * 1024;
+/// Lines that are kept of each stream, likewise.
+pub(crate) const LINES: usize = 2_000;
+
+/// An output stream as text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// Something in the middle was left out.
+    pub(crate) truncated: bool,
+}
+
+/// Of what the program wrote, as much as is shown. Bytes that are not UTF-8 are replaced by U+FFFD.
+pub(crate) fn text(captured: &Captured) -> Text {
+    let kept = (captured.head.len() + captured.tail.len()) as u64;
+    let left_out = captured.total.saturating_sub(kept);
+    let (head, tail) = if left_out == 0 {
+        (readable(&[&*captured.head, &*captured.tail].concat()), String::new())
+    } else {
+        (readable(whole_start(&captured.head)), readable(whole_end(&captured.tail)))
+    };
+    if left_out == 0 && head.len() <= BYTES && head.matches('\n').count() <= LINES {
+        return Text { text: head, truncated: false };
+    }
+    let start = first(&head, LINES / 2, BYTES / 2);
+    let rest = if left_out == 0 { &head[start.len()..] } else { &tail };
+    let end = last(rest, LINES / 2, BYTES / 2);
+    let more = left_out + (head.len() + tail.len() - start.len() - end.len()) as u64;
+    let (start, end) = (start.trim_end_matches('\n'), end.trim_start_matches('\n'));
+    Text { text: format!("{start}\n[... {more} bytes left out ...]\n{end}"), truncated: true }
+}
+
+/// Without NULs, with LF for CRLF, and of a line that was written over, as progress bars are, the last state.
+fn readable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).replace('\0', "").replace("\r\n", "\n");
+    if !text.contains('\r') {
+        return text;
+    }
+    let lines = text.split_inclusive('\n');
+    lines.map(|line| line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()).collect()
+}
+
+/// Without the part of a character at the end.
+fn whole_start(bytes: &[u8]) -> &[u8] {
+    let is_part = |n: &usize| {
+        let end = std::str::from_utf8(&bytes[bytes.len() - n..]);
+        end.is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    let part = (1..=bytes.len().min(3)).find(is_part).unwrap_or(0);
+    &bytes[..bytes.len() - part]
+}
+
+/// Without the part of a character at the start.
+fn whole_end(bytes: &[u8]) -> &[u8] {
+    let parts = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    &bytes[parts..]
+}
+
+/// The first lines, as many as fit; of a line that alone is too much, its start.
+fn first(text: &str, lines: usize, bytes: usize) -> &str {
+    let end = text.match_indices('\n').nth(lines - 1).map_or(text.len(), |(at, _)| at + 1);
+    let kept = &text[..text.floor_char_boundary(end.min(bytes))];
+    if kept.len() == text.len() {
+        return kept;
+    }
+    kept.rfind('\n').map_or(kept, |at| &kept[..=at])
+}
+
+/// The last lines, as many as fit; of a line that alone is too much, its end.
+fn last(text: &str, lines: usize, bytes: usize) -> &str {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let start = body.rmatch_indices('\n').nth(lines - 1).map_or(0, |(at, _)| at + 1);
+    let kept = &text[text.ceil_char_boundary(start.max(text.len().saturating_sub(bytes)))..];
+    if kept.len() == text.len() || text[..text.len() - kept.len()].ends_with('\n') {
+        return kept;
+    }
+    match kept.find('\n') {
+        Some(at) if at + 1 < kept.len() => &kept[at + 1..],
+        _ => kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn whole(text: &str) -> Captured {
+        Captured { head: text.into(), tail: Vec::new(), total: text.len() as u64 }
+    }
+
+    fn cut(head: &[u8], tail: &[u8], total: u64) -> Captured {
+        Captured { head: head.to_vec(), tail: tail.to_vec(), total }
+    }
+
+    fn shown(captured: &Captured) -> String {
+        text(captured).text
+    }
+
+    #[test]
+    fn a_short_stream_is_shown_as_it_is() {
+        assert_eq!(text(&whole("a\nb\n")), Text { text: "a\nb\n".into(), truncated: false });
+    }
+
+    #[test]
+    fn many_lines_are_cut_in_the_middle() {
+        let lines: String = (1..=3_000).map(|i| format!("{i}\n")).collect();
+        let text = text(&whole(&lines));
+        assert!(text.truncated);
+        assert!(text.text.starts_with("1\n2\n") && text.text.ends_with("\n2999\n3000\n"));
+        assert!(text.text.contains("\n1000\n[... 5000 bytes left out ...]\n2001\n"), "{}", &text.text[3_800..4_000]);
+    }
+
+    #[test]
+    fn what_the_host_left_out_is_counted() {
+        let captured = cut(b"one\ntw", b"ree\nfour\n", 1_000);
+        assert_eq!(shown(&captured), "one\ntw\n[... 985 bytes left out ...]\nree\nfour\n");
+    }
+
+    #[test]
+    fn a_character_that_the_host_split_is_left_out() {
+        let captured = cut(&[b'a', 0xe2, 0x82], &[0x82, 0xac, b'z'], 100);
+        assert_eq!(shown(&captured), "a\n[... 94 bytes left out ...]\nz");
+    }
+
+    #[test]
+    fn overwritten_lines_show_their_last_state() {
+        assert_eq!(shown(&whole("a\r\n10%\r50%\r100%\ndone\r")), "a\n100%\ndone");
+    }
+
+    #[test]
+    fn nulls_are_dropped_and_other_bad_bytes_replaced() {
+        assert_eq!(shown(&cut(b"a\0b\xffc", b"", 5)), "ab\u{fffd}c");
+    }
+
+    #[test]
+    fn a_single_long_line_keeps_start_and_end() {
+        let text = text(&whole(&format!("start{}end", "x".repeat(2 * BYTES))));
+        assert!(text.text.starts_with("startx") && text.text.ends_with("xend"));
+        assert!(text.text.contains("x\n[... 51208 bytes left out ...]\nx"));
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_and_no_character_is_split(
+            part in "[a\u{e9}\u{20ac}\u{1f600}\n\r]{1,12}", repeat in 1usize..20_000, head in 0usize..1_000, gap: bool,
+        ) {
+            let all = part.repeat(repeat);
+            let all = &all.as_bytes()[..all.len().min(400_000)];
+            let captured = if gap {
+                cut(&all[..head.min(all.len())], &all[all.len() - head.min(all.len())..], all.len() as u64 + 2_000)
+            } else {
+                cut(all, b"", all.len() as u64)
+            };
+            let text = text(&captured);
+            prop_assert!(text.text.len() <= BYTES + 60);
+            prop_assert!(text.text.matches('\n').count() <= LINES + 2);
+            if all.len() < 400_000 && !gap {
+                prop_assert!(!text.text.contains(char::REPLACEMENT_CHARACTER));
+            }
+        }
+
+        #[test]
+        fn splitting_anywhere_leaves_whole_characters(text in "[a\u{e9}\u{20ac}\u{1f600}]{0,12}", at in 0usize..40) {
+            let bytes = text.as_bytes();
+            let (start, end) = bytes.split_at(at.min(bytes.len()));
+            prop_assert!(std::str::from_utf8(whole_start(start)).is_ok());
+            prop_assert!(std::str::from_utf8(whole_end(end)).is_ok());
+            prop_assert!(start.len() - whole_start(start).len() < 4 && end.len() - whole_end(end).len() < 4);
+        }
+
+        #[test]
+        fn start_and_end_are_of_the_text(text in "[a\u{20ac}\n]{0,60}", lines in 1usize..6, bytes in 0usize..40) {
+            let (start, end) = (first(&text, lines, bytes), last(&text, lines, bytes));
+            prop_assert!(text.starts_with(start) && text.ends_with(end));
+            prop_assert!(start.len() <= bytes && end.len() <= bytes);
+            prop_assert!(start.lines().count() <= lines && end.lines().count() <= lines);
+        }
+    }
+}
