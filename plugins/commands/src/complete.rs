@@ -7,10 +7,10 @@ const OFFERED: usize = 50;
 
 /// The names that begin with what is typed, then those that hold it elsewhere; case does not matter.
 pub(crate) fn matching<'a>(names: impl Iterator<Item = (&'a str, Option<&'a str>)>, typed: &str) -> Vec<Completion> {
-    let typed = typed.trim().to_lowercase();
+    let typed = typed.trim().to_ascii_lowercase();
     let mut found: Vec<(usize, Completion)> = names
         .filter_map(|(name, description)| {
-            let place = name.to_lowercase().find(&typed)?;
+            let place = name.to_ascii_lowercase().find(&typed)?;
             let completion = Completion { value: name.to_owned(), description: description.map(str::to_owned) };
             Some((place.min(1), completion))
         })

@@ -1,4 +1,4 @@
-//! The section `[plugins.shell]` of the user's config.
+//! The section `[plugins.shell.config]` of the user's config.
 
 use crate::deny::{self, DenyList};
 use pinion_plugin_sdk::prelude::*;

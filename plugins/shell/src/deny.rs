@@ -151,7 +151,7 @@ impl Pattern {
 impl Need {
     fn new(word: &str) -> Self {
         match word.strip_prefix('-') {
-            Some(letters) if is_cluster(letters) => Self::Letters(letters.to_lowercase()),
+            Some(letters) if is_cluster(letters) => Self::Letters(letters.to_ascii_lowercase()),
             _ => Self::Word(Glob::new(word)),
         }
     }
@@ -162,7 +162,8 @@ impl Need {
             Self::Letters(letters) => {
                 let options = arguments.iter().filter_map(|argument| argument.strip_prefix('-'));
                 let given: String = options.filter(|option| !option.starts_with('-')).collect();
-                letters.chars().all(|letter| given.to_lowercase().contains(letter))
+                let given = given.to_ascii_lowercase();
+                letters.chars().all(|letter| given.contains(letter))
             }
         }
     }

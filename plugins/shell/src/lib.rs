@@ -56,7 +56,13 @@ impl Plugin for Shell {
     }
 }
 
-export!(Shell, exports = [tools, lifecycle], asks = { "process": true });
+// The deadline is for the longest command that the config's defaults allow, and the report of it.
+export!(
+    Shell,
+    exports = [tools, lifecycle],
+    asks = { "process": true },
+    limits = { "deadline-ms": 610000 },
+);
 
 fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
     let config = Config::read().map_err(Error::failed)?;
