@@ -15,25 +15,37 @@ const CONTEXT: usize = 3;
 /// After this time the diff may be longer than it needs to be.
 const TIME: Duration = Duration::from_millis(500);
 
+/// More lines than this are not compared, for the sake of memory.
+const LINES: usize = 100_000;
+
 /// The difference between two texts.
 #[derive(Debug)]
 pub(crate) struct Diff<'a> {
+    /// Lines from some before the first change to some after the last one.
     old: Vec<&'a str>,
     new: Vec<&'a str>,
+    /// Lines before those.
+    before: usize,
     ops: Vec<DiffOp>,
 }
 
 impl<'a> Diff<'a> {
-    /// Compares line by line.
-    pub(crate) fn new(old: &'a str, new: &'a str) -> Self {
-        let (old, new): (Vec<&str>, Vec<&str>) =
-            (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    /// Compares line by line. None where all that lies between the first and the last change is too much.
+    pub(crate) fn new(old: &'a str, new: &'a str) -> Option<Self> {
+        let start = start_of_changes(old, new);
+        let end = end_of_changes(&old[start..], &new[start..]);
+        let (changed_old, changed_new) = (&old[start..old.len() - end], &new[start..new.len() - end]);
+        if changed_old.matches('\n').count() + changed_new.matches('\n').count() > LINES {
+            return None;
+        }
+        let before = old[..start].matches('\n').count();
+        let (old, new): (Vec<&str>, Vec<&str>) = (lines(changed_old).collect(), lines(changed_new).collect());
         let mut found = Replace::new(Capture::new());
         let deadline = Instant::now() + TIME;
         // It cannot fail: to capture an operation never does.
         let _ = myers::diff_deadline_raw(&mut found, &*old, 0..old.len(), &*new, 0..new.len(), Some(deadline));
         let ops = found.into_inner().into_ops();
-        Self { old, new, ops }
+        Some(Self { old, new, before, ops })
     }
 
     /// Lines that are new.
@@ -48,7 +60,7 @@ impl<'a> Diff<'a> {
 
     /// The first line of the new text that is not as it was, counted from 1.
     pub(crate) fn first_changed_line(&self) -> Option<usize> {
-        self.changes().next().map(|op| op.new_range().start + 1)
+        self.changes().next().map(|op| self.before + op.new_range().start + 1)
     }
 
     /// Written out under `name`. Of more than `bytes`, the lines that are too much are left out, and counted.
@@ -66,8 +78,8 @@ impl<'a> Diff<'a> {
 
     fn write_hunk(&self, text: &mut String, hunk: &[DiffOp]) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
-        let old = place(first.old_range().start..last.old_range().end);
-        let new = place(first.new_range().start..last.new_range().end);
+        let old = place(self.before, first.old_range().start..last.old_range().end);
+        let new = place(self.before, first.new_range().start..last.new_range().end);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "@@ -{old} +{new} @@");
         for op in hunk {
@@ -82,12 +94,34 @@ impl<'a> Diff<'a> {
 }
 
 /// As in a hunk's header: the first line, counted from 1, and how many; of no lines, the line before them.
-fn place(lines: Range<usize>) -> String {
+fn place(before: usize, lines: Range<usize>) -> String {
+    let start = before + lines.start;
     match lines.len() {
-        0 => format!("{},0", lines.start),
-        1 => format!("{}", lines.start + 1),
-        many => format!("{},{many}", lines.start + 1),
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        many => format!("{},{many}", start + 1),
     }
+}
+
+fn lines(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split_inclusive('\n')
+}
+
+/// Bytes of the lines that both texts begin with, but for the last ones, which are context.
+fn start_of_changes(old: &str, new: &str) -> usize {
+    let equal = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+    let whole_lines = &old.as_bytes()[..memchr::memrchr(b'\n', &old.as_bytes()[..equal]).map_or(0, |at| at + 1)];
+    let context: usize = whole_lines.split_inclusive(|byte| *byte == b'\n').rev().take(CONTEXT).map(<[u8]>::len).sum();
+    whole_lines.len() - context
+}
+
+/// Bytes of the lines that both texts end with, but for the first ones, which are context.
+fn end_of_changes(old: &str, new: &str) -> usize {
+    let equal = old.bytes().rev().zip(new.bytes().rev()).take_while(|(a, b)| a == b).count();
+    let end = &old.as_bytes()[old.len() - equal..];
+    let whole_lines = &end[memchr::memchr(b'\n', end).map_or(end.len(), |at| at + 1)..];
+    let context: usize = whole_lines.split_inclusive(|byte| *byte == b'\n').take(CONTEXT).map(<[u8]>::len).sum();
+    whole_lines.len() - context
 }
 
 fn write_lines(text: &mut String, tag: char, lines: &[&str]) {
@@ -148,26 +182,33 @@ mod tests {
     #[test]
     fn a_change_is_shown_with_three_lines_around_it() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
-        let diff = Diff::new(old, "1\n2\n3\n4\nfive\nmore\n6\n7\n8\n9\n").unified("a.txt", 1_000);
+        let diff = Diff::new(old, "1\n2\n3\n4\nfive\nmore\n6\n7\n8\n9\n").unwrap().unified("a.txt", 1_000);
         assert_eq!(diff, "--- a.txt\n+++ a.txt\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+more\n 6\n 7\n 8\n");
     }
 
     #[test]
     fn a_missing_last_newline_is_told() {
-        let diff = Diff::new("a", "b\n").unified("f", 1_000);
+        let diff = Diff::new("a", "b\n").unwrap().unified("f", 1_000);
         assert_eq!(diff, "--- f\n+++ f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n");
     }
 
     #[test]
     fn changes_are_counted() {
-        let diff = Diff::new("a\nb\nc\n", "a\nx\ny\nc\n");
+        let diff = Diff::new("a\nb\nc\n", "a\nx\ny\nc\n").unwrap();
         assert_eq!((diff.added(), diff.removed(), diff.first_changed_line()), (2, 1, Some(2)));
-        assert_eq!(Diff::new("a", "a").first_changed_line(), None);
+        assert_eq!(Diff::new("a", "a").unwrap().first_changed_line(), None);
+    }
+
+    #[test]
+    fn what_would_take_too_much_memory_is_not_compared() {
+        let old = "\n".repeat(LINES);
+        assert!(Diff::new(&old, &format!("{old}x")).is_some());
+        assert!(Diff::new(&format!("a{old}b"), &format!("c{old}d")).is_none());
     }
 
     #[test]
     fn a_long_diff_is_cut_at_a_line_and_says_so() {
-        let text = Diff::new("", &"0123456789\n".repeat(100)).unified("f", 100);
+        let text = Diff::new("", &"0123456789\n".repeat(100)).unwrap().unified("f", 100);
         assert!(text.ends_with("+0123456789\n[95 lines of the diff left out]\n"), "{text}");
         assert!(text.len() < 150);
     }
@@ -175,7 +216,19 @@ mod tests {
     proptest! {
         #[test]
         fn the_diff_applies(old in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}", new in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}") {
-            prop_assert_eq!(patched(&old, &Diff::new(&old, &new).unified("f", usize::MAX)), new);
+            prop_assert_eq!(patched(&old, &Diff::new(&old, &new).unwrap().unified("f", usize::MAX)), new);
+        }
+
+        #[test]
+        fn a_small_change_in_a_long_text_is_one_hunk(lines in 8usize..200, at in 0usize..200, change in "[xy\n]{0,4}") {
+            let old: Vec<String> = (0..lines).map(|i| format!("{}\n", i % 3)).collect();
+            let mut new = old.clone();
+            new[at % lines] = format!("<{change}>\n");
+            let (old, new) = (old.concat(), new.concat());
+            let diff = Diff::new(&old, &new).unwrap();
+            prop_assert!(diff.old.len() <= 7);
+            prop_assert_eq!(diff.first_changed_line(), Some(at % lines + 1));
+            prop_assert_eq!(patched(&old, &diff.unified("f", usize::MAX)), new);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::nearest::nearest_lines;
 use crate::paths::Target;
 use crate::replace::{self, Problem, Replaced};
 use crate::store;
-use crate::text::{lines_in, size};
+use crate::text::{count, lines_in, size};
 use crate::write::not_overwritten;
 use pinion_plugin_sdk::prelude::*;
 use std::fs;
@@ -92,13 +92,19 @@ fn output(name: &str, old: &str, replaced: &Replaced, edits: usize) -> Output {
         "path": name,
         "edits": edits,
         "replacements": replaced.places,
-        "added": diff.added(),
-        "removed": diff.removed(),
-        "first_changed_line": diff.first_changed_line(),
+        "added": diff.as_ref().map(Diff::added),
+        "removed": diff.as_ref().map(Diff::removed),
+        "first_changed_line": diff.as_ref().and_then(Diff::first_changed_line),
         "old_lines": lines_in(old),
         "new_lines": lines_in(&replaced.content),
     });
-    Output::text(diff.unified(name, DIFF_BYTES)).diff().details(details)
+    let output = match diff {
+        Some(diff) => Output::text(diff.unified(name, DIFF_BYTES)).diff(),
+        None => {
+            Output::text(format!("edited {name} in {}; no diff of so much", count(replaced.places as u64, "place")))
+        }
+    };
+    output.details(details)
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ const COMPARED_BYTES: usize = 200;
 /// Lines of the text looked for that are compared, and lines of the file that are compared letter by letter.
 const COMPARED_LINES: usize = 100;
 const COMPARED_FILE_LINES: usize = 10_000;
+/// Lines of the file that are looked at.
+const FILE_LINES: usize = 100_000;
 
 /// Up to three of `names` that are like `wanted`, the likest first.
 pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a str> {
@@ -30,7 +32,7 @@ pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a st
 
 /// Why `wanted` is not in `text`, and the lines of `text` that come nearest to it, numbered.
 pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.lines().take(FILE_LINES).collect();
     let wanted: Vec<&str> = wanted.lines().skip_while(|line| line.trim().is_empty()).take(COMPARED_LINES).collect();
     if !wanted.is_empty() && wanted.iter().all(|line| is_numbered(line)) {
         return Some("old_text seems to hold the line numbers that read adds; leave them out".to_owned());
