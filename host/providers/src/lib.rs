@@ -1,1 +1,31 @@
-//! To come.
+//! Model providers: where replies come from.
+//!
+//! A [`Provider`](pinion_agent::Provider) of this crate is a wire format (`anthropic`, `openai_chat`: pure functions from
+//! a request to a body, and from bytes to events), a vendor's entry in the registry (data), and the one HTTP transport
+//! that all of them share. [`Replay`] needs none of these: it plays a script.
+//!
+//! Nothing here retries (the loop does), reads the environment, or knows where configuration is kept: the binary passes
+//! keys, URLs and headers in. `README.md` has a page on each provider.
+
+pub mod anthropic;
+mod classify;
+mod conversation;
+mod exchange;
+mod http;
+mod models;
+pub mod openai_chat;
+mod parts;
+mod provider;
+mod redact;
+mod registry;
+mod replay;
+mod retry_after;
+mod sse;
+mod wire;
+
+pub use http::{HttpSettings, ProxySettings};
+pub use models::{ChatTools, Effort, Model, ModelTable, ModelTableError, Thinking};
+pub use registry::{PROVIDERS, ProviderConfig, ProviderInfo, RegistryError, build, provider, resolve};
+pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedErrorKind};
+pub use sse::{MAX_EVENT_BYTES, SseParser};
+pub use wire::Decoder;

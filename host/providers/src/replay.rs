@@ -1,0 +1,341 @@
+//! The scripted provider `replay`: a model whose replies are written down beforehand. For the demo and for tests.
+//!
+//! A script is JSON Lines, one reply a line, played in order whatever the requests say:
+//! ```json
+//! {"thinking":"I should look.","text":"Reading.","calls":[{"tool":"read","arguments":{"path":"a.txt"}}],"chunk":7}
+//! {"text":"It says hello.","usage":{"input":120,"output":9}}
+//! {"error":{"kind":"overloaded","message":"no capacity","retry_after_ms":10}}
+//! ```
+//! Every field may be left out. What a reply holds comes in the order thinking, text, calls, in pieces of `chunk`
+//! characters. Then one of: the end (`stop_reason`, by default what the calls say), an `error`, nothing more at all
+//! (`"break_off":true`, in the middle of the last part), or silence until the request is cancelled (`"hang":true`).
+
+use futures_util::stream::{self, StreamExt};
+use pinion_agent::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Replies, in the order in which they are played.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Script {
+    /// The replies.
+    pub replies: Vec<Reply>,
+}
+
+/// One reply of a script.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reply {
+    /// What the model thinks.
+    pub thinking: Option<String>,
+    /// What it says.
+    pub text: Option<String>,
+    /// The tools that it calls.
+    pub calls: Vec<ScriptedCall>,
+    /// Tokens of the request.
+    pub usage: Option<Usage>,
+    /// Why it ends; by default [`StopReason::ToolUse`] with calls and [`StopReason::Stop`] without.
+    pub stop_reason: Option<StopReason>,
+    /// It fails with this after what it holds. When it holds nothing, it fails before it begins.
+    pub error: Option<ScriptedError>,
+    /// Characters a piece; 0 for everything at once.
+    pub chunk: usize,
+    /// It never ends: after what it holds it is silent until cancelled.
+    pub hang: bool,
+    /// It breaks off: its last part and itself never end.
+    pub break_off: bool,
+}
+
+/// A tool call of a script.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptedCall {
+    /// The tool's name.
+    pub tool: String,
+    /// Its arguments. A string is streamed as it is, so that it can be JSON cut off or malformed.
+    #[serde(default = "no_arguments")]
+    pub arguments: Value,
+    /// The call's id; by default one that is made of its place in the script.
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// An error of a script.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptedError {
+    /// Which.
+    pub kind: ScriptedErrorKind,
+    /// What the vendor said.
+    #[serde(default)]
+    pub message: String,
+    /// When to try again, in milliseconds, where the kind has that.
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// The variants of [`ProviderError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "they mean what the variants of `ProviderError` mean")]
+pub enum ScriptedErrorKind {
+    Api,
+    Auth,
+    RateLimited,
+    Overloaded,
+    Network,
+    ContextOverflow,
+    Malformed,
+    Cancelled,
+}
+
+/// A script could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file could not be read.
+    #[error("could not read the script `{path}`")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line is not a reply.
+    #[error("line {line} of the script is not a reply")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Script {
+    /// A script made in code.
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self { replies: replies.into_iter().collect() }
+    }
+
+    /// Reads JSON Lines. Empty lines are skipped.
+    ///
+    /// # Errors
+    /// [`ScriptError::Line`] for the first line that is not a reply.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let read = |(at, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|source| ScriptError::Line { line: at + 1, source })
+        };
+        Ok(Self { replies: lines.map(read).collect::<Result<_, _>>()? })
+    }
+
+    /// Reads a file of JSON Lines.
+    ///
+    /// # Errors
+    /// The file could not be read, or a line of it is not a reply.
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
+        let file_error = |source| ScriptError::File { path: path.display().to_string(), source };
+        Self::parse(&std::fs::read_to_string(path).map_err(file_error)?)
+    }
+}
+
+impl Reply {
+    /// A reply of plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
+    }
+
+    /// A reply that calls one tool.
+    pub fn call(tool: impl Into<String>, arguments: Value) -> Self {
+        Self::default().and_call(tool, arguments)
+    }
+
+    /// A reply that fails before it begins.
+    pub fn error(kind: ScriptedErrorKind, message: impl Into<String>) -> Self {
+        let error = ScriptedError { kind, message: message.into(), retry_after_ms: None };
+        Self { error: Some(error), ..Self::default() }
+    }
+
+    /// The same reply with one more call.
+    #[must_use]
+    pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
+        self.calls.push(ScriptedCall { tool: tool.into(), arguments, id: None });
+        self
+    }
+
+    /// The events of the reply, and its error. `number` is its place in the script, from 0.
+    fn events(&self, number: usize) -> Vec<Result<StreamEvent, ProviderError>> {
+        let mut events = Vec::new();
+        let thinking = self.thinking.iter().map(|text| (PartKind::Thinking, text.clone()));
+        let text = self.text.iter().map(|text| (PartKind::Text, text.clone()));
+        let calls = self.calls.iter().enumerate().map(|(at, call)| call.part(number, at));
+        for (index, (part, content)) in thinking.chain(text).chain(calls).enumerate() {
+            events.push(StreamEvent::PartStart { index, part });
+            let pieces =
+                pieces(&content, self.chunk).map(|piece| StreamEvent::Delta { index, delta: piece.to_owned() });
+            events.extend(pieces);
+            events.push(StreamEvent::PartEnd { index, signature: None });
+        }
+        let is_empty = events.is_empty();
+        if self.break_off {
+            events.pop();
+        }
+        if !(is_empty && self.error.is_some()) {
+            events.insert(0, StreamEvent::Start { model: None });
+        }
+        if self.ends() {
+            events.extend(self.usage.map(StreamEvent::Usage));
+            let stop_reason = if self.calls.is_empty() { StopReason::Stop } else { StopReason::ToolUse };
+            events.push(StreamEvent::End { stop_reason: self.stop_reason.unwrap_or(stop_reason) });
+        }
+        events.into_iter().map(Ok).chain(self.error.iter().map(|error| Err(error.to_error()))).collect()
+    }
+
+    fn ends(&self) -> bool {
+        !self.break_off && !self.hang && self.error.is_none()
+    }
+}
+
+impl ScriptedCall {
+    fn part(&self, number: usize, at: usize) -> (PartKind, String) {
+        let id = self.id.clone().unwrap_or_else(|| format!("call_{}_{}", number + 1, at + 1));
+        let arguments = match &self.arguments {
+            Value::String(raw) => raw.clone(),
+            other => other.to_string(),
+        };
+        (PartKind::ToolCall { id, name: self.tool.clone() }, arguments)
+    }
+}
+
+impl ScriptedError {
+    fn to_error(&self) -> ProviderError {
+        let message = self.message.clone();
+        let retry_after = self.retry_after_ms.map(Duration::from_millis);
+        match self.kind {
+            ScriptedErrorKind::Api => ProviderError::Api { status: None, message },
+            ScriptedErrorKind::Auth => ProviderError::Auth { message },
+            ScriptedErrorKind::RateLimited => ProviderError::RateLimited { message, retry_after },
+            ScriptedErrorKind::Overloaded => ProviderError::Overloaded { message, retry_after },
+            ScriptedErrorKind::Network => ProviderError::Network { message },
+            ScriptedErrorKind::ContextOverflow => ProviderError::ContextOverflow { message },
+            ScriptedErrorKind::Malformed => ProviderError::Malformed { message },
+            ScriptedErrorKind::Cancelled => ProviderError::Cancelled,
+        }
+    }
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+/// `text` in pieces of `chunk` characters; whole when that is 0, and nothing when it is empty.
+fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = match chunk {
+            0 => rest.len(),
+            chunk => rest.char_indices().nth(chunk).map_or(rest.len(), |(at, _)| at),
+        };
+        let (piece, more) = rest.split_at(end);
+        rest = more;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Plays a script, one reply a request. Copies of it share the script and its place in it.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    replies: VecDeque<Reply>,
+    played: usize,
+    /// None when nobody wants to know.
+    requests: Option<Vec<Request>>,
+}
+
+impl Replay {
+    /// A provider that plays `script`.
+    pub fn new(script: Script) -> Self {
+        Self::start(script, None)
+    }
+
+    /// The same, keeping the requests for [`Self::requests`].
+    pub fn recording(script: Script) -> Self {
+        Self::start(script, Some(Vec::new()))
+    }
+
+    fn start(script: Script, requests: Option<Vec<Request>>) -> Self {
+        let shared = Shared { replies: script.replies.into(), played: 0, requests };
+        Self { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// The requests so far, in order; none unless it was made by [`Self::recording`].
+    pub fn requests(&self) -> Vec<Request> {
+        self.with(|shared| shared.requests.clone().unwrap_or_default())
+    }
+
+    /// How many replies are left.
+    pub fn remaining(&self) -> usize {
+        self.with(|shared| shared.replies.len())
+    }
+
+    fn with<T>(&self, action: impl FnOnce(&mut Shared) -> T) -> T {
+        action(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Shared {
+    fn next(&mut self, request: Request) -> Result<(usize, Reply), ProviderError> {
+        if let Some(requests) = &mut self.requests {
+            requests.push(request);
+        }
+        let Some(reply) = self.replies.pop_front() else {
+            let message = format!("the script is used up: it had {} replies, and one more is asked for", self.played);
+            return Err(ProviderError::Api { status: None, message });
+        };
+        self.played += 1;
+        Ok((self.played - 1, reply))
+    }
+}
+
+impl Provider for Replay {
+    fn name(&self) -> &str {
+        "replay"
+    }
+
+    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        let (events, hang) = match self.with(|shared| shared.next(request)) {
+            Ok((number, reply)) => (reply.events(number), reply.hang),
+            Err(error) => (vec![Err(error)], false),
+        };
+        let silence = {
+            let token = token.clone();
+            async move {
+                token.cancelled().await;
+                Err(ProviderError::Cancelled)
+            }
+        };
+        let silence = stream::iter(hang.then_some(silence)).then(|silence| silence);
+        let events = stream::iter(events).chain(silence).map(move |event| match token.is_cancelled() {
+            true => Err(ProviderError::Cancelled),
+            false => event,
+        });
+        // Whatever comes, nothing follows an error.
+        events
+            .scan(false, |failed, event| {
+                let item = (!*failed).then(|| event.clone());
+                *failed = event.is_err();
+                std::future::ready(item)
+            })
+            .boxed()
+    }
+}

@@ -1,0 +1,222 @@
+//! Replies of Chat Completions and of the vendors that nearly speak it, as events.
+
+use crate::support::{assert_well_formed, decode, every_split, notation};
+use pinion_agent::{ProviderError, StreamEvent};
+use pinion_providers::openai_chat::Decoder;
+use proptest::prelude::*;
+
+const TEXT: &[u8] = include_bytes!("../fixtures/chat/text.sse");
+const TOOLS: &[u8] = include_bytes!("../fixtures/chat/tools.sse");
+const DEEPSEEK: &[u8] = include_bytes!("../fixtures/chat/deepseek.sse");
+const OPENROUTER: &[u8] = include_bytes!("../fixtures/chat/openrouter.sse");
+const MISTRAL: &[u8] = include_bytes!("../fixtures/chat/mistral.sse");
+const GROQ: &[u8] = include_bytes!("../fixtures/chat/groq.sse");
+const XAI: &[u8] = include_bytes!("../fixtures/chat/xai.sse");
+const SAME_INDEX: &[u8] = include_bytes!("../fixtures/chat/same_index.sse");
+const FILTERED: &[u8] = include_bytes!("../fixtures/chat/filtered.sse");
+
+fn run(packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {
+    let (events, error) = decode(&mut Decoder::new("seed"), packets);
+    assert_well_formed(&events, error.as_ref());
+    (events, error)
+}
+
+fn complete(bytes: &[u8]) -> Vec<String> {
+    let (events, error) = run(&[bytes]);
+    assert_eq!(error, None);
+    notation(&events)
+}
+
+#[test]
+fn a_reply_of_text() {
+    let expected =
+        ["start gpt-4o-2024-08-06", "0 text", "0 +Grüße", "0 + 🌍\n", "usage 101 12 1024 100", "0 end", "stop Stop"];
+    assert_eq!(complete(TEXT), expected);
+}
+
+#[test]
+fn a_reply_that_calls_tools_side_by_side() {
+    let expected = [
+        "start gpt-4.1",
+        "0 call read call_A",
+        "0 +{\"path\":",
+        "1 call list call_B",
+        "1 +{}",
+        "0 +\"a.txt\"}",
+        "usage 80 30 0 0",
+        "0 end",
+        "1 end",
+        "stop ToolUse",
+    ];
+    assert_eq!(complete(TOOLS), expected);
+}
+
+#[test]
+fn thinking_in_reasoning_content() {
+    let expected = [
+        "start deepseek-v4-pro",
+        "0 thinking",
+        "0 +First",
+        "0 + this.",
+        "0 end",
+        "1 text",
+        "1 +Then that.",
+        "usage 36 20 64 0",
+        "1 end",
+        "stop Stop",
+    ];
+    assert_eq!(complete(DEEPSEEK), expected);
+}
+
+#[test]
+fn comments_are_skipped_and_an_error_in_mid_stream_ends_the_reply() {
+    let (events, error) = run(&[OPENROUTER]);
+    let expected = ["start vendor/model", "0 thinking", "0 +Hm.", "0 end", "1 text", "1 +Partly"];
+    assert_eq!(notation(&events), expected);
+    let message = "Provider disconnected".to_owned();
+    assert_eq!(error, Some(ProviderError::Overloaded { message, retry_after: None }));
+}
+
+#[test]
+fn content_as_a_list_of_parts() {
+    let expected = [
+        "start mistral-small-2603",
+        "0 thinking",
+        "0 +Let me think.",
+        "0 end",
+        "1 text",
+        "1 +Yes.",
+        "1 end",
+        "2 call read a1B2c3D4e",
+        "2 +{\"path\": \"a\"}",
+        "usage 10 15 0 0",
+        "2 end",
+        "stop ToolUse",
+    ];
+    assert_eq!(complete(MISTRAL), expected);
+}
+
+#[test]
+fn counts_in_x_groq_and_arguments_as_an_object() {
+    let expected = [
+        "start openai/gpt-oss-20b",
+        "0 thinking",
+        "0 +Need list.",
+        "0 end",
+        "1 call list fc_1",
+        "1 +{\"path\":\".\"}",
+        "usage 70 9 0 0",
+        "1 end",
+        "stop ToolUse",
+    ];
+    assert_eq!(complete(GROQ), expected);
+}
+
+#[test]
+fn reasoning_that_is_only_in_the_total_counts_as_output() {
+    let said = complete(XAI);
+    assert_eq!(said.iter().filter(|line| line.starts_with("usage")).collect::<Vec<_>>(), ["usage 28 10 2 0"]);
+    assert_eq!(said.last().unwrap(), "stop Length");
+}
+
+#[test]
+fn calls_that_share_a_number_are_told_apart_by_their_ids() {
+    let expected = [
+        "start qwen3",
+        "0 call read call_1",
+        "0 +{\"path\":\"a\"}",
+        "1 call read call_2",
+        "1 +{\"path\":\"b\"}",
+        "2 call list seed_2",
+        "2 +{",
+        "2 +}",
+        "0 end",
+        "1 end",
+        "2 end",
+        "stop ToolUse",
+    ];
+    assert_eq!(complete(SAME_INDEX), expected);
+}
+
+#[test]
+fn a_filtered_reply_is_an_error() {
+    let (events, error) = run(&[FILTERED]);
+    assert_eq!(notation(&events), ["start -", "0 text", "0 +So"]);
+    assert!(matches!(error, Some(ProviderError::Api { message, .. }) if message.contains("content filter")));
+}
+
+#[test]
+fn every_split_of_every_fixture_gives_the_same_events() {
+    for fixture in [TEXT, TOOLS, DEEPSEEK, OPENROUTER, MISTRAL, GROQ, XAI, SAME_INDEX, FILTERED] {
+        let whole = run(&[fixture]);
+        for packets in every_split(fixture) {
+            assert_eq!(run(&packets), whole);
+        }
+    }
+}
+
+#[test]
+fn a_reply_without_done_is_complete_when_it_said_why_it_stopped() {
+    let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}";
+    assert_eq!(complete(body), ["start -", "0 text", "0 +a", "0 end", "stop Stop"]);
+    let (_, error) = run(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"]);
+    assert!(matches!(error, Some(ProviderError::Network { .. })));
+}
+
+#[test]
+fn an_empty_reply_is_a_reply() {
+    assert_eq!(complete(b"data: [DONE]\n\n"), ["start -", "stop Stop"]);
+    assert_eq!(complete(b"data: {\"choices\":null,\"usage\":null}\n\ndata:[DONE]\n\n"), ["start -", "stop Stop"]);
+}
+
+#[test]
+fn malformed_chunks_are_errors() {
+    let malformed =
+        [&b"{"[..], b"[]", b"nonsense", b"{\"choices\":7}", b"\xff", b"{\"choices\":[{\"delta\":{\"content\":7}}]}"];
+    for data in malformed {
+        let (_, error) = run(&[&[b"data: ", data, b"\n\n"].concat()]);
+        assert!(matches!(error, Some(ProviderError::Malformed { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn an_overflow_in_mid_stream_is_one() {
+    let (_, error) = run(&[b"data: {\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}\n\n"]);
+    assert_eq!(error, Some(ProviderError::ContextOverflow { message: "too long".to_owned() }));
+}
+
+#[test]
+fn counts_that_make_no_sense_do_not_underflow() {
+    let body = b"data: {\"usage\":{\"prompt_tokens\":5,\"total_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":9,\"cache_write_tokens\":9}}}\n\ndata: [DONE]\n\n";
+    assert_eq!(complete(body), ["start -", "usage 0 0 5 0", "stop Stop"]);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        run(&[&bytes]);
+    }
+
+    #[test]
+    fn no_mixture_of_chunks_breaks_the_decoder(
+        picks in prop::collection::vec((0..8_usize, 0..3_u64), 0..40),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let chunk = |(kind, n): &(usize, u64)| match kind {
+            0 => r#"{"choices":[{"delta":{"content":"t"}}]}"#.to_owned(),
+            1 => r#"{"choices":[{"delta":{"reasoning":"r"}}]}"#.to_owned(),
+            2 => format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{n},"id":"c{n}","function":{{"name":"f","arguments":"{{"}}}}]}}}}]}}"#),
+            3 => format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{n},"function":{{"arguments":"}}"}}}}]}}}}]}}"#),
+            4 => format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"id":"c{n}"}}]}}}}]}}"#),
+            5 => r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
+            6 => format!(r#"{{"usage":{{"prompt_tokens":{n}}}}}"#),
+            _ => "[DONE]".to_owned(),
+        };
+        let body: String = picks.iter().map(|pick| format!("data: {}\n\n", chunk(pick))).collect();
+        let whole = run(&[body.as_bytes()]);
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).chain([0, body.len()]).collect();
+        at.sort_unstable();
+        let packets: Vec<&[u8]> = at.windows(2).map(|pair| &body.as_bytes()[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(run(&packets), whole);
+    }
+}

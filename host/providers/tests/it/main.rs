@@ -1,0 +1,11 @@
+//! What the crate's users see: bodies, streams, HTTP, scripts.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "clippy allows them in tests, but not in what tests share")]
+
+mod anthropic_body;
+mod anthropic_stream;
+mod chat_body;
+mod chat_stream;
+mod http;
+mod replay;
+mod support;
