@@ -1,21 +1,59 @@
 //! The agent loop of Pinion.
 //!
 //! No I/O of its own: it names no wasmtime, no HTTP, no terminal, no environment variable and no home directory. What it
-//! needs of the world it declares as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`]) that others implement.
+//! needs of the world it declares as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`]) that others
+//! implement.
+//!
+//! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] is the same
+//! with a conversation of its own, for applications.
 
+mod agent;
+mod approval;
+mod assemble;
+mod bound;
+mod channel;
+mod compaction;
+mod config;
 mod content;
+mod dispatch;
+mod event;
+mod limits;
 mod message;
+mod outcome;
+mod prompt;
 mod provider;
+mod queue;
+mod retry;
+mod run;
+#[cfg(test)]
+mod run_tests;
+mod schema;
 mod store;
+#[cfg(test)]
+mod testing;
 mod tool;
+mod turn;
 mod usage;
 
+pub use agent::{Agent, AgentError, Totals};
+pub use approval::{Approval, ApprovalMode, Approver, Decision, DenyAll, Question};
+pub use bound::OutputBounds;
+pub use channel::{EventReceiver, EventSender, Events, event_channel};
+pub use compaction::{COMPACTION_MESSAGE, Compaction, CompactionError, compact, view};
+pub use config::{Context, LoopConfig, Model, Strategy};
 pub use content::{Content, Image, Thinking, ToolCall};
+pub use event::{Delta, Event, EventKind, Role};
+pub use limits::RunLimits;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
+pub use outcome::{Limit, Outcome, RunEnd};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,
 };
+pub use queue::{MessageQueue, QueueMode};
+pub use retry::{Backoff, RetryPolicy};
+pub use run::{LIMIT_MESSAGE, run};
+pub use schema::Schemas;
 pub use store::{SessionStore, StoreError};
 pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,

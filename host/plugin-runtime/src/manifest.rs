@@ -190,10 +190,10 @@ impl<'a> Sections<'a> {
                 Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 // The outermost one counts: `pack` may override what a compiler left in a module.
-                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                    if depth == 0 || sections.manifest.is_none() {
-                        sections.manifest = Some(section.data());
-                    }
+                Payload::CustomSection(section)
+                    if section.name() == MANIFEST_SECTION && (depth == 0 || sections.manifest.is_none()) =>
+                {
+                    sections.manifest = Some(section.data());
                 }
                 Payload::ComponentImportSection(reader) if depth == 0 => {
                     for import in reader {

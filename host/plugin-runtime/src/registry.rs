@@ -266,7 +266,7 @@ impl Registry {
     }
 
     /// Puts a generation in its place, or says why not.
-    async fn settle(&self, slots: &mut Vec<Slot>, at: usize, loaded: Result<Arc<Generation>, LoadError>) {
+    async fn settle(&self, slots: &mut [Slot], at: usize, loaded: Result<Arc<Generation>, LoadError>) {
         let settled = match loaded.and_then(|generation| check_names(slots, at, &generation).map(|()| generation)) {
             Ok(generation) => self.install(&mut slots[at], generation).await,
             Err(error) => Err(error),

@@ -48,7 +48,7 @@ impl process::Host for State {
             workspace: self.call.authority.workspace().to_owned(),
             grant,
         };
-        Ok(run.to_the_end(command).await)
+        Ok(run.carry_out(command).await)
     }
 }
 
@@ -70,7 +70,7 @@ enum Cause {
 }
 
 impl Run {
-    async fn to_the_end(self, command: Command) -> Result<Output, ProcessError> {
+    async fn carry_out(self, command: Command) -> Result<Output, ProcessError> {
         let started = Instant::now();
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);

@@ -1,0 +1,226 @@
+//! From the events of a reply to a message.
+
+use crate::content::{Content, Thinking, ToolCall};
+use crate::event::Delta;
+use crate::message::StopReason;
+use crate::provider::{PartKind, ProviderError, StreamEvent};
+use crate::usage::Usage;
+
+/// Bytes of one reply. The largest models write a few hundred KB at most; more is a server that does not stop.
+const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
+/// Parts of one reply.
+const MAX_PARTS: usize = 10_000;
+
+/// A reply on its way.
+#[derive(Default)]
+pub(crate) struct Assembly {
+    parts: Vec<Part>,
+    bytes: usize,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Usage,
+    /// Set once the reply is complete.
+    pub(crate) stop_reason: Option<StopReason>,
+}
+
+struct Part {
+    kind: PartKind,
+    text: String,
+    signature: Option<String>,
+    is_complete: bool,
+}
+
+/// What an event means to those who watch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing.
+    Quiet,
+    /// The model began.
+    Started,
+    /// A part grew.
+    Grew(usize, Delta),
+}
+
+impl Assembly {
+    /// Takes the next event.
+    pub(crate) fn take(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
+        if self.stop_reason.is_some() {
+            return Err(malformed("something comes after the end"));
+        }
+        match event {
+            StreamEvent::Start { model } => {
+                self.model = model.or(self.model.take());
+                Ok(Step::Started)
+            }
+            StreamEvent::PartStart { index, part } => self.start(index, part),
+            StreamEvent::Delta { index, delta } => self.grow(index, delta),
+            StreamEvent::PartEnd { index, signature } => {
+                let part = self.open(index)?;
+                part.is_complete = true;
+                part.signature = signature;
+                Ok(Step::Quiet)
+            }
+            StreamEvent::Usage(usage) => {
+                self.usage = usage;
+                Ok(Step::Quiet)
+            }
+            StreamEvent::End { stop_reason } => {
+                self.stop_reason = Some(stop_reason);
+                Ok(Step::Quiet)
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize, kind: PartKind) -> Result<Step, ProviderError> {
+        if index != self.parts.len() || index >= MAX_PARTS {
+            return Err(malformed(&format!("part {index} begins where part {} is due", self.parts.len())));
+        }
+        let step = match &kind {
+            PartKind::ToolCall { id, name } => {
+                Step::Grew(index, Delta::ToolCallStart { call_id: id.clone(), tool: name.clone() })
+            }
+            _ => Step::Quiet,
+        };
+        self.parts.push(Part { kind, text: String::new(), signature: None, is_complete: false });
+        Ok(step)
+    }
+
+    fn grow(&mut self, index: usize, delta: String) -> Result<Step, ProviderError> {
+        self.bytes += delta.len();
+        if self.bytes > MAX_REPLY_BYTES {
+            return Err(malformed(&format!("the reply is longer than {MAX_REPLY_BYTES} bytes")));
+        }
+        let part = self.open(index)?;
+        part.text.push_str(&delta);
+        Ok(match part.kind {
+            PartKind::Text => Step::Grew(index, Delta::Text { delta }),
+            PartKind::Thinking => Step::Grew(index, Delta::Thinking { delta }),
+            PartKind::ToolCall { .. } => Step::Grew(index, Delta::ToolCallArguments { delta }),
+            PartKind::RedactedThinking => Step::Quiet,
+        })
+    }
+
+    fn open(&mut self, index: usize) -> Result<&mut Part, ProviderError> {
+        let part = self.parts.get_mut(index).filter(|part| !part.is_complete);
+        part.ok_or_else(|| malformed(&format!("part {index} goes on, and is not open")))
+    }
+
+    /// What the reply holds. One that failed or broke off calls no tools, however complete its calls look: they were
+    /// never meant to be run without the rest.
+    pub(crate) fn content(self) -> Vec<Content> {
+        let calls = match self.stop_reason {
+            Some(StopReason::Stop | StopReason::Length | StopReason::ToolUse) => Calls::Kept,
+            Some(StopReason::Error | StopReason::Aborted) | None => Calls::LeftOut,
+        };
+        self.parts.into_iter().filter_map(|part| part.content(calls)).collect()
+    }
+}
+
+/// What becomes of tool calls.
+#[derive(Clone, Copy)]
+enum Calls {
+    Kept,
+    LeftOut,
+}
+
+impl Part {
+    fn content(self, calls: Calls) -> Option<Content> {
+        match self.kind {
+            PartKind::Text => (!self.text.is_empty()).then_some(Content::Text { text: self.text }),
+            PartKind::Thinking => {
+                let is_empty = self.text.is_empty() && self.signature.is_none();
+                let thinking = Thinking { text: self.text, signature: self.signature, redacted: false };
+                (!is_empty).then_some(Content::Thinking(thinking))
+            }
+            PartKind::RedactedThinking => {
+                Some(Content::Thinking(Thinking { text: String::new(), signature: self.signature, redacted: true }))
+            }
+            PartKind::ToolCall { id, name } => match calls {
+                Calls::Kept => {
+                    let call = ToolCall::from_stream(id, name, self.text);
+                    Some(Content::ToolCall(ToolCall { signature: self.signature, ..call }))
+                }
+                Calls::LeftOut => None,
+            },
+        }
+    }
+}
+
+fn malformed(message: &str) -> ProviderError {
+    ProviderError::Malformed { message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn start(index: usize, part: PartKind) -> StreamEvent {
+        StreamEvent::PartStart { index, part }
+    }
+
+    fn delta(index: usize, delta: &str) -> StreamEvent {
+        StreamEvent::Delta { index, delta: delta.into() }
+    }
+
+    fn end(index: usize) -> StreamEvent {
+        StreamEvent::PartEnd { index, signature: None }
+    }
+
+    fn call() -> PartKind {
+        PartKind::ToolCall { id: "c".into(), name: "read".into() }
+    }
+
+    fn assemble(events: Vec<StreamEvent>) -> Assembly {
+        let mut assembly = Assembly::default();
+        events.into_iter().for_each(|event| {
+            assembly.take(event).unwrap();
+        });
+        assembly
+    }
+
+    #[test]
+    fn parts_that_interleave_come_out_in_the_order_of_their_beginnings() {
+        let stop = StreamEvent::End { stop_reason: StopReason::ToolUse };
+        let assembly = assemble(vec![
+            start(0, PartKind::Text),
+            start(1, call()),
+            delta(1, "{\"path\":"),
+            delta(0, "hi"),
+            delta(1, "\"a\"}"),
+            end(1),
+            end(0),
+            stop,
+        ]);
+        let call = ToolCall::new("c", "read", json!({ "path": "a" }));
+        assert_eq!(assembly.content(), [Content::text("hi"), Content::ToolCall(call)]);
+    }
+
+    #[test]
+    fn arguments_that_are_no_json_are_kept_as_they_came() {
+        let stop = StreamEvent::End { stop_reason: StopReason::Length };
+        let content = assemble(vec![start(0, call()), delta(0, "{\"pa"), stop]).content();
+        assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some("{\"pa"));
+    }
+
+    #[test]
+    fn of_a_reply_that_broke_off_or_failed_the_text_stays_and_the_calls_go() {
+        let mut events = vec![start(0, PartKind::Text), delta(0, "so"), start(1, call()), delta(1, "{}"), end(1)];
+        assert_eq!(assemble(events.clone()).content(), [Content::text("so")]);
+        events.push(StreamEvent::End { stop_reason: StopReason::Error });
+        assert_eq!(assemble(events).content(), [Content::text("so")]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_an_error() {
+        for events in [
+            vec![delta(0, "x")],
+            vec![start(1, PartKind::Text)],
+            vec![start(0, PartKind::Text), end(0), delta(0, "x")],
+            vec![StreamEvent::End { stop_reason: StopReason::Stop }, delta(0, "x")],
+        ] {
+            let mut assembly = Assembly::default();
+            let failed = events.into_iter().any(|event| assembly.take(event).is_err());
+            assert!(failed);
+        }
+    }
+}

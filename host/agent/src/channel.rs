@@ -1,0 +1,270 @@
+//! The way from the loop to those who watch it: bounded, and nothing that matters is lost.
+//!
+//! When a watcher is slow and the channel full, deltas of the same part are joined, and partial results of a call are
+//! replaced by later ones. Everything else waits for room: the loop goes no faster than its slowest watcher reads.
+//! Whoever holds a [`EventReceiver`] must read it or drop it.
+
+use crate::event::{Event, EventKind};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Makes a channel that holds `capacity` events, at least one.
+pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false }),
+        capacity: capacity.max(1),
+        readable: Notify::new(),
+        writable: Notify::new(),
+    });
+    (EventSender { shared: shared.clone() }, EventReceiver { shared })
+}
+
+/// The loop's end.
+#[derive(Debug)]
+pub struct EventSender {
+    shared: Arc<Shared>,
+}
+
+/// The watcher's end.
+#[derive(Debug)]
+pub struct EventReceiver {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    capacity: usize,
+    readable: Notify,
+    writable: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: VecDeque<Event>,
+    senders: usize,
+    /// Nobody reads any more.
+    is_closed: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the event back when there is no room for it.
+    fn put(&self, event: Event) -> Option<Event> {
+        let mut state = self.state();
+        if state.is_closed {
+            return None;
+        }
+        if state.queue.len() < self.capacity {
+            state.queue.push_back(event);
+            drop(state);
+            self.readable.notify_one();
+            return None;
+        }
+        match state.queue.back_mut() {
+            Some(last) if last.loop_id == event.loop_id => {
+                let loop_id = event.loop_id;
+                last.kind.merge(event.kind).map(|kind| Event { loop_id, kind })
+            }
+            _ => Some(event),
+        }
+    }
+}
+
+impl EventSender {
+    /// Sends an event, and waits for room when there is none. Returns at once when nobody reads any more.
+    pub async fn send(&self, event: Event) {
+        let mut event = event;
+        loop {
+            let room = self.shared.writable.notified();
+            match self.shared.put(event) {
+                None => return,
+                Some(back) => event = back,
+            }
+            room.await;
+        }
+    }
+
+    /// Sends an event that may be lost when there is no room for it.
+    pub fn offer(&self, event: Event) {
+        // Lost, as the name says.
+        let _ = self.shared.put(event);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.state().is_closed
+    }
+}
+
+impl Clone for EventSender {
+    fn clone(&self) -> Self {
+        self.shared.state().senders += 1;
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl Drop for EventSender {
+    fn drop(&mut self) {
+        self.shared.state().senders -= 1;
+        self.shared.readable.notify_one();
+    }
+}
+
+impl EventReceiver {
+    /// The next event; none when all senders are gone and everything was read.
+    pub async fn recv(&mut self) -> Option<Event> {
+        loop {
+            let news = self.shared.readable.notified();
+            {
+                let mut state = self.shared.state();
+                if let Some(event) = state.queue.pop_front() {
+                    drop(state);
+                    self.shared.writable.notify_waiters();
+                    return Some(event);
+                }
+                if state.senders == 0 {
+                    return None;
+                }
+            }
+            news.await;
+        }
+    }
+
+    /// The next event, when there is one already.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        let event = self.shared.state().queue.pop_front();
+        if event.is_some() {
+            self.shared.writable.notify_waiters();
+        }
+        event
+    }
+}
+
+impl Drop for EventReceiver {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.is_closed = true;
+        state.queue.clear();
+        drop(state);
+        self.shared.writable.notify_waiters();
+    }
+}
+
+/// All who watch a loop.
+#[derive(Debug, Clone, Default)]
+pub struct Events {
+    watchers: Arc<Mutex<Vec<EventSender>>>,
+}
+
+impl Events {
+    /// One more watcher, with a channel for `capacity` events.
+    pub fn subscribe(&self, capacity: usize) -> EventReceiver {
+        let (sender, receiver) = event_channel(capacity);
+        self.watchers().push(sender);
+        receiver
+    }
+
+    /// Tells everyone, and waits for those who are slow.
+    pub async fn emit(&self, loop_id: &Arc<str>, kind: EventKind) {
+        let watchers = self.current();
+        let mut kind = Some(kind);
+        for (at, watcher) in watchers.iter().enumerate() {
+            let is_last = at + 1 == watchers.len();
+            let Some(kind) = (if is_last { kind.take() } else { kind.clone() }) else { return };
+            watcher.send(Event { loop_id: loop_id.clone(), kind }).await;
+        }
+    }
+
+    /// Tells everyone who has room.
+    pub(crate) fn offer(&self, loop_id: &Arc<str>, kind: &EventKind) {
+        for watcher in self.current() {
+            watcher.offer(Event { loop_id: loop_id.clone(), kind: kind.clone() });
+        }
+    }
+
+    /// Those who still watch.
+    fn current(&self) -> Vec<EventSender> {
+        let mut watchers = self.watchers();
+        watchers.retain(|watcher| !watcher.is_closed());
+        watchers.clone()
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Vec<EventSender>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Delta;
+
+    fn text(delta: &str) -> Event {
+        let delta = Delta::Text { delta: delta.into() };
+        Event { loop_id: "l".into(), kind: EventKind::MessageUpdate { index: 0, delta } }
+    }
+
+    fn turn(turn: u32) -> Event {
+        Event { loop_id: "l".into(), kind: EventKind::TurnStart { turn } }
+    }
+
+    #[tokio::test]
+    async fn deltas_are_joined_when_there_is_no_room() {
+        let (sender, mut receiver) = event_channel(1);
+        for delta in ["a", "b", "c"] {
+            sender.send(text(delta)).await;
+        }
+        assert_eq!(receiver.recv().await, Some(text("abc")));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_joined_waits_for_room_and_is_not_lost() {
+        let (sender, mut receiver) = event_channel(1);
+        let sending = async {
+            for n in 0..100 {
+                sender.send(turn(n)).await;
+            }
+            drop(sender);
+        };
+        let reading = async {
+            let mut seen = Vec::new();
+            while let Some(event) = receiver.recv().await {
+                seen.push(event);
+                tokio::task::yield_now().await;
+            }
+            seen
+        };
+        let ((), seen) = tokio::join!(sending, reading);
+        assert_eq!(seen, (0..100).map(turn).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_watcher_that_left() {
+        let (sender, receiver) = event_channel(1);
+        sender.send(turn(1)).await;
+        let leaving = async { drop(receiver) };
+        tokio::join!(sender.send(turn(2)), leaving);
+        sender.send(turn(3)).await;
+    }
+
+    #[tokio::test]
+    async fn an_offer_is_taken_or_lost_but_never_waits() {
+        let (sender, mut receiver) = event_channel(1);
+        sender.offer(turn(1));
+        sender.offer(turn(2));
+        drop(sender);
+        assert_eq!((receiver.recv().await, receiver.recv().await), (Some(turn(1)), None));
+    }
+
+    #[tokio::test]
+    async fn every_watcher_sees_everything() {
+        let events = Events::default();
+        let (mut one, mut two) = (events.subscribe(8), events.subscribe(8));
+        events.emit(&"l".into(), EventKind::TurnStart { turn: 7 }).await;
+        assert_eq!((one.recv().await, two.recv().await), (Some(turn(7)), Some(turn(7))));
+    }
+}

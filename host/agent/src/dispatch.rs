@@ -1,0 +1,277 @@
+//! The tool calls of one assistant message: prepare, approve, execute, finalize.
+//!
+//! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
+//! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
+
+use crate::approval::{Decision, Question};
+use crate::channel::Events;
+use crate::config::{LoopConfig, Strategy};
+use crate::content::{Content, ToolCall};
+use crate::event::EventKind;
+use crate::message::ToolResultMessage;
+use crate::tool::{Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What the model is told of a call that the user's message came before.
+const STEERED: &str = "The user sent a message before this call ended; it was not carried through.";
+/// What the model is told of a call that was aborted.
+const ABORTED: &str = "The run was aborted before this call ended.";
+
+/// Where calls belong to.
+pub(crate) struct Dispatch<'a> {
+    pub(crate) config: &'a LoopConfig,
+    pub(crate) events: &'a Events,
+    pub(crate) session_id: &'a Arc<str>,
+    pub(crate) loop_id: &'a Arc<str>,
+    pub(crate) token: &'a CancellationToken,
+}
+
+/// A call, with the tool that it will run on or why it will not.
+struct Prepared<'a> {
+    call: &'a ToolCall,
+    tool: Result<Arc<ToolDefinition>, ToolError>,
+}
+
+/// Why calls that were not done are not done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    Steered,
+    Aborted,
+}
+
+impl Interrupt {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Steered => STEERED,
+            Self::Aborted => ABORTED,
+        }
+    }
+}
+
+impl Dispatch<'_> {
+    /// Runs the calls and gives their results, one for each, in order.
+    pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<ToolResultMessage> {
+        let definitions = self.config.tools.definitions();
+        let mut prepared: Vec<Prepared<'_>> = calls.iter().map(|call| self.prepare(call, &definitions)).collect();
+        let mut results = Vec::with_capacity(calls.len());
+        for group in self.groups(&mut prepared) {
+            match self.interrupt() {
+                Some(why) => results.extend(self.skip(group, why).await),
+                None => results.extend(self.run_group(group).await),
+            }
+        }
+        results
+    }
+
+    fn interrupt(&self) -> Option<Interrupt> {
+        if self.token.is_cancelled() {
+            return Some(Interrupt::Aborted);
+        }
+        (!self.config.steering.is_empty()).then_some(Interrupt::Steered)
+    }
+
+    /// Finds the tool and checks the arguments. What is wrong becomes the call's result, and no tool runs.
+    fn prepare<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Prepared<'c> {
+        let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
+        let tool = tool.ok_or_else(|| ToolError::UnknownTool {
+            tool: call.name.clone(),
+            suggestions: similar(&call.name, definitions),
+        });
+        let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
+        let tool = tool.and_then(|tool| match &call.partial {
+            Some(partial) => Err(invalid(cut_off(partial))),
+            None => self.config.schemas.check(&tool, &call.arguments).map(|()| tool).map_err(invalid),
+        });
+        Prepared { call, tool }
+    }
+
+    /// Calls that run beside each other.
+    fn groups<'p, 'c>(&self, prepared: &'p mut [Prepared<'c>]) -> Vec<&'p mut [Prepared<'c>]> {
+        let most = match self.config.strategy {
+            Strategy::Parallel => usize::MAX,
+            Strategy::Sequential => 1,
+            Strategy::Batched(n) => n.max(1),
+        };
+        let is_alone = |p: &Prepared<'_>| p.tool.as_ref().is_ok_and(|t| t.execution == Execution::Sequential);
+        let mut groups = Vec::new();
+        let mut rest = prepared;
+        while !rest.is_empty() {
+            let together = rest.iter().take(most).take_while(|p| !is_alone(p)).count().max(1);
+            let (group, after) = rest.split_at_mut(together);
+            groups.push(group);
+            rest = after;
+        }
+        groups
+    }
+
+    /// Asks for approval, one call after the other, and runs the calls together.
+    async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<ToolResultMessage> {
+        for prepared in group.iter_mut() {
+            self.approve(prepared).await;
+        }
+        // Cancelled with the run, and by the user's next message.
+        let token = self.token.child_token();
+        let calls = join_all(group.iter_mut().map(|prepared| self.execute(prepared, &token)));
+        let steering = async {
+            self.config.steering.filled().await;
+            token.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            results = calls => results,
+            () = steering => Vec::new(),
+        }
+    }
+
+    async fn approve(&self, prepared: &mut Prepared<'_>) {
+        let Ok(tool) = &prepared.tool else { return };
+        if !self.config.approval.must_ask(tool) {
+            return;
+        }
+        let call_id = prepared.call.id.clone();
+        let requested = EventKind::ApprovalRequested {
+            call_id: call_id.clone(),
+            tool: tool.name.clone(),
+            authority: tool.authority,
+        };
+        self.events.emit(self.loop_id, requested).await;
+        let question = Question { call: prepared.call, tool };
+        let decision = tokio::select! {
+            decision = self.config.approval.ask(question, self.token) => decision,
+            () = self.token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
+        };
+        let allowed = !matches!(decision, Decision::Deny { .. });
+        self.events.emit(self.loop_id, EventKind::ApprovalResolved { call_id, allowed }).await;
+        if let Decision::Deny { reason } = decision {
+            prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
+        }
+    }
+
+    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
+        let call = prepared.call;
+        let tool = std::mem::replace(&mut prepared.tool, Err(ToolError::Cancelled { tool: call.name.clone() }));
+        let started = EventKind::ToolExecutionStart {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+        };
+        self.events.emit(self.loop_id, started).await;
+        let reply = match tool {
+            Ok(_) => self.call(call, token).await,
+            Err(error) => Err(error).into(),
+        };
+        let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
+        self.finalize(call, reply, interrupt).await
+    }
+
+    async fn call(&self, call: &ToolCall, token: &CancellationToken) -> ToolReply {
+        let invocation = ToolInvocation {
+            call_id: call.id.clone(),
+            session_id: self.session_id.clone(),
+            loop_id: self.loop_id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            token: token.clone(),
+        };
+        let progress = Reporter { call_id: &call.id, events: self.events, loop_id: self.loop_id };
+        self.config.tools.call(invocation, &progress).await
+    }
+
+    /// Bounds the output and makes it the call's result.
+    async fn finalize(&self, call: &ToolCall, reply: ToolReply, interrupt: Option<Interrupt>) -> ToolResultMessage {
+        let Finished { output, is_error } = Finished::of(reply.result, interrupt);
+        let content = self.config.output.apply(output.content);
+        let ended = EventKind::ToolExecutionEnd {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            is_error,
+            content: content.clone(),
+            details: output.details.clone(),
+            display: output.display,
+            ledger: reply.ledger,
+        };
+        self.events.emit(self.loop_id, ended).await;
+        ToolResultMessage {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content,
+            details: output.details,
+            is_error,
+            child_loop_id: output.child_loop_id,
+            timestamp: Timestamp::now(),
+        }
+    }
+
+    /// Results for calls that are not begun.
+    async fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<ToolResultMessage> {
+        let mut results = Vec::with_capacity(group.len());
+        for prepared in group {
+            let error = ToolError::Cancelled { tool: prepared.call.name.clone() };
+            results.push(self.finalize(prepared.call, Err(error).into(), Some(why)).await);
+        }
+        results
+    }
+}
+
+/// A result, before it is bounded.
+struct Finished {
+    output: ToolOutput,
+    is_error: bool,
+}
+
+impl Finished {
+    fn of(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
+        match (result, interrupt) {
+            (Ok(output), None) => Self { output, is_error: false },
+            // What it had done by then may matter to the model.
+            (Ok(mut output), Some(why)) => {
+                output.content.insert(0, Content::text(format!("{}\n", why.text())));
+                Self { output, is_error: true }
+            }
+            (Err(ToolError::Cancelled { .. }), Some(why)) => Self::error(why.text().to_owned()),
+            (Err(error), _) => Self::error(error.for_model()),
+        }
+    }
+
+    fn error(text: String) -> Self {
+        Self { output: ToolOutput { display: Display::Plain, ..ToolOutput::text(text) }, is_error: true }
+    }
+}
+
+/// Tells the watchers what a running call says; lost when they are behind.
+struct Reporter<'a> {
+    call_id: &'a str,
+    events: &'a Events,
+    loop_id: &'a Arc<str>,
+}
+
+impl ToolProgress for Reporter<'_> {
+    fn report(&self, message: String) {
+        self.events.offer(self.loop_id, &EventKind::Progress { call_id: self.call_id.to_owned(), text: message });
+    }
+
+    fn update(&self, partial: Vec<Content>) {
+        self.events.offer(self.loop_id, &EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial });
+    }
+}
+
+fn cut_off(partial: &str) -> String {
+    format!(
+        "they are not JSON, or were cut off by the output limit after {} bytes. Call the tool again, with less at once",
+        partial.len()
+    )
+}
+
+/// The names that are nearest to one that does not exist.
+fn similar(name: &str, definitions: &[Arc<ToolDefinition>]) -> Vec<String> {
+    let mut near: Vec<(f64, &str)> = definitions
+        .iter()
+        .map(|tool| (strsim::jaro_winkler(name, &tool.name), tool.name.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}

@@ -1,0 +1,82 @@
+//! How much a run may use.
+
+use crate::outcome::Limit;
+use crate::usage::{Cost, Usage};
+use std::time::Duration;
+
+/// Limits of a run; none means no limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunLimits {
+    /// Turns.
+    pub max_turns: Option<u32>,
+    /// Tokens of all requests together. What comes from the vendor's cache does not count: it would count the same
+    /// conversation once for each turn.
+    pub max_tokens: Option<u64>,
+    /// Time from the run's start, that of waiting for the user's approval included.
+    pub max_time: Option<Duration>,
+    /// US dollars. Holds only for models whose prices are known.
+    pub max_cost: Option<f64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            max_turns: Some(50),
+            max_tokens: Some(1_000_000),
+            max_time: Some(Duration::from_secs(600)),
+            max_cost: None,
+        }
+    }
+}
+
+/// What a run has used so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spent {
+    pub(crate) turns: u32,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<Cost>,
+}
+
+impl Spent {
+    pub(crate) fn add(&mut self, usage: &Usage, cost: Option<Cost>) {
+        self.usage = self.usage.combine(usage);
+        if let Some(cost) = cost {
+            self.cost = Some(self.cost.unwrap_or_default().combine(&cost));
+        }
+    }
+}
+
+impl RunLimits {
+    /// The limit that leaves no room for one more turn. Time is not looked at: a timer does that.
+    pub(crate) fn reached(&self, spent: &Spent) -> Option<Limit> {
+        let tokens = spent.usage.total() - spent.usage.cache_read;
+        let cost = spent.cost.map_or(0.0, |cost| cost.total());
+        let turns = self.max_turns.filter(|max| spent.turns >= *max).map(Limit::Turns);
+        let tokens = self.max_tokens.filter(|max| tokens >= *max).map(Limit::Tokens);
+        let cost = self.max_cost.filter(|max| cost >= *max).map(Limit::Cost);
+        turns.or(tokens).or(cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_reached_by_itself() {
+        let limits = RunLimits { max_cost: Some(1.0), ..RunLimits::default() };
+        let fresh = Spent::default();
+        assert_eq!(limits.reached(&fresh), None);
+        assert_eq!(limits.reached(&Spent { turns: 50, ..fresh.clone() }), Some(Limit::Turns(50)));
+        let usage = Usage { input: 999_999, output: 1, ..Usage::default() };
+        assert_eq!(limits.reached(&Spent { usage, ..fresh.clone() }), Some(Limit::Tokens(1_000_000)));
+        let cost = Some(Cost { output: 1.5, ..Cost::default() });
+        assert_eq!(limits.reached(&Spent { cost, ..fresh }), Some(Limit::Cost(1.0)));
+    }
+
+    #[test]
+    fn tokens_from_the_cache_do_not_count() {
+        let usage = Usage { cache_read: u64::MAX, ..Usage::default() };
+        assert_eq!(RunLimits::default().reached(&Spent { usage, ..Spent::default() }), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! The part of the system prompt that comes from tools.
+
+use crate::tool::ToolDefinition;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The system prompt, followed by the guidelines of the tools that are offered. The same tools give the same text, so
+/// that vendors can cache it.
+pub(crate) fn with_guidelines(base: &Arc<str>, tools: &[Arc<ToolDefinition>]) -> Arc<str> {
+    if tools.iter().all(|tool| tool.guidelines.is_empty()) {
+        return base.clone();
+    }
+    let mut prompt = base.to_string();
+    prompt.push_str("\n\n# Tools\n");
+    for (tool, guideline) in tools.iter().flat_map(|tool| tool.guidelines.iter().map(move |line| (tool, line))) {
+        // Writing to a string does not fail.
+        let _ = write!(prompt, "\n- `{}`: {guideline}", tool.name);
+    }
+    prompt.into()
+}

@@ -1,0 +1,232 @@
+//! The loop.
+//!
+//! A run works one prompt off: ask the model, run the tools that it calls, tell it the results, ask again, until it calls
+//! no more and nothing waits in the queues. [`run`] is a plain function of a context, a config, watchers and a token; it
+//! keeps nothing to itself. Its phases:
+//!
+//! 1. `begin`: the prompts become part of the history.
+//! 2. `turn`, again and again: steering messages, one reply ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
+//! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
+//! 4. `end`: the last event, whatever happened.
+//!
+//! Invariants: `AgentStart` and `AgentEnd` come exactly once; a message is in the store before it is in the history, and
+//! in the history before anyone is told that it is complete; when the run is over, every tool call in the history is
+//! followed by its result, and nothing that the run began goes on.
+
+use crate::channel::Events;
+use crate::config::{Context, LoopConfig};
+use crate::content::ToolCall;
+use crate::dispatch::Dispatch;
+use crate::event::{EventKind, Role};
+use crate::limits::Spent;
+use crate::message::{AssistantMessage, ExtensionMessage, Message, StopReason};
+use crate::outcome::{Limit, Outcome, RunEnd};
+use crate::store::StoreError;
+use crate::turn::Turn;
+use jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The kind of the extension message that says which limit ended a run.
+pub const LIMIT_MESSAGE: &str = "pinion/limit";
+
+/// Works a prompt off. With no prompts, goes on from the context as it is.
+///
+/// Cancelling `token` ends the run soon, with [`RunEnd::Aborted`]. The future must be driven to its end: dropping it
+/// leaves the context without the results of calls that ran.
+pub async fn run(
+    context: &mut Context,
+    prompts: Vec<Message>,
+    config: &LoopConfig,
+    events: &Events,
+    token: &CancellationToken,
+) -> Outcome {
+    let token = token.child_token();
+    let mut run = Run { context, config, events, token: &token, spent: Spent::default(), added: Vec::new() };
+    let end = within(config.limits.max_time, &token, run.work(prompts)).await;
+    run.end(end).await
+}
+
+/// Aborts the work when its time is over, and waits for its end.
+async fn within(time: Option<Duration>, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
+    tokio::pin!(work);
+    tokio::select! {
+        biased;
+        end = &mut work => return end,
+        () = after(time) => token.cancel(),
+    }
+    match work.await {
+        RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.map_or(0, |time| time.as_secs())) },
+        other => other,
+    }
+}
+
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    context: &'a mut Context,
+    config: &'a LoopConfig,
+    events: &'a Events,
+    token: &'a CancellationToken,
+    spent: Spent,
+    added: Vec<Arc<Message>>,
+}
+
+/// What a turn leaves to do.
+enum Next {
+    /// Another turn: the model waits for results.
+    Turn,
+    /// The model is done.
+    Done(StopReason),
+    /// The run is over.
+    End(RunEnd),
+}
+
+impl Run<'_> {
+    async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
+        let ended = async {
+            self.begin(prompts).await?;
+            loop {
+                match self.turn().await? {
+                    Next::Turn => {}
+                    Next::End(end) => return Ok(end),
+                    Next::Done(stop_reason) => {
+                        if !self.follow().await? {
+                            return Ok(RunEnd::Done { stop_reason });
+                        }
+                    }
+                }
+            }
+        };
+        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: full_text(&error) })
+    }
+
+    async fn begin(&mut self, prompts: Vec<Message>) -> Result<(), StoreError> {
+        self.emit(EventKind::AgentStart { session_id: self.context.session_id.clone() }).await;
+        self.append_all(prompts).await
+    }
+
+    async fn turn(&mut self) -> Result<Next, StoreError> {
+        if let Some(limit) = self.config.limits.reached(&self.spent) {
+            return Ok(Next::End(RunEnd::Limit { limit }));
+        }
+        self.append_all(self.config.steering.take()).await?;
+        self.spent.turns += 1;
+        let turn = self.spent.turns;
+        self.emit(EventKind::TurnStart { turn }).await;
+        let asking = Turn { context: self.context, config: self.config, events: self.events, token: self.token };
+        let reply = asking.reply().await;
+        self.spent.add(&reply.usage, reply.cost);
+        let next = self.take(reply).await?;
+        let stop_reason = match &next {
+            Next::Turn => StopReason::ToolUse,
+            Next::Done(stop_reason) => *stop_reason,
+            Next::End(RunEnd::Aborted) => StopReason::Aborted,
+            Next::End(_) => StopReason::Error,
+        };
+        self.emit(EventKind::TurnEnd { turn, stop_reason }).await;
+        Ok(next)
+    }
+
+    /// Takes a reply into the history, and the results of its calls.
+    async fn take(&mut self, reply: AssistantMessage) -> Result<Next, StoreError> {
+        let (stop_reason, error) = (reply.stop_reason, reply.error.clone());
+        let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
+        self.append_reply(reply).await?;
+        let dispatch = Dispatch {
+            config: self.config,
+            events: self.events,
+            session_id: &self.context.session_id,
+            loop_id: &self.context.loop_id,
+            token: self.token,
+        };
+        // Also after an abort: the results then say so.
+        let results = dispatch.run(&calls).await;
+        self.append_all(results.into_iter().map(Message::ToolResult)).await?;
+        Ok(match stop_reason {
+            _ if self.token.is_cancelled() => Next::End(RunEnd::Aborted),
+            StopReason::Aborted => Next::End(RunEnd::Aborted),
+            StopReason::Error => Next::End(RunEnd::Error { message: error.unwrap_or_default() }),
+            _ if !calls.is_empty() => Next::Turn,
+            // A message that came too late to interrupt anything still wants an answer.
+            _ if !self.config.steering.is_empty() => Next::Turn,
+            done => Next::Done(done),
+        })
+    }
+
+    /// Begins another round when a message waits for the end of this one.
+    async fn follow(&mut self) -> Result<bool, StoreError> {
+        let messages = self.config.follow_up.take();
+        let is_another_round = !messages.is_empty();
+        self.append_all(messages).await?;
+        Ok(is_another_round)
+    }
+
+    async fn end(mut self, end: RunEnd) -> Outcome {
+        if let RunEnd::Limit { limit } = &end
+            && let Err(error) = self.append(limit_message(limit)).await
+        {
+            tracing::warn!(error = full_text(&error), "the limit that ended the run is not in the session");
+        }
+        let ended = EventKind::AgentEnd {
+            end: end.clone(),
+            messages: self.added.clone(),
+            usage: self.spent.usage,
+            cost: self.spent.cost,
+            turns: self.spent.turns,
+        };
+        self.emit(ended).await;
+        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.spent.turns }
+    }
+
+    async fn append_all(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), StoreError> {
+        for message in messages {
+            self.append(message).await?;
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, message: Message) -> Result<(), StoreError> {
+        self.emit(EventKind::MessageStart { role: Role::of(&message) }).await;
+        self.keep(message).await
+    }
+
+    /// The beginning of a reply was told while it came in; of one that never began, nothing was.
+    async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
+        self.keep(Message::Assistant(reply)).await
+    }
+
+    async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
+        let message = Arc::new(message);
+        self.config.store.append(&message)?;
+        self.context.messages.push(message.clone());
+        self.added.push(message.clone());
+        self.emit(EventKind::MessageEnd { message }).await;
+        Ok(())
+    }
+
+    async fn emit(&self, kind: EventKind) {
+        self.events.emit(&self.context.loop_id, kind).await;
+    }
+}
+
+fn limit_message(limit: &Limit) -> Message {
+    let data = json!({ "limit": limit, "text": limit.to_string() });
+    Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
+}
+
+/// An error with its causes, for people.
+fn full_text(error: &StoreError) -> String {
+    match &error.source {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,559 @@
+//! The loop against a scripted model and scripted tools. The rows are those of the requirements.
+
+use crate::testing::{
+    Act, Harness, Reply, Setup, assert_paired, call_events, calls, counts, letters, says, text_events,
+};
+use crate::*;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+fn done(outcome: &Outcome) -> bool {
+    outcome.end == RunEnd::Done { stop_reason: StopReason::Stop }
+}
+
+#[tokio::test]
+async fn a_prompt_without_tools_is_one_turn() {
+    let mut harness = Setup::new(vec![says("hello")]).build();
+    let outcome = harness.prompt("hi").await;
+    assert!(done(&outcome) && outcome.turns == 1);
+    assert_eq!(outcome.text(), "hello");
+    assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: hi", "assistant: hello"]);
+    assert_eq!(harness.event_names(), ["agent_start", "turn_start", "turn_end", "agent_end"]);
+}
+
+#[tokio::test]
+async fn l5_events_come_in_order_and_deltas_before_the_whole() {
+    let mut harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    let events = harness.events();
+    let names: Vec<&str> = events
+        .iter()
+        .map(|event| match event {
+            EventKind::AgentStart { .. } => "agent",
+            EventKind::TurnStart { .. } => "turn",
+            EventKind::MessageStart { .. } => "message",
+            EventKind::MessageUpdate { .. } => "delta",
+            EventKind::MessageEnd { .. } => "message.",
+            EventKind::ToolExecutionStart { .. } => "tool",
+            EventKind::ToolExecutionEnd { .. } => "tool.",
+            EventKind::TurnEnd { .. } => "turn.",
+            EventKind::AgentEnd { .. } => "agent.",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = "agent message message. \
+         turn message delta delta message. tool tool. message message. turn. \
+         turn message delta message. turn. agent.";
+    assert_eq!(names.join(" "), expected);
+}
+
+#[tokio::test]
+async fn l5_events_survive_serialization() {
+    let mut harness =
+        Setup::new(vec![calls(&[("look", json!({"text": "x"}))])]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    for kind in harness.events() {
+        let event = Event { loop_id: "l".into(), kind };
+        let line = serde_json::to_string(&event).unwrap();
+        assert!(!line.contains('\n'));
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+    }
+}
+
+#[tokio::test]
+async fn l7_one_run_at_a_time_and_the_second_is_told() {
+    let harness = Setup::new(vec![calls(&[("wait", json!({}))])]).tool("wait", Act::UntilCancelled).build();
+    let second = async {
+        harness.tools.reached("+call-0").await;
+        let second = harness.agent.run(vec![Message::user("me too")]).await;
+        harness.agent.abort();
+        second
+    };
+    let (first, second) = tokio::join!(harness.prompt("go"), second);
+    assert_eq!(second, Err(AgentError::AlreadyRunning));
+    assert_eq!(first.end, RunEnd::Aborted);
+}
+
+#[tokio::test]
+async fn l7_continuing_needs_something_to_continue() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
+    harness.prompt("hi").await;
+    assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
+}
+
+#[tokio::test]
+async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let harness = Setup::new(vec![Reply::Fails(vec![], refused), says("now")]).build();
+    let failed = harness.prompt("hi").await;
+    assert!(matches!(failed.end, RunEnd::Error { .. }));
+    let messages = vec![Arc::new(Message::user("hi"))];
+    harness.agent.reset("s".into(), messages).unwrap();
+    assert_eq!(harness.agent.resume().await.unwrap().text(), "now");
+    assert_eq!(harness.last_request(), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn l8_calls_run_together_and_their_results_come_in_the_order_of_the_calls() {
+    let gate = Arc::new(Notify::new());
+    let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
+    let harness = Setup::new(replies).tool("slow", Act::Wait(gate.clone())).tool("fast", Act::Answer("quick")).build();
+    let release = async {
+        harness.tools.reached("-call-1").await;
+        gate.notify_one();
+    };
+    tokio::join!(harness.prompt("go"), release);
+    let log = harness.tools.log.lock().unwrap().clone();
+    assert_eq!(log, ["+call-0", "+call-1", "-call-1", "-call-0"]);
+    let expected = ["user: go", "assistant calls call-0 call-1", "result call-0: let go", "result call-1: quick"];
+    assert_eq!(harness.last_request(), expected);
+}
+
+async fn order(strategy: Strategy, names: &[&str]) -> Vec<String> {
+    let mut setup = Setup::new(vec![calls(&names.iter().map(|n| (*n, json!({}))).collect::<Vec<_>>()), says("done")])
+        .tool("any", Act::Answer("a"))
+        .tool_with("alone", Act::Answer("b"), |tool| tool.execution = Execution::Sequential);
+    setup.strategy = strategy;
+    let harness = setup.build();
+    harness.prompt("go").await;
+    std::mem::take(&mut *harness.tools.log.lock().unwrap())
+}
+
+#[tokio::test]
+async fn l8_sequential_runs_one_after_the_other() {
+    assert_eq!(order(Strategy::Sequential, &["any", "any"]).await, ["+call-0", "-call-0", "+call-1", "-call-1"]);
+}
+
+#[tokio::test]
+async fn l8_a_tool_may_demand_to_be_alone() {
+    let log = order(Strategy::Parallel, &["any", "any", "alone", "any"]).await;
+    let at = |line: &str| log.iter().position(|l| l == line).unwrap();
+    assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2") && at("-call-2") < at("+call-3"));
+}
+
+#[tokio::test]
+async fn l8_batches_run_one_after_the_other() {
+    let log = order(Strategy::Batched(2), &["any", "any", "any"]).await;
+    let at = |line: &str| log.iter().position(|l| l == line).unwrap();
+    assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2"));
+}
+
+#[tokio::test]
+async fn l8_arguments_that_do_not_fit_never_reach_the_tool_and_the_model_is_told() {
+    let replies = vec![
+        calls(&[("look", json!({ "text": 7 })), ("look", json!("{\"text\"")), ("loook", json!({}))]),
+        says("done"),
+    ];
+    let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    assert!(harness.tools.log.lock().unwrap().is_empty());
+    let told = harness.last_request();
+    assert!(told[2].starts_with("failed call-0: Invalid arguments: `/text`"), "{}", told[2]);
+    assert!(told[3].starts_with("failed call-1: Invalid arguments: they are not JSON"), "{}", told[3]);
+    assert_eq!(told[4], "failed call-2: There is no tool `loook`. Did you mean `look`?");
+}
+
+#[tokio::test]
+async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
+    let harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("ah")]).tool("look", Act::Fail("not there")).build();
+    assert!(done(&harness.prompt("go").await));
+    assert_eq!(harness.last_request()[2], "failed call-0: not there");
+}
+
+/// One call runs, one has not begun; the user says something.
+async fn steered(act: Act) -> (Harness, Outcome) {
+    let mut setup = Setup::new(vec![calls(&[("run", json!({})), ("never", json!({}))]), says("as you wish")])
+        .tool("run", act)
+        .tool("never", Act::Answer("x"));
+    setup.strategy = Strategy::Sequential;
+    let harness = setup.build();
+    let steer = async {
+        harness.tools.reached("+call-0").await;
+        harness.agent.steer(Message::user("stop that"));
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
+    (harness, outcome)
+}
+
+#[tokio::test]
+async fn l9_steering_cancels_what_runs_and_skips_what_has_not_begun() {
+    let (harness, outcome) = steered(Act::UntilCancelled).await;
+    assert!(done(&outcome));
+    let told = harness.last_request();
+    assert!(told[2].starts_with("failed call-0: The user sent a message"), "{}", told[2]);
+    assert!(told[3].starts_with("failed call-1: The user sent a message"), "{}", told[3]);
+    assert_eq!(told[4], "user: stop that");
+    assert_paired(&outcome.messages);
+}
+
+#[tokio::test]
+async fn l9_what_a_cancelled_call_had_done_is_told() {
+    let (harness, _) = steered(Act::AnswerOnCancel("half of it")).await;
+    let told = harness.last_request();
+    assert!(
+        told[2].starts_with("failed call-0: The user sent a message") && told[2].ends_with("half of it"),
+        "{}",
+        told[2]
+    );
+}
+
+#[tokio::test]
+async fn l9_steering_before_the_run_comes_before_the_first_request() {
+    let harness = Setup::new(vec![says("yes")]).build();
+    harness.agent.steer(Message::user("mind the gap"));
+    harness.prompt("go").await;
+    assert_eq!(harness.last_request(), ["user: go", "user: mind the gap"]);
+}
+
+#[tokio::test]
+async fn l9_steering_that_comes_with_the_last_words_is_still_answered() {
+    let harness = Setup::new(vec![says("first"), says("second")]).build();
+    // With room for one event the loop cannot get ahead of the watcher.
+    let mut watch = harness.agent.subscribe(1);
+    let agent = harness.agent.clone();
+    let steer = async move {
+        while let Some(event) = watch.recv().await {
+            if matches!(event.kind, EventKind::MessageUpdate { .. }) {
+                agent.steer(Message::user("wait"));
+                break;
+            }
+        }
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
+    let said: Vec<String> = outcome.messages.iter().map(|m| letters(m)).collect();
+    assert_eq!(said, ["user: go", "assistant: first", "user: wait", "assistant: second"]);
+}
+
+#[tokio::test]
+async fn l9_steering_comes_before_what_follows() {
+    let harness = Setup::new(vec![says("one"), says("two")]).build();
+    harness.agent.follow_up(Message::user("follow"));
+    harness.agent.steer(Message::user("steer"));
+    let outcome = harness.prompt("go").await;
+    let said: Vec<String> = outcome.messages.iter().map(|m| letters(m)).filter(|l| l.starts_with("user")).collect();
+    assert_eq!(said, ["user: go", "user: steer", "user: follow"]);
+}
+
+async fn followed(mode: QueueMode) -> usize {
+    let mut setup = Setup::new(vec![says("one"), says("two"), says("three")]);
+    setup.queue_mode = mode;
+    let harness = setup.build();
+    harness.agent.follow_up(Message::user("and then"));
+    harness.agent.follow_up(Message::user("and at last"));
+    harness.prompt("go").await;
+    harness.requests()
+}
+
+#[tokio::test]
+async fn l9_follow_ups_come_when_the_agent_would_stop_one_at_a_time_or_all() {
+    assert_eq!(followed(QueueMode::OneAtATime).await, 3);
+    assert_eq!(followed(QueueMode::All).await, 2);
+}
+
+#[tokio::test]
+async fn l9_follow_ups_do_not_come_after_an_error() {
+    let refused = ProviderError::Auth { message: "bad key".into() };
+    let harness = Setup::new(vec![Reply::Fails(vec![], refused)]).build();
+    harness.agent.follow_up(Message::user("and then"));
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Error { message: "bad key".into() });
+    assert_eq!(harness.requests(), 1);
+}
+
+async fn assert_aborted_once(mut harness: Harness, outcome: Outcome) {
+    assert_eq!(outcome.end, RunEnd::Aborted);
+    assert_paired(&outcome.messages);
+    let names = harness.event_names();
+    assert_eq!(counts(&names)["agent_end"], 1);
+    assert_eq!(names.last().unwrap(), "agent_end");
+    let next = harness.prompt("again").await;
+    assert!(done(&next), "the agent answers after an abort: {:?}", next.end);
+    let requests = harness.model.requests.lock().unwrap();
+    assert_paired(&requests.last().unwrap().messages);
+}
+
+#[tokio::test]
+async fn l10_an_abort_in_the_middle_of_a_reply_keeps_what_was_said() {
+    let mut begun = text_events("so far", StopReason::Stop);
+    begun.truncate(3);
+    let harness = Setup::new(vec![Reply::Hangs(begun), says("back")]).build();
+    let agent = harness.agent.clone();
+    let mut watch = harness.agent.subscribe(100);
+    let abort = async move {
+        while let Some(event) = watch.recv().await {
+            if matches!(event.kind, EventKind::MessageUpdate { .. }) {
+                agent.abort();
+                break;
+            }
+        }
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), abort);
+    assert_eq!(outcome.text(), "so far");
+    assert_aborted_once(harness, outcome).await;
+}
+
+#[tokio::test]
+async fn l10_an_abort_while_tools_run_pairs_every_call() {
+    let replies = vec![calls(&[("hang", json!({})), ("hang", json!({}))]), says("back")];
+    let harness = Setup::new(replies).tool("hang", Act::UntilCancelled).build();
+    let abort = async {
+        harness.tools.reached("+call-1").await;
+        harness.agent.abort();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), abort);
+    assert!(letters(&outcome.messages[2]).starts_with("failed call-0: The run was aborted"));
+    assert_aborted_once(harness, outcome).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l10_an_abort_while_waiting_to_try_again_ends_at_once() {
+    let network = ProviderError::Network { message: "gone".into() };
+    let harness = Setup::new(vec![Reply::Fails(vec![], network), says("back")]).build();
+    let mut watch = harness.agent.subscribe(100);
+    let agent = harness.agent.clone();
+    let abort = async move {
+        while let Some(event) = watch.recv().await {
+            if matches!(event.kind, EventKind::Retry { .. }) {
+                agent.abort();
+                break;
+            }
+        }
+    };
+    let started = tokio::time::Instant::now();
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), abort);
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert_aborted_once(harness, outcome).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_what_may_pass_is_tried_again_with_growing_delays_and_told() {
+    let limited = || ProviderError::RateLimited { message: "slow down".into(), retry_after: None };
+    let later = ProviderError::Overloaded { message: "busy".into(), retry_after: Some(Duration::from_secs(7)) };
+    let replies = vec![
+        Reply::Fails(vec![], limited()),
+        Reply::Fails(vec![], later),
+        Reply::Fails(vec![], limited()),
+        says("at last"),
+    ];
+    let mut harness = Setup::new(replies).build();
+    let started = tokio::time::Instant::now();
+    assert_eq!(harness.prompt("go").await.text(), "at last");
+    assert_eq!(started.elapsed(), Duration::from_secs(1 + 7 + 4));
+    let told: Vec<(u32, u64)> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            EventKind::Retry { attempt, delay_ms, .. } => Some((attempt, delay_ms)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [(1, 1000), (2, 7000), (3, 4000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_a_reply_that_breaks_off_is_asked_for_again_and_what_it_said_is_void() {
+    let mut begun = text_events("never mind", StopReason::Stop);
+    begun.truncate(3);
+    let harness = Setup::new(vec![Reply::Events(begun), says("whole")]).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: go", "assistant: whole"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_it_is_given_up_after_three_retries_and_the_error_says_why() {
+    let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
+    let harness = Setup::new(vec![network(), network(), network(), network()]).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Error { message: "network: no route".into() });
+    assert_eq!(harness.requests(), 4);
+}
+
+fn endless() -> Vec<Reply> {
+    (0..100).map(|_| calls(&[("look", json!({}))])).collect()
+}
+
+async fn limited(limits: RunLimits) -> Outcome {
+    let mut setup = Setup::new(endless()).tool("look", Act::Answer("seen"));
+    setup.limits = limits;
+    setup.model_info.prices = Some(Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
+    let outcome = setup.build().prompt("go").await;
+    assert_paired(&outcome.messages);
+    outcome
+}
+
+#[tokio::test]
+async fn l12_turns_tokens_and_cost_end_a_run_with_a_message_that_names_the_limit() {
+    let none = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
+    for (limits, limit, turns) in [
+        (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),
+        (RunLimits { max_tokens: Some(40), ..none.clone() }, Limit::Tokens(40), 3),
+        (RunLimits { max_cost: Some(9.0), ..none.clone() }, Limit::Cost(9.0), 2),
+    ] {
+        let outcome = limited(limits).await;
+        assert_eq!((outcome.end.clone(), outcome.turns), (RunEnd::Limit { limit }, turns));
+        let Message::Extension(last) = &**outcome.messages.last().unwrap() else { panic!("no message") };
+        assert_eq!(last.kind, LIMIT_MESSAGE);
+        assert_eq!(last.data["text"], limit.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l12_time_ends_a_run_that_hangs() {
+    let mut setup = Setup::new(vec![calls(&[("hang", json!({}))])]).tool("hang", Act::UntilCancelled);
+    setup.limits = RunLimits { max_time: Some(Duration::from_secs(600)), ..RunLimits::default() };
+    let outcome = setup.build().prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(600) });
+    assert_paired(&outcome.messages);
+}
+
+#[tokio::test]
+async fn l13_calls_that_were_cut_off_get_an_error_and_the_loop_goes_on() {
+    let cut = call_events(&[("look", json!({})), ("look", json!("{\"te"))], StopReason::Length);
+    let harness = Setup::new(vec![Reply::Events(cut), says("shorter")]).tool("look", Act::Answer("seen")).build();
+    assert!(done(&harness.prompt("go").await));
+    let told = harness.last_request();
+    assert_eq!(told[2], "result call-0: seen");
+    assert!(told[3].contains("cut off by the output limit"), "{}", told[3]);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_off_without_calls_ends_the_run_and_says_so() {
+    let harness = Setup::new(vec![Reply::Events(text_events("and so", StopReason::Length))]).build();
+    assert_eq!(harness.prompt("go").await.end, RunEnd::Done { stop_reason: StopReason::Length });
+}
+
+#[tokio::test]
+async fn only_calls_that_can_do_harm_are_asked_about_and_a_no_is_told_to_the_model() {
+    let mut setup = Setup::new(vec![calls(&[("look", json!({})), ("change", json!({}))]), says("pity")])
+        .tool("look", Act::Answer("seen"))
+        .tool_with("change", Act::Answer("changed"), |tool| tool.authority.writes = true);
+    setup.approver = Arc::new(crate::testing::Answers {
+        decision: Decision::Deny { reason: "not today".into() },
+        asked: Default::default(),
+    });
+    let mut harness = setup.build();
+    harness.prompt("go").await;
+    assert_eq!(*harness.approver.asked.lock().unwrap(), ["change"]);
+    assert_eq!(harness.last_request()[3], "failed call-1: Denied: not today");
+    assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-0", "-call-0"]);
+    let names = harness.event_names();
+    assert_eq!((counts(&names)["approval_requested"], counts(&names)["approval_resolved"]), (1, 1));
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_the_session_is_not_asked_again_unless_it_can_do_more() {
+    let replies = vec![calls(&[("change", json!({}))]), calls(&[("change", json!({}))]), says("done")];
+    let mut setup = Setup::new(replies).tool_with("change", Act::Answer("ok"), |tool| tool.authority.writes = true);
+    let answers = crate::testing::Answers { decision: Decision::AllowForSession, asked: Default::default() };
+    setup.approver = Arc::new(answers);
+    let harness = setup.build();
+    harness.prompt("go").await;
+    assert_eq!(harness.approver.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_is_full_ends_the_run_and_nothing_is_shown_that_was_not_kept() {
+    for full_after in 0..4 {
+        let replies = vec![calls(&[("look", json!({}))]), says("done")];
+        let mut harness = Setup::new(replies).tool("look", Act::Answer("seen")).full_after(full_after).build();
+        let outcome = harness.prompt("go").await;
+        assert!(
+            matches!(&outcome.end, RunEnd::Error { message } if message.contains("disk full")),
+            "{:?}",
+            outcome.end
+        );
+        let shown: Vec<Arc<Message>> = harness
+            .events()
+            .into_iter()
+            .filter_map(|event| match event {
+                EventKind::MessageEnd { message } => Some(message),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(shown, *harness.store.kept.lock().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn extension_messages_live_in_the_history_and_never_reach_the_model() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let note = ExtensionMessage { kind: "app/note".into(), data: json!({ "n": 1 }), timestamp: jiff::Timestamp::now() };
+    let outcome = harness.agent.run(vec![Message::Extension(note), Message::user("hi")]).await.unwrap();
+    assert_eq!(letters(&outcome.messages[0]), "extension app/note");
+    assert_eq!(harness.last_request(), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn guidelines_of_tools_stand_in_the_system_prompt() {
+    let setup = Setup::new(vec![says("hello")]);
+    let harness = setup.tool_with("look", Act::Answer("x"), |t| t.guidelines = vec!["Look first.".into()]).build();
+    harness.prompt("hi").await;
+    let system = harness.model.requests.lock().unwrap()[0].system.clone();
+    assert_eq!(&*system, "You are a test.\n\n# Tools\n\n- `look`: Look first.");
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_slow_loses_nothing_that_matters() {
+    let harness = Setup::new(vec![calls(&[("talk", json!({}))]), says("done")]).tool("talk", Act::Report(1000)).build();
+    let mut slow = harness.agent.subscribe(1);
+    let reading = async {
+        let mut ends = 0;
+        while let Some(event) = slow.recv().await {
+            tokio::task::yield_now().await;
+            match event.kind {
+                EventKind::MessageEnd { .. } => ends += 1,
+                EventKind::AgentEnd { .. } => break,
+                _ => {}
+            }
+        }
+        ends
+    };
+    let (outcome, ends) = tokio::join!(harness.prompt("go"), reading);
+    assert_eq!(ends, outcome.messages.len());
+}
+
+#[tokio::test]
+async fn compacting_puts_a_summary_in_the_place_of_the_conversation_and_keeps_the_last_round() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("what was said"), says("three")]).build();
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    let compaction = harness.agent.compact(Some("mind the numbers")).await.unwrap();
+    assert_eq!((compaction.dropped, compaction.summary.as_str()), (2, "what was said"));
+    let asked = harness.last_request();
+    assert!(asked.last().unwrap().contains("The user adds: mind the numbers"));
+    harness.prompt("third").await;
+    let seen = harness.last_request();
+    assert!(seen[0].starts_with("user: [What follows is a summary") && seen[0].ends_with("what was said"));
+    assert_eq!(seen[1..], ["user: second", "assistant: two", "user: third"]);
+}
+
+#[tokio::test]
+async fn what_was_compacted_stays_in_the_session_and_the_view_of_it_is_the_same() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("summary"), says("three")]).build();
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    harness.agent.compact(None).await.unwrap();
+    harness.prompt("third").await;
+    let kept = harness.store.kept.lock().unwrap().clone();
+    assert_eq!(kept.len(), 7);
+    let mut seen: Vec<String> = view(kept).iter().map(|m| letters(m)).collect();
+    seen.pop();
+    assert_eq!(seen, harness.last_request());
+}
+
+#[tokio::test]
+async fn a_summary_that_is_not_written_changes_nothing() {
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let harness = Setup::new(vec![says("one"), says("two"), Reply::Fails(vec![], refused), says("three")]).build();
+    assert!(matches!(harness.agent.compact(None).await, Err(CompactionError::Nothing)));
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    assert!(matches!(harness.agent.compact(None).await, Err(CompactionError::NoSummary { .. })));
+    harness.prompt("third").await;
+    assert_eq!(harness.last_request().len(), 5);
+}

@@ -1,0 +1,128 @@
+//! One request to the model and its reply, with retries.
+
+use crate::assemble::{Assembly, Step};
+use crate::channel::Events;
+use crate::config::{Context, LoopConfig};
+use crate::event::{EventKind, Role};
+use crate::message::{AssistantMessage, Message, StopReason};
+use crate::prompt::with_guidelines;
+use crate::provider::{ProviderError, Request, ToolChoice};
+use crate::tool::ToolDefinition;
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What is said of a reply that the vendor ended with an error of its own and no word on it.
+const REFUSED: &str = "the model's vendor ended the reply: it was refused, or filtered";
+
+/// Where a turn belongs to.
+pub(crate) struct Turn<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) config: &'a LoopConfig,
+    pub(crate) events: &'a Events,
+    pub(crate) token: &'a CancellationToken,
+}
+
+impl Turn<'_> {
+    /// Asks the model until it answers, or until it is certain that it will not. A failure is a message too: it has the
+    /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
+    pub(crate) async fn reply(&self) -> AssistantMessage {
+        self.ask(ToolChoice::Auto).await
+    }
+
+    /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
+    /// no sense to some vendors without them.
+    pub(crate) async fn answer_without_tools(&self) -> AssistantMessage {
+        self.ask(ToolChoice::None).await
+    }
+
+    async fn ask(&self, tool_choice: ToolChoice) -> AssistantMessage {
+        let request = self.request(self.config.tools.definitions(), tool_choice);
+        let mut attempt = 0;
+        loop {
+            let mut assembly = Assembly::default();
+            let Err(error) = self.attempt(request.clone(), &mut assembly).await else {
+                let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
+                let error = (stop_reason == StopReason::Error).then(|| REFUSED.to_owned());
+                return self.message(assembly, stop_reason, error);
+            };
+            attempt += 1;
+            if self.token.is_cancelled() {
+                return self.message(assembly, StopReason::Aborted, None);
+            }
+            let Some(delay) = self.config.retry.delay(&error, attempt) else {
+                return self.message(assembly, StopReason::Error, Some(error.to_string()));
+            };
+            self.announce(attempt, delay, &error).await;
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.token.cancelled() => return self.message(Assembly::default(), StopReason::Aborted, None),
+            }
+        }
+    }
+
+    fn request(&self, tools: Vec<Arc<ToolDefinition>>, tool_choice: ToolChoice) -> Request {
+        let is_for_model = |message: &&Arc<Message>| !matches!(***message, Message::Extension(_));
+        Request {
+            model: self.config.model.name.clone(),
+            system: with_guidelines(&self.context.system_prompt, &tools),
+            messages: self.context.messages.iter().filter(is_for_model).cloned().collect(),
+            tools,
+            tool_choice,
+            options: self.config.options.clone(),
+        }
+    }
+
+    /// One attempt, to the end of the reply.
+    async fn attempt(&self, request: Request, assembly: &mut Assembly) -> Result<(), ProviderError> {
+        // The provider's own token: what it still does when we leave early ends with it.
+        let token = self.token.child_token();
+        let _ended = token.clone().drop_guard();
+        let mut stream = self.config.provider.stream(request, token);
+        self.emit(EventKind::MessageStart { role: Role::Assistant }).await;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.token.cancelled() => return Err(ProviderError::Cancelled),
+                event = stream.next() => event,
+            };
+            let Some(event) = event else {
+                return match assembly.stop_reason {
+                    Some(_) => Ok(()),
+                    None => Err(ProviderError::Network { message: "the reply broke off".to_owned() }),
+                };
+            };
+            if let Step::Grew(index, delta) = assembly.take(event?)? {
+                self.emit(EventKind::MessageUpdate { index, delta }).await;
+            }
+        }
+    }
+
+    async fn announce(&self, attempt: u32, delay: Duration, error: &ProviderError) {
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let max_attempts = self.config.retry.max_attempts();
+        tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
+        self.emit(EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() }).await;
+    }
+
+    fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
+        let usage = assembly.usage;
+        let model = assembly.model.clone().unwrap_or_else(|| self.config.model.name.clone());
+        AssistantMessage {
+            content: assembly.content(),
+            stop_reason,
+            provider: self.config.provider.name().to_owned(),
+            model,
+            usage,
+            cost: self.config.model.prices.map(|prices| prices.cost(&usage)),
+            error,
+            timestamp: Timestamp::now(),
+        }
+    }
+
+    async fn emit(&self, kind: EventKind) {
+        self.events.emit(&self.context.loop_id, kind).await;
+    }
+}
