@@ -1,0 +1,116 @@
+//! One tool call: a fresh instance, 1 KB in and out, through registry, limits, WASI context and ledger; against bare
+//! wasmtime with the same settings and component. Also: loading, reloading, and what fuel costs.
+//!
+//! Needs the guests of the tests: `tests/build-guests.sh`.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "call/bare.rs"]
+mod bare;
+#[path = "call/guests.rs"]
+mod guests;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use guests::{Plugins, guest};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime as Tokio;
+
+fn tokio() -> Tokio {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+fn one_call(c: &mut Criterion) {
+    let tokio = tokio();
+    let message = "x".repeat(1000);
+    let mut group = c.benchmark_group("call 1 KB");
+    let plugins = tokio.block_on(Plugins::load(&["echo"]));
+    let arguments = json!({ "message": message });
+    group.bench_function("through the runtime", |b| {
+        b.iter(|| tokio.block_on(plugins.call("echo", arguments.clone())));
+    });
+    let bare = bare::Bare::new(&guest("echo"), plugins.workspace());
+    let arguments = arguments.to_string();
+    group.bench_function("bare wasmtime, drop included", |b| b.iter(|| tokio.block_on(bare.call(&arguments))));
+    group.bench_function("bare wasmtime, drop elsewhere", |b| {
+        b.iter_custom(|n| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..n {
+                let started = Instant::now();
+                let store = tokio.block_on(bare.call_and_keep(&arguments));
+                spent += started.elapsed();
+                drop(store);
+            }
+            spent
+        });
+    });
+    group.finish();
+}
+
+fn loading(c: &mut Criterion) {
+    let tokio = tokio();
+    let mut group = c.benchmark_group("load");
+    group.sample_size(10);
+    let cache = tempfile::tempdir().unwrap();
+    group.bench_function("engine", |b| b.iter_with_large_drop(|| tokio.block_on(Plugins::load_from(&[], cache.path()))));
+    let names = ["echo", "counter", "configured"];
+    tokio.block_on(Plugins::load_from(&names, cache.path()));
+    group.bench_function("engine and three plugins, warm cache", |b| {
+        b.iter_with_large_drop(|| tokio.block_on(Plugins::load_from(&names, cache.path())));
+    });
+    group.bench_function("engine and three plugins, cold cache", |b| {
+        b.iter_with_setup(
+            || tempfile::tempdir().unwrap(),
+            |cold| {
+                tokio.block_on(Plugins::load_from(&names, cold.path()));
+                cold
+            },
+        );
+    });
+    group.finish();
+}
+
+/// From the moment at which the file is whole to the result of the next call, which the new generation gives.
+fn reloading(c: &mut Criterion) {
+    let tokio = tokio();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("greet.wasm");
+    let versions = ["greet_one", "greet_two"].map(|name| guests::padded(&guest(name), 200 * 1024));
+    std::fs::write(&file, &versions[0]).unwrap();
+    let plugins = tokio.block_on(Plugins::load_file(file.clone()));
+    let mut group = c.benchmark_group("reload");
+    group.sample_size(20);
+    let mut round = 0_u32;
+    group.bench_function("200 KB component, change to next call", |b| {
+        b.iter_custom(|n| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..n {
+                round += 1;
+                // Every version is one of its own, so that none comes from the cache.
+                let mut bytes = versions[round as usize % 2].clone();
+                bytes.extend([0, 6, 1, b'n']);
+                bytes.extend(round.to_le_bytes());
+                let started = Instant::now();
+                std::fs::write(&file, bytes).unwrap();
+                let said = tokio.block_on(plugins.call("greet", json!({})));
+                spent += started.elapsed();
+                let expected = ["hello from version one", "hello from version two"][round as usize % 2];
+                assert_eq!(said, expected);
+            }
+            spent
+        });
+    });
+    group.finish();
+}
+
+fn fuel(c: &mut Criterion) {
+    let mut group = c.benchmark_group("a loop in a guest, 20 M rounds");
+    group.sample_size(10);
+    for (name, metering) in [("epoch", bare::Metering::Epoch), ("fuel and epoch", bare::Metering::FuelAndEpoch)] {
+        let mut spin = bare::Spin::new(metering);
+        group.bench_function(name, |b| b.iter(|| spin.run(20_000_000)));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, one_call, loading, reloading, fuel);
+criterion_main!(benches);

@@ -1,0 +1,159 @@
+//! wasmtime without anything of ours, with the same settings.
+
+use std::path::Path;
+use wasmtime::component::{Component, InstancePre, Linker, ResourceTable};
+use wasmtime::{
+    Config, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store, TypedFunc,
+};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "tool-plugin",
+        exports: { default: async },
+    });
+}
+
+use bindings::exports::pinion::plugin::tools::GuestIndices;
+use bindings::pinion::plugin::types::{CallContext, Content};
+
+pub struct State {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+pub struct Bare {
+    engine: Engine,
+    pre: InstancePre<State>,
+    indices: GuestIndices,
+    workspace: std::path::PathBuf,
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.consume_fuel(true).epoch_interruption(true);
+    config
+}
+
+impl Bare {
+    pub fn new(file: &Path, workspace: &Path) -> Self {
+        let mut pool = PoolingAllocationConfig::default();
+        pool.total_component_instances(128).total_stacks(128).linear_memory_keep_resident(256 * 1024);
+        let mut config = config();
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        let engine = Engine::new(&config).unwrap();
+        let component = Component::from_file(&engine, file).unwrap();
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
+        linker.define_unknown_imports_as_traps(&component).unwrap();
+        let pre = linker.instantiate_pre(&component).unwrap();
+        Self { indices: GuestIndices::new(&pre).unwrap(), engine, pre, workspace: workspace.to_owned() }
+    }
+
+    pub async fn call(&self, arguments: &str) {
+        drop(self.call_and_keep(arguments).await);
+    }
+
+    pub async fn call_and_keep(&self, arguments: &str) -> Store<State> {
+        let mut builder = WasiCtxBuilder::new();
+        builder.allow_blocking_current_thread(true);
+        builder.preopened_dir(&self.workspace, ".", FsPerms::ReadOnly).unwrap();
+        let mut store = Store::new(&self.engine, State { wasi: builder.build(), table: ResourceTable::new() });
+        store.set_fuel(20_000_000_000).unwrap();
+        store.set_epoch_deadline(1_000_000);
+        store.epoch_deadline_async_yield_and_update(1);
+        let instance = self.pre.instantiate_async(&mut store).await.unwrap();
+        let guest = self.indices.load(&mut store, &instance).unwrap();
+        let context = CallContext {
+            call_id: "c".into(),
+            session_id: "s".into(),
+            workspace: self.workspace.to_string_lossy().into_owned(),
+            deadline_ms: 120_000,
+        };
+        let output = guest.call_call_tool(&mut store, &context, "echo", &arguments.to_owned()).await.unwrap().unwrap();
+        let Content::Text(text) = &output.content[0] else { panic!("no text") };
+        assert_eq!(text.len(), 1000);
+        store
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Metering {
+    Epoch,
+    FuelAndEpoch,
+}
+
+/// A loop, with or without fuel.
+pub struct Spin {
+    store: Store<()>,
+    spin: TypedFunc<u64, u64>,
+    metering: Metering,
+}
+
+impl Spin {
+    pub fn new(metering: Metering) -> Self {
+        let mut config = config();
+        config.consume_fuel(matches!(metering, Metering::FuelAndEpoch));
+        let engine = Engine::new(&config).unwrap();
+        let module = Module::new(&engine, spin_module()).unwrap();
+        let mut store = Store::new(&engine, ());
+        store.set_epoch_deadline(1_000_000);
+        if matches!(metering, Metering::FuelAndEpoch) {
+            store.set_fuel(u64::MAX).unwrap();
+        }
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let spin = instance.get_typed_func(&mut store, "spin").unwrap();
+        Self { store, spin, metering }
+    }
+
+    pub fn run(&mut self, rounds: u64) -> u64 {
+        if matches!(self.metering, Metering::FuelAndEpoch) {
+            self.store.set_fuel(u64::MAX).unwrap();
+        }
+        self.spin.call(&mut self.store, rounds).unwrap()
+    }
+}
+
+/// `spin(n)`: `x = x * 6364136223846793005 + n` until `n` is 0; gives `x`.
+fn spin_module() -> Vec<u8> {
+    use wasm_encoder::{
+        BlockType, CodeSection, ExportKind, ExportSection, Function, FunctionSection, Module, TypeSection, ValType,
+    };
+    let mut types = TypeSection::new();
+    types.ty().function([ValType::I64], [ValType::I64]);
+    let mut functions = FunctionSection::new();
+    functions.function(0);
+    let mut exports = ExportSection::new();
+    exports.export("spin", ExportKind::Func, 0);
+    let mut body = Function::new([(1, ValType::I64)]);
+    body.instructions()
+        .loop_(BlockType::Empty)
+        .local_get(1)
+        .i64_const(6_364_136_223_846_793_005)
+        .i64_mul()
+        .local_get(0)
+        .i64_add()
+        .local_set(1)
+        .local_get(0)
+        .i64_const(1)
+        .i64_sub()
+        .local_tee(0)
+        .i64_const(0)
+        .i64_ne()
+        .br_if(0)
+        .end()
+        .local_get(1)
+        .end();
+    let mut code = CodeSection::new();
+    code.function(&body);
+    let mut module = Module::new();
+    module.section(&types).section(&functions).section(&exports).section(&code);
+    module.finish()
+}

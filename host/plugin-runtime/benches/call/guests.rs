@@ -1,0 +1,108 @@
+//! The runtime with guests of the tests.
+
+use pinion_agent::{Content, ToolExecutor as _, ToolInvocation, ToolProgress};
+use pinion_plugin_runtime::{Access, CacheKey, Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+pub fn guest(name: &str) -> PathBuf {
+    let folder = std::env::var_os("PINION_GUESTS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/components"),
+        PathBuf::from,
+    );
+    let file = folder.join(format!("{name}.wasm"));
+    assert!(file.is_file(), "no `{}`: run `tests/build-guests.sh`", file.display());
+    file
+}
+
+/// The component with a custom section that makes it this long.
+pub fn padded(file: &Path, length: usize) -> Vec<u8> {
+    let mut bytes = std::fs::read(file).unwrap();
+    let padding = length.saturating_sub(bytes.len()).max(16);
+    let mut content = vec![1, b'p'];
+    content.resize(padding, 0);
+    bytes.push(0);
+    let mut size = content.len();
+    while size >= 0x80 {
+        bytes.push((size & 0x7f) as u8 | 0x80);
+        size >>= 7;
+    }
+    bytes.push(size as u8);
+    bytes.extend(content);
+    bytes
+}
+
+pub struct Plugins {
+    runtime: Runtime,
+    workspace: TempDir,
+    _cache: Option<TempDir>,
+}
+
+struct Silent;
+
+impl ToolProgress for Silent {
+    fn report(&self, _: String) {}
+    fn update(&self, _: Vec<Content>) {}
+}
+
+impl Plugins {
+    pub async fn load(names: &[&str]) -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let mut plugins = Self::load_from(names, cache.path()).await;
+        plugins._cache = Some(cache);
+        plugins
+    }
+
+    pub async fn load_from(names: &[&str], cache: &Path) -> Self {
+        Self::of(names.iter().map(|name| Source::File(guest(name))).collect(), cache).await
+    }
+
+    pub async fn load_file(file: PathBuf) -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let mut plugins = Self::of(vec![Source::File(file)], cache.path()).await;
+        plugins._cache = Some(cache);
+        plugins
+    }
+
+    async fn of(sources: Vec<Source>, cache: &Path) -> Self {
+        let workspace = tempfile::tempdir().unwrap();
+        let files = BTreeMap::from([(workspace.path().to_owned(), Access::Read)]);
+        let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
+        let config = RuntimeConfig {
+            workspace: workspace.path().to_owned(),
+            cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
+            plugins: BTreeMap::from([("echo".to_owned(), settings)]),
+            engine_limits: None,
+            info: Arc::new(NoInfo),
+        };
+        let runtime = Runtime::new(config, |_| {}).unwrap();
+        let expected = sources.len();
+        runtime.add(sources).await;
+        assert_eq!(runtime.plugins().len(), expected, "{:?}", runtime.problems());
+        Self { runtime, workspace, _cache: None }
+    }
+
+    pub fn workspace(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    pub async fn call(&self, tool: &str, arguments: Value) -> String {
+        let call = ToolInvocation {
+            call_id: "c".into(),
+            session_id: "s".into(),
+            loop_id: "l".into(),
+            name: tool.into(),
+            arguments,
+            token: tokio_util::sync::CancellationToken::new(),
+        };
+        let reply = self.runtime.call(call, &Silent).await;
+        assert!(reply.ledger.unwrap().fuel > 0);
+        match &reply.result.unwrap().content[0] {
+            Content::Text { text } => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
