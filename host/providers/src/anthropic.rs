@@ -3,14 +3,14 @@
 //! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
 //! HTTP. Three rules of the vendor shape most of this file: messages alternate between user and assistant, with tool
 //! results first in the user's; thinking goes back unchanged, with its signature, and only to the model that wrote it;
-//! and how thinking is asked for differs from model to model (see [`Thinking`]).
+//! and how thinking is asked for differs from model to model (see [`ThinkingStyle`]).
 //!
 //! Documentation: <https://platform.claude.com/docs/en/api/messages>, `/docs/en/build-with-claude/streaming`,
 //! `/thinking`, `/effort`, `/prompt-caching`, `/preserved-thinking` beside it.
 
 use crate::classify::classify_object;
 use crate::conversation::{IdRule, NO_IMAGE, arguments, call_id, has_text, is_own, is_web_image};
-use crate::models::{Effort, Model, Thinking};
+use crate::models::{Effort, Model, ThinkingStyle};
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
@@ -40,7 +40,7 @@ const MIN_BUDGET: u64 = 1_024;
 /// None in practice: everything in a request can be written as JSON.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
-    let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| max.clamp(1, model.max_output));
+    let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
     let plan = Plan::of(request, model, max_tokens);
     let marks = Marks::of(options.cache);
     let mut messages = turns(request, model, provider, plan.sends_back);
@@ -102,16 +102,16 @@ impl Plan {
             sends_back: true,
         };
         match model.thinking {
-            Thinking::None => nothing(false),
-            Thinking::Budget | Thinking::Adaptive if off => nothing(false),
-            Thinking::OnRequest | Thinking::Effort if off => nothing(true),
-            Thinking::Default if off => Self { thinking: Some(ThinkingParam::Disabled), ..nothing(false) },
-            Thinking::Budget | Thinking::OnRequest | Thinking::Effort => {
+            ThinkingStyle::None => nothing(false),
+            ThinkingStyle::Budget | ThinkingStyle::Adaptive if off => nothing(false),
+            ThinkingStyle::OnRequest | ThinkingStyle::Effort if off => nothing(true),
+            ThinkingStyle::Default if off => Self { thinking: Some(ThinkingParam::Disabled), ..nothing(false) },
+            ThinkingStyle::Budget | ThinkingStyle::OnRequest | ThinkingStyle::Effort => {
                 let budget = budget(request, max_tokens);
                 let thinking = budget.map(|budget_tokens| ThinkingParam::Enabled { budget_tokens });
                 Self { sends_back: thinking.is_some(), thinking, effort: None }
             }
-            Thinking::Adaptive | Thinking::Default | Thinking::Always => adaptive(),
+            ThinkingStyle::Adaptive | ThinkingStyle::Default | ThinkingStyle::Always => adaptive(),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! The client is built when the first request is sent, and kept. For a base URL without TLS it is built without
 //! certificate authorities, because reading those takes longer than everything else that a short run does. Redirects are
 //! not followed: they would carry the key elsewhere. No proxy is used unless [`HttpSettings::proxy`] names one, because
-//! nothing in this crate reads the environment; the binary passes on what the user set.
+//! nothing in this crate reads the environment; the binary passes on what the user set. (Where the platform keeps its
+//! authorities, `rustls-native-certs` asks `SSL_CERT_FILE` and `SSL_CERT_DIR` itself, as every TLS client does.)
 
 use crate::classify::{Answer, classify, classify_object};
 use crate::redact::Redactor;

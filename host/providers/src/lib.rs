@@ -24,7 +24,7 @@ mod sse;
 mod wire;
 
 pub use http::{HttpSettings, ProxySettings};
-pub use models::{ChatTools, Effort, Model, ModelTable, ModelTableError, Thinking};
+pub use models::{ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
 pub use registry::{PROVIDERS, ProviderConfig, ProviderInfo, RegistryError, build, provider, resolve};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedErrorKind};
 pub use sse::{MAX_EVENT_BYTES, SseParser};

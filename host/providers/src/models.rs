@@ -44,7 +44,7 @@ pub struct Model {
     /// Takes a temperature.
     pub temperature: bool,
     /// How its thinking is asked for.
-    pub thinking: Thinking,
+    pub thinking: ThinkingStyle,
     /// The efforts that it knows, the least first.
     pub efforts: Vec<Effort>,
     /// The vendor refuses thinking that comes back after anything before it has changed.
@@ -67,7 +67,7 @@ struct PriceTier {
 /// How a model's thinking is asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Thinking {
+pub enum ThinkingStyle {
     /// It does not think.
     None,
     /// Nobody knows: only what the user asks for is sent.
@@ -181,6 +181,11 @@ impl Model {
         self.prices(usage.context()).map(|prices| prices.cost(usage))
     }
 
+    /// An output limit that the model accepts: `wanted`, or the most that it is known to give.
+    pub(crate) fn output_limit(&self, wanted: u64) -> u64 {
+        wanted.clamp(1, if self.known { self.max_output.max(1) } else { u64::MAX })
+    }
+
     /// Its own word for `level`: the least that is not below it, or else its most. None when it knows no words.
     ///
     /// For [`ThinkingLevel::Off`] that is its least.
@@ -243,7 +248,7 @@ struct RawModel {
     forced_tools: Option<bool>,
     temperature: Option<bool>,
     #[serde(default)]
-    thinking: Thinking,
+    thinking: ThinkingStyle,
     #[serde(default)]
     efforts: Vec<Effort>,
     #[serde(default)]
@@ -347,9 +352,9 @@ mod tests {
         let table = ModelTable::builtin();
         let unknown = table.find("openai-chat", "mock");
         assert_eq!((unknown.id.as_str(), unknown.known, unknown.prices(1)), ("mock", false, None));
-        assert_eq!((unknown.context_window, unknown.thinking), (128_000, Thinking::OnRequest));
+        assert_eq!((unknown.context_window, unknown.thinking), (128_000, ThinkingStyle::OnRequest));
         let newer = table.find("anthropic", "claude-opus-9");
-        assert_eq!((newer.id.as_str(), newer.known, newer.thinking), ("claude-opus-9", false, Thinking::Always));
+        assert_eq!((newer.id.as_str(), newer.known, newer.thinking), ("claude-opus-9", false, ThinkingStyle::Always));
         assert_eq!(table.find("nobody", "x").provider, "nobody");
     }
 

@@ -9,7 +9,7 @@
 
 use crate::classify::classify_object;
 use crate::conversation::{IdRule, NO_IMAGE, arguments, call_id, has_text, is_own, is_web_image};
-use crate::models::{ChatTools, Effort, Model, Thinking};
+use crate::models::{ChatTools, Effort, Model, ThinkingStyle};
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
@@ -94,7 +94,7 @@ pub fn request_body(
     let options = &request.options;
     let mut extra = thinking(request, model, quirks);
     if let Some(max) = options.max_output_tokens {
-        extra.push((quirks.max_tokens, json!(max.clamp(1, model.max_output.max(1)))));
+        extra.push((quirks.max_tokens, json!(model.output_limit(max))));
     }
     if let Some(temperature) = options.temperature.filter(|_| model.temperature) {
         extra.push(("temperature", json!(temperature)));
@@ -127,12 +127,12 @@ fn thinking(request: &Request, model: &Model, quirks: &Quirks) -> Vec<(&'static 
         return vec![("reasoning_effort", json!(Effort::None))];
     }
     let effort = match model.thinking {
-        Thinking::None => None,
-        Thinking::OnRequest if off => None,
+        ThinkingStyle::None => None,
+        ThinkingStyle::OnRequest if off => None,
         _ => model.effort(request.options.thinking),
     };
     match (quirks.thinking, effort) {
-        (ThinkingParam::Switch, _) if off && model.thinking != Thinking::None => {
+        (ThinkingParam::Switch, _) if off && model.thinking != ThinkingStyle::None => {
             vec![("thinking", json!({ "type": "disabled" }))]
         }
         (_, None) => Vec::new(),

@@ -261,6 +261,10 @@ fn output_never_exceeds_what_the_model_can() {
     assert_eq!(body(&request)["max_tokens"], 64_000);
     request.options.max_output_tokens = Some(0);
     assert_eq!(body(&request)["max_tokens"], 1);
+    // What is not known is not cut.
+    request.model = "kimi".to_owned();
+    request.options.max_output_tokens = Some(99_999);
+    assert_eq!(body(&request)["max_tokens"], 99_999);
 }
 
 #[test]

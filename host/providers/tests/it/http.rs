@@ -159,6 +159,17 @@ async fn a_server_that_is_not_there_is_a_network_error() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_an_error_and_no_panic() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let server = async { drop(listener.accept().await.unwrap()) };
+    let asked = all(ask(config("anthropic", &url), CancellationToken::new()));
+    let (_, error) = tokio::select! { answer = asked => answer, () = async { server.await; std::future::pending().await } => unreachable!() };
+    // `Api` on a machine without certificate authorities.
+    assert!(matches!(error, Some(ProviderError::Network { .. } | ProviderError::Api { .. })), "{error:?}");
+}
+
+#[tokio::test]
 async fn cancelling_ends_a_request_at_every_stage() {
     let mut server = Server::start(vec![Step::Hang]).await;
     let token = CancellationToken::new();
