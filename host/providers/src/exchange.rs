@@ -26,13 +26,9 @@ pub(crate) fn exchange(
 ) -> EventStream {
     let redactor = request.redactor.clone();
     let idle = transport.idle_timeout();
-    let opened = {
-        let (redactor, token) = (redactor.clone(), token.clone());
-        async move {
-            let packets =
-                cancellable(&token, transport.send(request)).await.map_err(|error| clean(error, &redactor))?;
-            Ok(events(packets, decoder, idle, redactor, token.clone()))
-        }
+    let opened = async move {
+        let packets = cancellable(&token, transport.send(request)).await.map_err(|error| clean(error, &redactor))?;
+        Ok(events(packets, decoder, idle, redactor, token))
     };
     opened.try_flatten_stream().boxed()
 }

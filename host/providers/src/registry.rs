@@ -245,7 +245,9 @@ pub fn resolve(
 /// There is no such provider, or its configuration makes no sense.
 pub fn build(config: ProviderConfig, models: Arc<ModelTable>) -> Result<Arc<dyn Provider>, RegistryError> {
     let info = provider(&config.name)?;
-    let Some(format) = info.format else { return Err(RegistryError::NeedsScript) };
+    let Some(format) = info.format.map(|format| elsewhere(format, config.base_url.is_some())) else {
+        return Err(RegistryError::NeedsScript);
+    };
     let url = endpoint(info, config.base_url.as_deref(), format)?;
     let headers = config.headers.into_iter().map(|(name, value)| match HeaderName::from_bytes(name.as_bytes()) {
         Ok(name) => Ok((name, value)),
@@ -262,6 +264,16 @@ pub fn build(config: ProviderConfig, models: Arc<ModelTable>) -> Result<Arc<dyn 
         models,
         transport: Arc::new(Transport::new(config.http)),
     }))
+}
+
+/// The same format at another place than the vendor's own, where nothing may be asked for that only the vendor knows.
+fn elsewhere(format: Format, is_elsewhere: bool) -> Format {
+    match format {
+        Format::OpenAiChat(quirks) if is_elsewhere => {
+            Format::OpenAiChat(Quirks { store: false, cache_key: false, ..quirks })
+        }
+        format => format,
+    }
 }
 
 fn endpoint(info: &'static ProviderInfo, base: Option<&str>, format: Format) -> Result<Url, RegistryError> {
