@@ -1,7 +1,7 @@
 //! The built-in slash commands.
 //!
-//! What they show comes from the host's `catalog`; what they do, the host does, as the effects that they return. Here is
-//! only which is which, and how it reads.
+//! What they show comes from the host's `catalog`; what they do, the host does, as the effects that they return. Here
+//! is only which is which, and how it reads.
 
 mod complete;
 mod show;
@@ -27,11 +27,11 @@ impl Plugin for Commands {
                 matching(names, typed)
             }),
             plain("tools", "Lists the tools and what each may do", || Effect::Print(show::tools(&catalog::tools()))),
-            plain("plugins", "Lists the plugins, what they were granted, and failed reloads", || {
+            plain("plugins", "Lists plugins, grants, failed reloads", || {
                 Effect::Print(show::plugins(&catalog::plugins()))
             }),
             plain("reload", "Loads changed plugins again", || Effect::ReloadPlugins),
-            Command::new("model", "Switches the model, or lists those that are known", |typed, _call| {
+            Command::new("model", "Switches the model, or lists them", |typed, _call| {
                 Ok(vec![match one_word("model", typed)? {
                     Some(name) => Effect::SetModel(name),
                     None => Effect::Print(show::models(&catalog::models())),
@@ -43,14 +43,12 @@ impl Plugin for Commands {
                 matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
             }),
             plain("new", "Begins a new session", || Effect::NewSession),
-            Command::new("compact", "Replaces the conversation so far by a summary", |typed, _call| {
+            Command::new("compact", "Replaces the conversation by a summary", |typed, _call| {
                 let instructions = typed.trim();
                 Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
             .argument("[what to keep]"),
-            plain("cost", "Shows the tokens and the money spent in this session", || {
-                Effect::Print(show::usage(&catalog::usage()))
-            }),
+            plain("cost", "Shows the tokens and money spent", || Effect::Print(show::usage(&catalog::usage()))),
             plain("quit", "Ends the program", || Effect::Quit),
             plain("exit", "Ends the program", || Effect::Quit),
         ]

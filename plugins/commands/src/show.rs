@@ -34,7 +34,7 @@ pub(crate) fn tools(tools: &[ToolInfo]) -> String {
     }
     let row =
         |tool: &ToolInfo| [tool.name.clone(), tool.plugin.clone(), tool.authority.join(", "), tool.description.clone()];
-    table(["tool", "plugin", "it", "description"], &tools.iter().map(row).collect::<Vec<_>>())
+    table(["tool", "plugin", "authority", "description"], &tools.iter().map(row).collect::<Vec<_>>())
 }
 
 /// All plugins.

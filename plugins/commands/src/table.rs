@@ -63,7 +63,11 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let rows = [["a".into(), "one".into()], ["long name".into(), "two\nlines".into()]];
-        let expected = "| name      | what      |\n|-----------|-----------|\n| a         | one       |\n| long name | two lines |";
+        let expected = "\
+| name      | what      |
+|-----------|-----------|
+| a         | one       |
+| long name | two lines |";
         assert_eq!(table(["name", "what"], &rows), expected);
     }
 

@@ -1,8 +1,8 @@
 //! The built-in tools for files: read, write, edit, list, find and search.
 //!
 //! Single files go through `std::fs`, and so through WASI; walking and searching are the host's, by
-//! [`pinion_plugin_sdk::workspace`]. What a tool does lies in functions that know neither, so that tests call them on any
-//! machine; a tool's own file holds its arguments and its edge to the host.
+//! [`pinion_plugin_sdk::workspace`]. What a tool does lies in functions that know neither, so that tests call them on
+//! any machine; a tool's own file holds its arguments and its edge to the host.
 
 mod diff;
 mod edit;

@@ -72,7 +72,8 @@ impl<'a> Target<'a> {
         match error.kind() {
             ErrorKind::NotFound => self.not_found(),
             ErrorKind::PermissionDenied => Error::Denied(format!(
-                "cannot {action} `{name}`: its permissions forbid it, or a link leads out of the granted folders (as any absolute one does)"
+                "cannot {action} `{name}`: its permissions forbid it, or a link leads out of the granted folders, as \
+                 any absolute link does"
             )),
             ErrorKind::NotADirectory => {
                 Error::NotFound(format!("`{name}` does not exist: a part of the path is a file, not a folder"))

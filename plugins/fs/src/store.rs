@@ -25,7 +25,8 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// Replaces the content of a file that is there, through a symbolic link too. `old` is what it holds, where that is known.
+/// Replaces the content of a file that is there, through a symbolic link too. `old` is what it holds, where that is
+/// known.
 ///
 /// # Errors
 /// Those of the file system. [`Failure::restored`] tells whether the file holds `old` again.

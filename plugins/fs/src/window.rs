@@ -185,6 +185,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::io::BufReader;
+    use std::ops::Range;
 
     const ALL: Limits = Limits { first: 1, lines: 1_000, bytes: 50_000, line_bytes: 200, count_all: true };
 
@@ -247,10 +248,14 @@ mod tests {
         assert_eq!((window.shown, window.total), (1, Some(2)));
     }
 
+    fn bytes(size: Range<usize>) -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(prop_oneof![4 => any::<u8>(), 2 => Just(b'\n'), 1 => Just(b'\r')], size)
+    }
+
     proptest! {
         #[test]
         fn any_window_of_any_bytes_is_what_a_plain_reading_finds(
-            content in proptest::collection::vec(prop_oneof![4 => any::<u8>(), 2 => Just(b'\n'), 1 => Just(b'\r')], 0..300),
+            content in bytes(0..300),
             first in 1u64..20,
             lines in 1u64..20,
             buffer in 1usize..40,

@@ -244,8 +244,8 @@ impl Glob {
         Self(parts)
     }
 
-    /// Tries the last star again with one character more when what follows it does not fit: never worse than the product
-    /// of both lengths.
+    /// Tries the last star again with one character more when what follows it does not fit: never worse than the
+    /// product of both lengths.
     fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut part, mut at, mut retry) = (0, 0, None);

@@ -35,8 +35,8 @@ pub struct Shell;
 
 impl Plugin for Shell {
     fn tools() -> Vec<Tool> {
-        let description = "Runs a command in bash. Every call is a new shell in the workspace, without a terminal; what it \
-                           leaves running is killed. Of long output the start and the end are returned.";
+        let description = "Runs a command in bash. Every call is a new shell in the workspace, without a terminal; \
+                           what it leaves running is killed. Of long output the start and the end are returned.";
         // Sequential, because the commands of one message often build on each other: make, then run.
         vec![
             Tool::new("bash", description, bash)
