@@ -10,7 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::schema::Schemas;
 use crate::store::SessionStore;
 use crate::tool::ToolExecutor;
-use crate::usage::Prices;
+use crate::usage::PriceList;
 use std::sync::Arc;
 
 /// How a loop works. Shared by all runs of an agent; cheap to clone.
@@ -45,12 +45,12 @@ pub struct LoopConfig {
 }
 
 /// A model.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Model {
     /// Its name, as the provider knows it.
     pub name: String,
     /// What its tokens cost, where that is known.
-    pub prices: Option<Prices>,
+    pub prices: Option<Arc<dyn PriceList>>,
     /// How many tokens it can look at, where that is known.
     pub context_window: Option<u64>,
 }

@@ -12,6 +12,7 @@ use crate::message::ToolResultMessage;
 use crate::tool::{Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use std::borrow::Cow;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +32,7 @@ pub(crate) struct Dispatch<'a> {
 
 /// A call, with the tool that it will run on or why it will not.
 struct Prepared<'a> {
-    call: &'a ToolCall,
+    call: Cow<'a, ToolCall>,
     tool: Result<Arc<ToolDefinition>, ToolError>,
 }
 
@@ -81,11 +82,17 @@ impl Dispatch<'_> {
             suggestions: similar(&call.name, definitions),
         });
         let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
+        let mut accepted = Cow::Borrowed(call);
         let tool = tool.and_then(|tool| match &call.partial {
             Some(partial) => Err(invalid(cut_off(partial))),
-            None => self.config.schemas.check(&tool, &call.arguments).map(|()| tool).map_err(invalid),
+            None => {
+                if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).map_err(invalid)? {
+                    accepted.to_mut().arguments = arguments;
+                }
+                Ok(tool)
+            }
         });
-        Prepared { call, tool }
+        Prepared { call: accepted, tool }
     }
 
     /// Calls that run beside each other.
@@ -138,7 +145,7 @@ impl Dispatch<'_> {
             authority: tool.authority,
         };
         self.events.emit(self.loop_id, requested).await;
-        let question = Question { call: prepared.call, tool };
+        let question = Question { call: &prepared.call, tool };
         let decision = tokio::select! {
             decision = self.config.approval.ask(question, self.token) => decision,
             () = self.token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
@@ -151,7 +158,7 @@ impl Dispatch<'_> {
     }
 
     async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
-        let call = prepared.call;
+        let call = &*prepared.call;
         let tool = std::mem::replace(&mut prepared.tool, Err(ToolError::Cancelled { tool: call.name.clone() }));
         let started = EventKind::ToolExecutionStart {
             call_id: call.id.clone(),
@@ -210,7 +217,7 @@ impl Dispatch<'_> {
         let mut results = Vec::with_capacity(group.len());
         for prepared in group {
             let error = ToolError::Cancelled { tool: prepared.call.name.clone() };
-            results.push(self.finalize(prepared.call, Err(error).into(), Some(why)).await);
+            results.push(self.finalize(&prepared.call, Err(error).into(), Some(why)).await);
         }
         results
     }

@@ -59,4 +59,4 @@ pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
     ToolProgress, ToolReply,
 };
-pub use usage::{Cost, Prices, Usage};
+pub use usage::{Cost, PriceList, Prices, Usage};

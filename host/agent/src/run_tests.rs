@@ -380,7 +380,8 @@ fn endless() -> Vec<Reply> {
 async fn limited(limits: RunLimits) -> Outcome {
     let mut setup = Setup::new(endless()).tool("look", Act::Answer("seen"));
     setup.limits = limits;
-    setup.model_info.prices = Some(Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
+    let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
+    setup.model_info.prices = Some(Arc::new(prices));
     let outcome = setup.build().prompt("go").await;
     assert_paired(&outcome.messages);
     outcome

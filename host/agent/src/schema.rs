@@ -3,6 +3,7 @@
 use crate::tool::ToolDefinition;
 use jsonschema::Validator;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,13 +22,17 @@ type Entry = (Arc<ToolDefinition>, Arc<Compiled>);
 type Compiled = Result<Validator, String>;
 
 impl Schemas {
-    /// Checks arguments.
+    /// Checks arguments, and gives them as the tool shall get them. Models write `null` for what they leave out: where
+    /// the schema allows to leave a property out and no null, the null is left out.
     ///
     /// # Errors
     /// They do not fit, or the schema is none: what is wrong and where, in words for the model.
-    pub fn check(&self, tool: &Arc<ToolDefinition>, arguments: &Value) -> Result<(), String> {
+    pub fn check<'a>(&self, tool: &Arc<ToolDefinition>, arguments: &'a Value) -> Result<Cow<'a, Value>, String> {
         match &*self.compiled(tool) {
-            Ok(validator) => fits(validator, arguments),
+            Ok(validator) => fits(validator, arguments).map(|()| Cow::Borrowed(arguments)).or_else(|problem| {
+                let without = without_nulls(arguments).ok_or(&problem).map_err(String::clone)?;
+                fits(validator, &without).map(|()| Cow::Owned(without)).map_err(|_| problem)
+            }),
             Err(problem) => Err(format!("the tool's own schema is broken: {problem}")),
         }
     }
@@ -56,6 +61,18 @@ fn fits(validator: &Validator, arguments: &Value) -> Result<(), String> {
         (false, None) => Err(told.join("; ")),
         (false, Some(_)) => Err(format!("{}; and more", told.join("; "))),
     }
+}
+
+/// An object without its properties that are null; none when it has none of them.
+fn without_nulls(arguments: &Value) -> Option<Value> {
+    let fields = arguments.as_object().filter(|fields| fields.values().any(Value::is_null))?;
+    Some(
+        fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 fn clip(mut text: String) -> String {
@@ -94,10 +111,20 @@ mod tests {
     #[test]
     fn what_fits_passes_and_what_does_not_is_told_with_its_place() {
         let schemas = Schemas::default();
-        assert_eq!(schemas.check(&numbers(), &json!({ "n": 3 })), Ok(()));
+        assert!(schemas.check(&numbers(), &json!({ "n": 3 })).is_ok());
         let problem = schemas.check(&numbers(), &json!({ "n": "three" })).unwrap_err();
         assert!(problem.contains("`/n`") && problem.contains("integer"), "{problem}");
         assert!(schemas.check(&numbers(), &json!([])).is_err());
+    }
+
+    #[test]
+    fn a_null_for_what_may_be_left_out_is_left_out_and_any_other_is_not() {
+        let schemas = Schemas::default();
+        let optional = tool(json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
+        assert_eq!(*schemas.check(&optional, &json!({ "n": null })).unwrap(), json!({}));
+        assert!(schemas.check(&numbers(), &json!({ "n": null })).is_err());
+        let nullable = tool(json!({ "type": "object", "properties": { "n": { "type": ["integer", "null"] } } }));
+        assert_eq!(*schemas.check(&nullable, &json!({ "n": null })).unwrap(), json!({ "n": null }));
     }
 
     #[test]
@@ -110,7 +137,7 @@ mod tests {
     fn a_reloaded_tool_has_a_schema_of_its_own() {
         let schemas = Schemas::default();
         assert!(schemas.check(&numbers(), &json!({})).is_err());
-        assert_eq!(schemas.check(&tool(json!({ "type": "object" })), &json!({})), Ok(()));
+        assert!(schemas.check(&tool(json!({ "type": "object" })), &json!({})).is_ok());
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Turn<'_> {
             provider: self.config.provider.name().to_owned(),
             model,
             usage,
-            cost: self.config.model.prices.map(|prices| prices.cost(&usage)),
+            cost: self.config.model.prices.as_ref().and_then(|prices| prices.cost(&usage)),
             error,
             timestamp: Timestamp::now(),
         }

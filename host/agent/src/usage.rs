@@ -84,7 +84,19 @@ impl Cost {
     }
 }
 
-/// What a model's tokens cost: US dollars a million.
+/// Knows what a model's tokens cost.
+pub trait PriceList: std::fmt::Debug + Send + Sync {
+    /// What one request costs; none when that is not known.
+    fn cost(&self, usage: &Usage) -> Option<Cost>;
+}
+
+impl PriceList for Prices {
+    fn cost(&self, usage: &Usage) -> Option<Cost> {
+        Some(Prices::cost(self, usage))
+    }
+}
+
+/// What a model's tokens cost, however many: US dollars a million.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {

@@ -51,7 +51,8 @@ fn loading(c: &mut Criterion) {
     let mut group = c.benchmark_group("load");
     group.sample_size(10);
     let cache = tempfile::tempdir().unwrap();
-    group.bench_function("engine", |b| b.iter_with_large_drop(|| tokio.block_on(Plugins::load_from(&[], cache.path()))));
+    group
+        .bench_function("engine", |b| b.iter_with_large_drop(|| tokio.block_on(Plugins::load_from(&[], cache.path()))));
     let names = ["echo", "counter", "configured"];
     tokio.block_on(Plugins::load_from(&names, cache.path()));
     group.bench_function("engine and three plugins, warm cache", |b| {

@@ -156,23 +156,28 @@ impl CallAuthority {
         self.plugin.catalog
     }
 
-    /// Where is this path, in which granted folder? `path` is absolute, or relative to the workspace root.
-    pub(crate) fn place(&self, path: &str) -> Result<Place, Denied> {
+    /// Where is this path, in which granted folder, and may it be used so? `path` is absolute, or relative to the
+    /// workspace root.
+    pub(crate) fn place(&self, path: &str, access: Access) -> Result<Place, Denied> {
         let absolute = lexically_normal(&self.plugin.workspace.join(path));
-        let what = format!("read `{path}`");
-        if self.files.is_none() {
-            let hint = match self.plugin.folders.is_empty() {
-                true => self.plugin.grant_hint("files = { \".\" = \"read\" }"),
-                false => "this tool does not declare that it reads files".to_owned(),
-            };
-            return Err(self.denied(&what, &hint));
+        let verb = access.verb();
+        let what = format!("{verb} `{path}`");
+        if self.files < Some(access) && !self.plugin.folders.is_empty() {
+            return Err(self.denied(&what, &format!("this tool does not declare that it {verb}s files, or may not")));
         }
+        let hint = |path: &Path| self.plugin.grant_hint(&format!("files = {{ {path:?} = \"{verb}\" }}"));
         let inside = |folder: &Path| Some((folder.to_owned(), absolute.strip_prefix(folder).ok()?.to_owned()));
-        let best = self.plugin.folders.iter().filter_map(|f| inside(&f.path).or_else(|| inside(&f.real_path)));
-        let (folder, relative) = best.max_by_key(|(folder, _)| folder.as_os_str().len()).ok_or_else(|| {
-            let hint = self.plugin.grant_hint(&format!("files = {{ {:?} = \"read\" }}", absolute));
-            self.denied(&format!("{what}, which is in no granted folder"), &hint)
-        })?;
+        let places = self.plugin.folders.iter().filter_map(|folder| {
+            let (path, relative) = inside(&folder.path).or_else(|| inside(&folder.real_path))?;
+            Some((path, relative, folder.access))
+        });
+        let Some((folder, relative, granted)) = places.max_by_key(|(folder, ..)| folder.as_os_str().len()) else {
+            let folder = if self.plugin.folders.is_empty() { Path::new(".") } else { &absolute };
+            return Err(self.denied(&format!("{what}, which is in no granted folder"), &hint(folder)));
+        };
+        if granted < access {
+            return Err(self.denied(&format!("{what}, which it may only read"), &hint(&folder)));
+        }
         Ok(Place { folder, relative })
     }
 
@@ -289,7 +294,7 @@ mod tests {
     fn without_a_grant_everything_is_denied() {
         let asks = Asks { files: Some(Access::Write), process: true, catalog: true };
         let call = authority(asks, Grants::default()).whole();
-        assert!(call.place("a").is_err() && call.process().is_err() && !call.catalog());
+        assert!(call.place("a", Access::Read).is_err() && call.process().is_err() && !call.catalog());
     }
 
     #[test]
@@ -322,9 +327,20 @@ mod tests {
         grants.files.insert(PathBuf::from("/w/src"), Access::Read);
         let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).whole();
         let place = |folder: &str, relative: &str| Place { folder: folder.into(), relative: relative.into() };
-        assert_eq!(call.place("src/./a/../b.rs").unwrap(), place("/w/src", "b.rs"));
-        assert_eq!(call.place("/w/other").unwrap(), place("/w", "other"));
-        assert_eq!(call.place(".").unwrap(), place("/w", ""));
+        let found = |path: &str| call.place(path, Access::Read).unwrap();
+        assert_eq!(found("src/./a/../b.rs"), place("/w/src", "b.rs"));
+        assert_eq!(found("/w/other"), place("/w", "other"));
+        assert_eq!(found("."), place("/w", ""));
+    }
+
+    #[test]
+    fn a_place_that_may_be_read_may_not_be_written_for_that() {
+        let mut grants = files("/w", Access::Write);
+        grants.files.insert(PathBuf::from("/w/docs"), Access::Read);
+        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
+        assert!(plugin.whole().place("a", Access::Write).is_ok());
+        assert!(plugin.whole().place("docs/a", Access::Write).is_err());
+        assert!(plugin.for_tool(READS).place("a", Access::Write).is_err());
     }
 
     #[test]
@@ -332,7 +348,7 @@ mod tests {
         let asks = Asks { files: Some(Access::Read), ..Asks::default() };
         let call = authority(asks, files("/w/src", Access::Read)).whole();
         for path in ["..", "../x", "src/../../etc", "/etc/passwd", "/", "/w/srcx", "/w", "src/../srcx"] {
-            assert!(call.place(path).is_err(), "{path}");
+            assert!(call.place(path, Access::Read).is_err(), "{path}");
         }
     }
 }

@@ -156,11 +156,12 @@ impl Generation {
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
             return Err(offer(&format!("has a description of more than {MAX_DESCRIPTION_BYTES} bytes")));
         }
-        let input_schema: Value = serde_json::from_str(&tool.input_schema)
+        let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
             .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(offer("has an input schema that is not of type `object`"));
         }
+        required_first(&mut input_schema);
         let effects = effects(tool.effects);
         let definition = ToolDefinition {
             name: tool.name,
@@ -199,6 +200,22 @@ async fn describe(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Descri
     let setup =
         Setup { authority: program.authority.none(), token: CancellationToken::new(), progress: Arc::new(NoProgress) };
     Ok(instance::run(shared, program, setup, Describe).await.result?)
+}
+
+/// Puts required properties first, in the order in which they are required: models write arguments in the order of the
+/// schema, and a path that comes before the text for it can be shown while the text is still on its way.
+fn required_first(schema: &mut Value) {
+    let required: Vec<String> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let mut ordered = serde_json::Map::new();
+    for name in required {
+        if let Some(property) = properties.shift_remove(&name) {
+            ordered.insert(name, property);
+        }
+    }
+    ordered.append(properties);
+    *properties = ordered;
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), LoadError> {

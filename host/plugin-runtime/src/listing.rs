@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::cache::Origin;
-use crate::manifest::{Access, Lifetime};
+use crate::manifest::Lifetime;
 use crate::registry::{Loaded, Registry};
 
 /// A plugin, as `pinion plugin list` and `info` tell of it.
@@ -136,10 +136,10 @@ fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     let mut capabilities = Vec::new();
     if let Some(asked) = asks.files {
         let folders =
-            grants.files.iter().map(|(path, granted)| format!("{} {}", verb(asked.min(*granted)), path.display()));
+            grants.files.iter().map(|(path, granted)| format!("{} {}", asked.min(*granted).verb(), path.display()));
         let folders = folders.collect::<Vec<_>>().join(", ");
         let granted = (!folders.is_empty()).then(|| format!(": {folders}"));
-        capabilities.push(Capability { asks: format!("{} files", verb(asked)), granted });
+        capabilities.push(Capability { asks: format!("{} files", asked.verb()), granted });
     }
     if asks.process {
         let granted = grants.process.is_some().then(String::new);
@@ -150,11 +150,4 @@ fn capabilities(loaded: &Loaded) -> Vec<Capability> {
         capabilities.push(Capability { asks: "see what is loaded and spent".to_owned(), granted });
     }
     capabilities
-}
-
-fn verb(access: Access) -> &'static str {
-    match access {
-        Access::Read => "read",
-        Access::Write => "write",
-    }
 }

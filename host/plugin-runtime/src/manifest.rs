@@ -70,6 +70,16 @@ pub enum Access {
     Write,
 }
 
+impl Access {
+    /// `read` or `write`.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// How long an instance lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -52,6 +52,8 @@ pub(crate) struct Account {
     pub(crate) streamed: Arc<StreamedBytes>,
     /// Bytes that the host read itself, to search them.
     pub(crate) searched: u64,
+    /// Bytes that the host wrote itself.
+    pub(crate) replaced: u64,
     pub(crate) files: u64,
     pub(crate) processes: u64,
     pub(crate) output: u64,
@@ -117,7 +119,7 @@ impl State {
             memory: self.limiter.peak_memory,
             host_calls: account.host_calls,
             bytes_read: account.streamed.read() + account.searched,
-            bytes_written: account.streamed.written(),
+            bytes_written: account.streamed.written() + account.replaced,
             files: account.files,
             processes: account.processes,
             output: account.output,

@@ -430,7 +430,7 @@ pub mod pinion {
     /// Bulk work on granted folders, done by the host on all cores. Needs a grant of files; never leaves the granted
     /// folders, and does not follow symbolic links.
     ///
-    /// Use it to walk and to search. Single files are read and written through WASI (`std::fs`, `open`, …).
+    /// Use it to walk, to search, and to write files whole. All else goes through WASI (`std::fs`, `open`, …).
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod workspace {
       #[used]
@@ -505,7 +505,7 @@ pub mod pinion {
         /// A directory, or one file; relative to the workspace root, or absolute inside a granted folder.
         pub root: _rt::String,
         /// Globs in the manner of .gitignore, matched against paths below `root`: with any plain one, only what matches it
-        /// is told; what matches one with a leading '!' is left out.
+        /// is told (folders are walked all the same); what matches one with a leading '!' is left out, and not walked.
         pub globs: _rt::Vec::<_rt::String>,
         /// Names of file types, such as "rust" or "py"; with any, only files of these types are told.
         pub types: _rt::Vec::<_rt::String>,
@@ -638,6 +638,106 @@ pub mod pinion {
       }
 
       impl ::core::error::Error for WorkspaceError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Gives a file new content at once: whoever reads it sees all of the old or all of the new, also after a crash. Its
+      /// folders are made where they are missing. An existing file keeps its mode; a symbolic link to a file in the granted
+      /// folder is followed, and stays. WASI alone cannot do this: it knows no modes.
+      ///
+      /// Needs a grant of files read-write.
+      #[allow(async_fn_in_trait)]
+      pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = path;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = content;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "replace-file"]
+            fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+          let result19 = match l4 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l5 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v18 = match l5 {
+                  0 => {
+                    let e18 = {
+                      let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l7 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len8 = l7;
+                      let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                      _rt::string_lift(bytes8)
+                    };
+                    WorkspaceError::Denied(e18)
+                  }
+                  1 => {
+                    let e18 = {
+                      let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len11 = l10;
+                      let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                      _rt::string_lift(bytes11)
+                    };
+                    WorkspaceError::NotFound(e18)
+                  }
+                  2 => {
+                    let e18 = {
+                      let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len14 = l13;
+                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                      _rt::string_lift(bytes14)
+                    };
+                    WorkspaceError::InvalidPattern(e18)
+                  }
+                  3 => {
+                    WorkspaceError::Cancelled
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e18 = {
+                      let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len17 = l16;
+                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                      _rt::string_lift(bytes17)
+                    };
+                    WorkspaceError::Io(e18)
+                  }
+                };
+
+                v18
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result19
+        }
+      }
       #[allow(unused_unsafe, clippy::all)]
       #[allow(async_fn_in_trait)]
       pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
@@ -1903,6 +2003,20 @@ mod _rt {
       val != 0
     }
   }
+  pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+    if cfg!(debug_assertions) {
+      String::from_utf8(bytes).unwrap()
+    } else {
+      unsafe { String::from_utf8_unchecked(bytes) }
+    }
+  }
+  pub unsafe fn invalid_enum_discriminant<T>() -> T {
+    if cfg!(debug_assertions) {
+      panic!("invalid enum discriminant")
+    } else {
+      unsafe { core::hint::unreachable_unchecked() }
+    }
+  }
   
   pub fn as_i32<T: AsI32>(t: T) -> i32 {
     t.as_i32()
@@ -1973,13 +2087,6 @@ mod _rt {
       self as i32
     }
   }
-  pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-    if cfg!(debug_assertions) {
-      String::from_utf8(bytes).unwrap()
-    } else {
-      unsafe { String::from_utf8_unchecked(bytes) }
-    }
-  }
   pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
     if size == 0 {
       return;
@@ -1987,13 +2094,6 @@ mod _rt {
     unsafe {
       let layout = alloc::Layout::from_size_align_unchecked(size, align);
       alloc::dealloc(ptr, layout);
-    }
-  }
-  pub unsafe fn invalid_enum_discriminant<T>() -> T {
-    if cfg!(debug_assertions) {
-      panic!("invalid enum discriminant")
-    } else {
-      unsafe { core::hint::unreachable_unchecked() }
     }
   }
   
@@ -2031,8 +2131,8 @@ mod _rt {
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2491] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbd\x12\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2536] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xea\x12\x01A\x02\x01\
 A\x0f\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
@@ -2050,28 +2150,29 @@ pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\
 \x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
 \x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
 plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B\x1d\x01m\x04\x04file\x09dire\
-ctory\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04\
-sizew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05\
-globs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05lim\
-ity\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncate\
-d\x7f\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-s\
-ensitive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matche\
-s-per-filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06num\
-berw\x04texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\
-\x05lines\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05f\
-iles\x12\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\
-\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09canc\
-elled\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01j\x01\x0a\x01\x16\x01\
-@\x01\x07options\x07\0\x17\x04\0\x04walk\x01\x18\x01j\x01\x14\x01\x16\x01@\x02\x05\
-where\x07\x04what\x0c\0\x19\x04\0\x06search\x01\x1a\x03\0\x1dpinion:plugin/works\
-pace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\
-\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\
-\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04hea\
-d\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-c\
-ode\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-\
-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09t\
-imed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
+\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
+ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
+zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
+obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
+y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
+\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
+ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
+-filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
+texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
+s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
+\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
+\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
+\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
+\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
+\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
+\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
+orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
+\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
+tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
+head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
+t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
+on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
+timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
 \0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
 \0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
 scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\

@@ -39,21 +39,31 @@ impl Filter {
         self.ignore_files
     }
 
-    /// Is this entry left out? `path` is relative to the walk's root, `from_grant` to the granted folder.
-    pub(super) fn leaves_out(&self, path: &Path, from_grant: &Path, is_folder: bool, rules: &Rules) -> bool {
-        if self.types.as_ref().is_some_and(|types| types.matched(path, is_folder).is_ignore()) {
-            return true;
-        }
-        match self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_folder).map(|_| ())) {
-            Match::Ignore(()) => return true,
-            // What is asked for by name is told even when it is hidden or ignored.
-            Match::Whitelist(()) => return false,
-            Match::None => {}
-        }
+    /// What becomes of this entry? `path` is relative to the walk's root, `from_grant` to the granted folder.
+    pub(super) fn verdict(&self, path: &Path, from_grant: &Path, is_folder: bool, rules: &Rules) -> Verdict {
+        let by_glob = self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_folder).map(|_| ()));
+        let by_type = self.types.as_ref().is_some_and(|types| types.matched(path, is_folder).is_ignore());
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let is_hidden = !self.hidden && name.starts_with(b".");
-        is_hidden || self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_folder))
+        let is_ignored = self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_folder));
+        if by_glob.is_ignore() || by_type || is_hidden || is_ignored {
+            return Verdict::LeftOut;
+        }
+        // With plain globs, a folder that matches none of them is only a way to what does.
+        let wants_match = self.globs.as_ref().is_some_and(|globs| globs.num_whitelists() > 0);
+        if wants_match && !by_glob.is_whitelist() { Verdict::Walked } else { Verdict::Told }
     }
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is told, and walked when it is a folder.
+    Told,
+    /// It is a folder that is walked and not told.
+    Walked,
+    /// Neither.
+    LeftOut,
 }
 
 fn globs(globs: &[String]) -> Result<Option<Override>, WorkspaceError> {

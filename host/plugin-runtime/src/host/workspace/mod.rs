@@ -1,16 +1,18 @@
 //! `workspace`: bulk work on granted folders, on all cores.
 //!
-//! [`walk`] finds files, [`search`] looks into them. Both run on the calling thread and some helpers that end with the
+//! [`walk`] finds files, [`search`] looks into them, [`replace`] writes one whole. The first two run on the calling thread and some helpers that end with the
 //! call; the calling thread is one that may block. Every folder and file is opened relative to the handle of the folder
 //! that holds it, so that no link, `..` or rename race leads out of the granted folder.
 
 mod ignores;
+mod replace;
 mod search;
 mod walk;
 
 use crate::bindings::pinion::plugin::workspace::{
     self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
+use crate::manifest::Access;
 use crate::state::State;
 use cap_std::fs::Dir;
 use std::path::PathBuf;
@@ -21,8 +23,17 @@ use tokio_util::sync::CancellationToken;
 const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
+    async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
+        let replaced = self.root(&path, Access::Write).and_then(|root| replace::replace_file(&root, &content));
+        if replaced.is_ok() {
+            self.account.files += 1;
+            self.account.replaced += content.len() as u64;
+        }
+        Ok(replaced)
+    }
+
     async fn walk(&mut self, options: WalkOptions) -> wasmtime::Result<Result<WalkResult, WorkspaceError>> {
-        let result = self.root(&options.root).and_then(|root| walk::walk(&root, &options, &self.stop()));
+        let result = self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.stop()));
         if let Ok(result) = &result {
             self.account.files += result.entries.len() as u64;
         }
@@ -34,7 +45,8 @@ impl workspace::Host for State {
         files: WalkOptions,
         what: SearchOptions,
     ) -> wasmtime::Result<Result<SearchResult, WorkspaceError>> {
-        let found = self.root(&files.root).and_then(|root| search::search(&root, &files, &what, &self.stop()));
+        let found =
+            self.root(&files.root, Access::Read).and_then(|root| search::search(&root, &files, &what, &self.stop()));
         Ok(found.map(|found| {
             self.account.files += found.result.searched;
             self.account.searched += found.bytes;
@@ -44,8 +56,9 @@ impl workspace::Host for State {
 }
 
 impl State {
-    fn root(&self, path: &str) -> Result<Root, WorkspaceError> {
-        let place = self.call.authority.place(path).map_err(|denied| WorkspaceError::Denied(denied.to_string()))?;
+    fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
+        let place =
+            self.call.authority.place(path, access).map_err(|denied| WorkspaceError::Denied(denied.to_string()))?;
         let folder = Dir::open_ambient_dir(&place.folder, cap_std::ambient_authority())
             .map_err(|error| io_error(&place.folder.to_string_lossy(), &error))?;
         Ok(Root { folder, relative: place.relative, path: path.to_owned() })

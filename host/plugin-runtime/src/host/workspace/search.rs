@@ -59,9 +59,7 @@ fn matcher(what: &SearchOptions) -> Result<RegexMatcher, WorkspaceError> {
         .multi_line(true)
         .size_limit(MAX_REGEX_BYTES)
         .dfa_size_limit(MAX_REGEX_BYTES);
-    if what.multiline {
-        builder.dot_matches_new_line(true);
-    } else {
+    if !what.multiline {
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&what.pattern).map_err(|error| WorkspaceError::InvalidPattern(format!("pattern: {error}")))

@@ -1,6 +1,6 @@
 //! Finding files: a walk on several threads that hands each file that is not left out to a visitor.
 
-use super::ignores::{Filter, Present, Rules};
+use super::ignores::{Filter, Present, Rules, Verdict};
 use super::{Root, Stop, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
 use cap_std::fs::{Dir, FileType, OpenOptions};
@@ -172,10 +172,11 @@ impl Walker<'_> {
         };
         for (name, file_type) in entries {
             let path = job.path.join(&name);
-            if self.filter.leaves_out(&path, &from_grant.join(&name), file_type.is_dir(), &rules) {
-                continue;
-            }
-            let flow = visitor(Found { folder: &job.folder, name: &name, path: &path, file_type });
+            let flow = match self.filter.verdict(&path, &from_grant.join(&name), file_type.is_dir(), &rules) {
+                Verdict::LeftOut => continue,
+                Verdict::Walked => Flow::Continue,
+                Verdict::Told => visitor(Found { folder: &job.folder, name: &name, path: &path, file_type }),
+            };
             if flow == Flow::Stop || self.stop.now() {
                 return Flow::Stop;
             }

@@ -1,0 +1,162 @@
+//! Writing a file whole: a temporary file beside it, then a rename.
+//!
+//! Everything happens relative to the handle of the folder that holds the file, which was opened beneath the granted one;
+//! the name at the end is the only part of the path that is used then. A rename race can make the file land in a folder
+//! that was moved, and never outside.
+
+use super::{Root, io_error};
+use crate::bindings::pinion::plugin::workspace::WorkspaceError;
+use cap_std::fs::{Dir, OpenOptions, Permissions};
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+/// Links to links are followed this far.
+const MAX_LINKS: u32 = 16;
+/// Temporary names that are tried, should others be taken.
+const MAX_NAMES: u32 = 100;
+
+/// Gives a file new content at once.
+pub(super) fn replace_file(root: &Root, content: &[u8]) -> Result<(), WorkspaceError> {
+    let failed = |error: io::Error| io_error(&root.path, &error);
+    let path = followed(&root.folder, &root.relative).map_err(failed)?;
+    let name = match path.components().next_back() {
+        Some(Component::Normal(name)) => name.to_owned(),
+        _ => return Err(WorkspaceError::Io(format!("`{}` names no file", root.path))),
+    };
+    let folder = open_folder(&root.folder, path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+    let mode = match folder.symlink_metadata(&name) {
+        Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
+        Ok(_) => return Err(WorkspaceError::Io(format!("`{}` is not a file", root.path))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(error)),
+    };
+    write(&folder, &name, content, mode).map_err(failed)
+}
+
+/// The path of what a link leads to, as far as it stays in the folder.
+fn followed(folder: &Dir, path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if !folder.symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Ok(path);
+        }
+        let target = folder.read_link(&path)?;
+        path = inside(path.parent().unwrap_or(Path::new("")), &target)?;
+    }
+    Err(io::Error::other("too many links"))
+}
+
+/// A relative path from a folder, without `..`; an error when it leads out of the granted folder.
+fn inside(from: &Path, target: &Path) -> io::Result<PathBuf> {
+    let mut path = from.to_owned();
+    for component in target.components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if path.pop() => {}
+            _ => return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a link leads out of the granted folder")),
+        }
+    }
+    Ok(path)
+}
+
+fn open_folder(granted: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().is_empty() {
+        return granted.try_clone();
+    }
+    granted.create_dir_all(path)?;
+    granted.open_dir(path)
+}
+
+fn write(folder: &Dir, name: &OsString, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
+    let (temporary, mut file) = create_temporary(folder)?;
+    let written = file
+        .write_all(content)
+        .and_then(|()| mode.map_or(Ok(()), |mode| file.set_permissions(mode)))
+        // On the disk before the name is: otherwise a crash may leave the name with nothing behind it.
+        .and_then(|()| file.sync_data())
+        .and_then(|()| folder.rename(&temporary, folder, name));
+    if written.is_err() {
+        // Best effort: the error that matters is the first one.
+        let _ = folder.remove_file(&temporary);
+    }
+    written
+}
+
+fn create_temporary(folder: &Dir) -> io::Result<(String, cap_std::fs::File)> {
+    for number in 0..MAX_NAMES {
+        let name = format!(".pinion-{}-{number}.tmp", std::process::id());
+        match folder.open_with(&name, OpenOptions::new().write(true).create_new(true)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((name, opened?)),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "all names for a temporary file are taken"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn replace(folder: &Path, path: &str, text: &str) -> Result<(), WorkspaceError> {
+        let granted = Dir::open_ambient_dir(folder, cap_std::ambient_authority()).unwrap();
+        replace_file(&Root { folder: granted, relative: path.into(), path: path.into() }, text.as_bytes())
+    }
+
+    #[test]
+    fn a_file_is_made_with_its_folders_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        replace(folder.path(), "a/b/c.txt", "new").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("a/b/c.txt")).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.sh");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o751)).unwrap();
+        replace(folder.path(), "run.sh", "new").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o751);
+        assert_eq!(fs::read_to_string(file).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_link_inside_is_followed_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        fs::write(folder.path().join("file"), "old").unwrap();
+        symlink("../file", folder.path().join("sub/link")).unwrap();
+        replace(folder.path(), "sub/link", "new").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "new");
+        assert!(fs::symlink_metadata(folder.path().join("sub/link")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn links_that_lead_out_or_nowhere_write_nothing() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("granted");
+        fs::create_dir(&folder).unwrap();
+        fs::write(outside.path().join("file"), "old").unwrap();
+        symlink("../file", folder.join("relative")).unwrap();
+        symlink(outside.path().join("file"), folder.join("absolute")).unwrap();
+        symlink("..", folder.join("parent")).unwrap();
+        symlink("loop", folder.join("loop")).unwrap();
+        for path in ["relative", "absolute", "parent/file", "parent/new", "loop"] {
+            assert!(replace(&folder, path, "new").is_err(), "{path}");
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("file")).unwrap(), "old");
+        assert!(!outside.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_folder_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        assert!(replace(folder.path(), "sub", "new").is_err() && replace(folder.path(), "", "new").is_err());
+    }
+}

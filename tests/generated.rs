@@ -1,0 +1,108 @@
+//! Files that are made from others are what would be made now. `PINION_UPDATE=1` makes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use wit_bindgen_core::{Files, WorldGenerator as _};
+use wit_bindgen_rust::{Opts, WithOption};
+use wit_parser::Resolve;
+
+/// A module of the SDK's bindings.
+struct Module {
+    name: &'static str,
+    world: &'static str,
+    /// The macro that exports it; none for the imports.
+    export: Option<&'static str>,
+    /// Interfaces whose types come from the module of the imports.
+    shared: &'static [&'static str],
+}
+
+const ALL: &[&str] = &["types", "log", "progress", "cancellation", "workspace", "process", "catalog"];
+
+/// One small world for each export, so that a plugin exports just what it has; the linker merges them.
+const MODULES: &[Module] = &[
+    Module { name: "imports", world: "imports", export: None, shared: &[] },
+    Module { name: "tools", world: "tool-plugin", export: Some("__export_tools"), shared: ALL },
+    Module { name: "commands", world: "command-plugin", export: Some("__export_commands"), shared: ALL },
+    Module { name: "lifecycle", world: "lifecycle-plugin", export: Some("__export_lifecycle"), shared: &["types"] },
+    Module { name: "state", world: "state-plugin", export: Some("__export_state"), shared: &[] },
+];
+
+#[test]
+fn the_bindings_of_the_sdk_are_what_the_contract_gives() {
+    for module in MODULES {
+        let file = root().join("plugin-sdk/src/bindings").join(format!("{}.rs", module.name));
+        assert_current(&file, &generate(module));
+    }
+}
+
+fn generate(module: &Module) -> String {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(root().join("wit")).unwrap();
+    let world = resolve.select_world(&[package], Some(module.world)).unwrap();
+    let with = |interface: &&str| {
+        let path = format!("crate::bindings::imports::pinion::plugin::{interface}");
+        (format!("pinion:plugin/{interface}@0.1.0"), WithOption::Path(path))
+    };
+    let options = Opts {
+        generate_all: true,
+        generate_unused_types: module.export.is_none(),
+        runtime_path: Some("::wit_bindgen::rt".into()),
+        bitflags_path: Some("::wit_bindgen::rt::bitflags".into()),
+        with: module.shared.iter().map(with).collect(),
+        export_macro_name: module.export.map(str::to_owned),
+        pub_export_macro: module.export.is_some(),
+        default_bindings_module: module.export.map(|_| format!("$crate::bindings::{}", module.name)),
+        type_section_suffix: Some(format!("pinion-{}", module.name)),
+        ..Opts::default()
+    };
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files).unwrap();
+    let (_, contents) = files.iter().next().unwrap();
+    String::from_utf8(contents.to_vec()).unwrap()
+}
+
+/// The built-in components as committed were made from the sources as they are.
+#[test]
+fn the_committed_components_are_made_from_the_sources_that_are_there() {
+    let record = root().join("plugins/dist/SOURCES");
+    assert_current(&record, &sources());
+}
+
+/// A digest for each file that the built-in components are made from.
+fn sources() -> String {
+    let mut files = Vec::new();
+    for folder in ["plugins", "plugin-sdk"] {
+        collect(&root().join(folder), &mut files);
+    }
+    files.sort();
+    let line = |file: &PathBuf| {
+        let digest = blake3::hash(&fs::read(file).unwrap()).to_hex();
+        format!("{digest} {}\n", file.strip_prefix(root()).unwrap().display())
+    };
+    files.iter().map(line).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !["target", "dist", "proptest-regressions"].contains(&name.as_str()) {
+            collect(&path, files);
+        } else if [".rs", ".toml", ".lock"].iter().any(|end| name.ends_with(end)) {
+            files.push(path);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn assert_current(file: &Path, expected: &str) {
+    if std::env::var_os("PINION_UPDATE").is_some() {
+        fs::write(file, expected).unwrap();
+    }
+    let found = fs::read_to_string(file).unwrap_or_default();
+    let name = file.strip_prefix(root()).unwrap().display();
+    assert!(found == expected, "`{name}` is out of date: run `plugins/build.sh`");
+}
