@@ -10,7 +10,7 @@
 
 use crate::classify::classify_object;
 use crate::conversation::{IdRule, NO_IMAGE, arguments, call_id, has_text, is_own, is_web_image};
-use crate::models::{Effort, Model, ThinkingStyle};
+use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
@@ -118,13 +118,7 @@ impl Plan {
 
 /// Tokens to think with, and room for the answer beside them; none when there is no room.
 fn budget(request: &Request, max_tokens: u64) -> Option<u64> {
-    let wanted = request.options.thinking_budget.unwrap_or(match request.options.thinking {
-        ThinkingLevel::Off | ThinkingLevel::Minimal => MIN_BUDGET,
-        ThinkingLevel::Low => 2_048,
-        ThinkingLevel::Medium => 8_192,
-        ThinkingLevel::High => 16_384,
-        ThinkingLevel::Xhigh => 32_768,
-    });
+    let wanted = request.options.thinking_budget.or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
     let room = max_tokens.saturating_sub(MIN_BUDGET);
     (room >= MIN_BUDGET).then(|| wanted.clamp(MIN_BUDGET, room))
 }

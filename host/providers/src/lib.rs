@@ -12,6 +12,7 @@ mod classify;
 mod conversation;
 mod exchange;
 mod http;
+mod model_table;
 mod models;
 pub mod openai_chat;
 mod parts;
@@ -24,7 +25,8 @@ mod sse;
 mod wire;
 
 pub use http::{HttpSettings, ProxySettings};
-pub use models::{ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
+pub use model_table::{ModelTable, ModelTableError};
+pub use models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
 pub use registry::{PROVIDERS, ProviderConfig, ProviderInfo, RegistryError, build, provider, resolve};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedErrorKind};
 pub use sse::{MAX_EVENT_BYTES, SseParser};

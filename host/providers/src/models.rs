@@ -1,22 +1,10 @@
-//! The model table: what each model can do and what it costs.
+//! What a model can do and what it costs.
 //!
-//! Data, not code: `models.toml` beside this file, with its sources and dates, and a second file of the user's in the
-//! same form that adds to it and overrides it. A model that no file names gets cautious defaults and no prices, so that
-//! a new model works on the day it appears.
+//! The figures come from the [`ModelTable`](crate::ModelTable); what a wire format has to know of a model is here, so that
+//! no format asks for a model by its name.
 
 use pinion_agent::{Cost, Prices, ThinkingLevel, Usage};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-
-const BUILTIN: &str = include_str!("models.toml");
-
-/// Every known model, by provider.
-#[derive(Debug, Clone, Default)]
-pub struct ModelTable {
-    /// Names that end in `*` stand for every model that begins so.
-    models: BTreeMap<String, BTreeMap<String, Arc<Model>>>,
-}
 
 /// What a model can do, and what it costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +22,7 @@ pub struct Model {
     /// The most output, thinking included, in tokens.
     pub max_output: u64,
     /// Prices by the size of the prompt, the smallest first; empty when they are not known.
-    prices: Vec<PriceTier>,
+    pub(crate) prices: Vec<PriceTier>,
     /// Takes pictures.
     pub images: bool,
     /// Several tool calls in one reply.
@@ -47,8 +35,15 @@ pub struct Model {
     pub thinking: ThinkingStyle,
     /// The efforts that it knows, the least first.
     pub efforts: Vec<Effort>,
+    /// The fewest and the most tokens that it may be told to think with, where it counts them; a least of 0 turns thinking
+    /// off.
+    pub thinking_budgets: Option<(u64, u64)>,
     /// The vendor refuses thinking that comes back after anything before it has changed.
     pub bound_thinking: bool,
+    /// The vendor refuses tool calls that come back without their signature.
+    pub signed_calls: bool,
+    /// How its vendor keeps prompts for the next request.
+    pub caching: Caching,
     /// Tools over Chat Completions.
     pub chat_tools: ChatTools,
     /// Where the figures are from.
@@ -58,10 +53,10 @@ pub struct Model {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct PriceTier {
+pub(crate) struct PriceTier {
     /// Holds for prompts of more than this many tokens.
-    above: u64,
-    prices: Prices,
+    pub(crate) above: u64,
+    pub(crate) prices: Prices,
 }
 
 /// How a model's thinking is asked for.
@@ -73,7 +68,7 @@ pub enum ThinkingStyle {
     /// Nobody knows: only what the user asks for is sent.
     #[default]
     OnRequest,
-    /// Anthropic: a number of tokens.
+    /// A number of tokens.
     Budget,
     /// Anthropic: it decides how much; off when nothing is said.
     Adaptive,
@@ -81,7 +76,7 @@ pub enum ThinkingStyle {
     Default,
     /// It always thinks; an effort says how much.
     Always,
-    /// An effort says how much.
+    /// An effort says how much; `none` turns it off where the model knows that word.
     Effort,
 }
 
@@ -99,6 +94,19 @@ pub enum Effort {
     Max,
 }
 
+/// How a vendor keeps prompts for the next request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caching {
+    /// Not at all.
+    None,
+    /// By itself, or nobody knows; there is nothing to say about it.
+    #[default]
+    Automatic,
+    /// Where the request says so, or, where it says nothing, as the vendor likes.
+    Breakpoints,
+}
+
 /// Tools over Chat Completions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,64 +118,6 @@ pub enum ChatTools {
     WithoutThinking,
     /// Only over the Responses API.
     No,
-}
-
-/// A model table could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("malformed model table")]
-pub struct ModelTableError(#[from] toml::de::Error);
-
-impl ModelTable {
-    /// The table that comes with this crate. Read once, when it is first asked for.
-    pub fn builtin() -> Arc<Self> {
-        static TABLE: LazyLock<Arc<ModelTable>> =
-            LazyLock::new(|| Arc::new(ModelTable::read(BUILTIN).unwrap_or_default()));
-        TABLE.clone()
-    }
-
-    /// The table in `text`, which has the form of `models.toml`.
-    ///
-    /// # Errors
-    /// The text is not TOML, or not of that form; the source says where.
-    pub fn read(text: &str) -> Result<Self, ModelTableError> {
-        let file: BTreeMap<String, RawProvider> = toml::from_str(text)?;
-        let models = file.into_iter().map(|(provider, raw)| {
-            let models = raw.models.iter().map(|model| (model.id.clone(), Arc::new(model.resolve(&provider, &raw))));
-            let models = models.collect();
-            (provider, models)
-        });
-        Ok(Self { models: models.collect() })
-    }
-
-    /// This table with `other`'s models added; where both name one, `other`'s holds.
-    #[must_use]
-    pub fn with(&self, other: &Self) -> Self {
-        let mut models = self.models.clone();
-        for (provider, more) in &other.models {
-            models.entry(provider.clone()).or_default().extend(more.clone());
-        }
-        Self { models }
-    }
-
-    /// The models that are named, by provider and name.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
-        self.models.values().flat_map(BTreeMap::values).filter(|model| model.known)
-    }
-
-    /// What is known of a model: under its own name, under its name without a date, under a pattern, or nothing.
-    pub fn find(&self, provider: &str, id: &str) -> Arc<Model> {
-        let models = self.models.get(provider);
-        let named = |id: &str| models.and_then(|models| models.get(id)).filter(|model| model.known);
-        if let Some(model) = named(id).or_else(|| named(undated(id))) {
-            return model.clone();
-        }
-        let patterns = models.into_iter().flatten().filter(|(pattern, model)| !model.known && matches(pattern, id));
-        let fallback = RawModel::default();
-        match patterns.max_by_key(|(pattern, _)| pattern.len()) {
-            Some((_, model)) => Arc::new(Model { id: id.to_owned(), ..Model::clone(model) }),
-            None => Arc::new(RawModel { id: format!("{id}*"), ..fallback }.resolve(provider, &RawProvider::default())),
-        }
-    }
 }
 
 impl Model {
@@ -188,10 +138,12 @@ impl Model {
 
     /// Its own word for `level`: the least that is not below it, or else its most. None when it knows no words.
     ///
-    /// For [`ThinkingLevel::Off`] that is its least.
+    /// [`ThinkingLevel::Off`] is the word that turns thinking off, and none where there is no such word: a model that
+    /// cannot do without is left to its vendor's default, not held to its least. Who wants the least asks for
+    /// [`ThinkingLevel::Minimal`].
     pub fn effort(&self, level: ThinkingLevel) -> Option<Effort> {
         let wanted = match level {
-            ThinkingLevel::Off => Effort::None,
+            ThinkingLevel::Off => return self.efforts.first().filter(|least| **least == Effort::None).copied(),
             ThinkingLevel::Minimal => Effort::Minimal,
             ThinkingLevel::Low => Effort::Low,
             ThinkingLevel::Medium => Effort::Medium,
@@ -202,179 +154,53 @@ impl Model {
     }
 }
 
+/// Tokens to think with at a level, where a vendor counts them and the user says nothing else. None for
+/// [`ThinkingLevel::Off`].
+pub(crate) fn level_budget(level: ThinkingLevel) -> Option<u64> {
+    match level {
+        ThinkingLevel::Off => None,
+        ThinkingLevel::Minimal => Some(1_024),
+        ThinkingLevel::Low => Some(2_048),
+        ThinkingLevel::Medium => Some(8_192),
+        ThinkingLevel::High => Some(16_384),
+        ThinkingLevel::Xhigh => Some(32_768),
+    }
+}
+
 /// Do both names mean the same model? Vendors answer with a dated name when asked by an alias.
 pub(crate) fn same_model(a: &str, b: &str) -> bool {
     a == b || undated(a) == undated(b)
 }
 
-/// `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06` without their dates.
-fn undated(id: &str) -> &str {
-    let parts: Vec<(usize, &str)> = id.match_indices(['-', '@']).collect();
+/// `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06` without their dates, and what follows them.
+pub(crate) fn undated(id: &str) -> &str {
     let is_date = |at: usize| {
-        let date = &id[at + 1..];
-        let digits = date.bytes().filter(u8::is_ascii_digit).count();
-        digits == 8
-            && (date.len() == 8 || (date.len() == 10 && date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-'))
+        let date = id[at + 1..].as_bytes();
+        let digits = date.iter().filter(|byte| byte.is_ascii_digit()).count();
+        match date {
+            [_, _, _, _, b'-', _, _, b'-', _, _] => digits == 8,
+            [start @ .., b'-', b'v', _, b':', _] | [start @ .., b'-', b'v', _] => {
+                start.len() == 8 && start.iter().all(u8::is_ascii_digit)
+            }
+            _ => digits == 8 && date.len() == 8,
+        }
     };
-    parts.iter().find(|(at, _)| is_date(*at)).map_or(id, |(at, _)| &id[..*at])
-}
-
-fn matches(pattern: &str, id: &str) -> bool {
-    pattern.strip_suffix('*').is_some_and(|prefix| id.starts_with(prefix))
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawProvider {
-    #[serde(default)]
-    source: String,
-    #[serde(default)]
-    date: String,
-    #[serde(default)]
-    models: Vec<RawModel>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawModel {
-    id: String,
-    context_window: Option<u64>,
-    max_input: Option<u64>,
-    max_output: Option<u64>,
-    prices: Option<RawPrices>,
-    long_prompts: Option<RawLongPrompts>,
-    images: Option<bool>,
-    parallel_tools: Option<bool>,
-    forced_tools: Option<bool>,
-    temperature: Option<bool>,
-    #[serde(default)]
-    thinking: ThinkingStyle,
-    #[serde(default)]
-    efforts: Vec<Effort>,
-    #[serde(default)]
-    bound_thinking: bool,
-    #[serde(default)]
-    chat_tools: ChatTools,
-    source: Option<String>,
-    date: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawPrices {
-    input: f64,
-    output: f64,
-    /// As fresh input, when nothing is said.
-    cache_read: Option<f64>,
-    /// As fresh input, when nothing is said.
-    cache_write: Option<f64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawLongPrompts {
-    above: u64,
-    prices: RawPrices,
-}
-
-impl RawModel {
-    fn resolve(&self, provider: &str, of: &RawProvider) -> Model {
-        let context_window = self.context_window.unwrap_or(128_000);
-        let tier = |above, prices: RawPrices| PriceTier { above, prices: prices.resolve() };
-        let prices = self.prices.map(|prices| tier(0, prices));
-        let long = self.long_prompts.map(|long| tier(long.above, long.prices));
-        Model {
-            provider: provider.to_owned(),
-            id: self.id.trim_end_matches('*').to_owned(),
-            known: !self.id.ends_with('*'),
-            context_window,
-            max_input: self.max_input.unwrap_or(context_window),
-            max_output: self.max_output.unwrap_or(8_192),
-            prices: prices.into_iter().chain(long).collect(),
-            images: self.images.unwrap_or(true),
-            parallel_tools: self.parallel_tools.unwrap_or(true),
-            forced_tools: self.forced_tools.unwrap_or(true),
-            temperature: self.temperature.unwrap_or(true),
-            thinking: self.thinking,
-            efforts: self.efforts.clone(),
-            bound_thinking: self.bound_thinking,
-            chat_tools: self.chat_tools,
-            source: self.source.clone().unwrap_or_else(|| of.source.clone()),
-            date: self.date.clone().unwrap_or_else(|| of.date.clone()),
-        }
-    }
-}
-
-impl RawPrices {
-    fn resolve(self) -> Prices {
-        Prices {
-            input: self.input,
-            output: self.output,
-            cache_read: self.cache_read.unwrap_or(self.input),
-            cache_write: self.cache_write.unwrap_or(self.input),
-        }
-    }
+    id.match_indices(['-', '@']).find(|(at, _)| is_date(*at)).map_or(id, |(at, _)| &id[..at])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ModelTable;
 
     #[test]
-    fn the_table_that_comes_with_this_crate_is_sound() {
-        let table = ModelTable::read(BUILTIN).unwrap();
-        assert!(table.iter().count() > 40);
-        for model in table.iter() {
-            assert!(model.source.starts_with("https://"), "{} has no source", model.id);
-            assert!(model.date.parse::<jiff::civil::Date>().is_ok(), "{} has no date", model.id);
-            assert!(
-                model.max_output <= model.context_window && model.max_input <= model.context_window,
-                "{}",
-                model.id
-            );
-            assert!(model.efforts.is_sorted(), "{}", model.id);
-            assert!(model.prices.iter().all(|tier| tier.prices.input <= tier.prices.output), "{}", model.id);
-        }
-    }
-
-    #[test]
-    fn a_model_is_found_under_its_dated_name_too() {
-        let table = ModelTable::builtin();
-        assert_eq!(table.find("anthropic", "claude-haiku-4-5-20251001"), table.find("anthropic", "claude-haiku-4-5"));
-        assert_eq!(table.find("openai-chat", "gpt-4o-2024-08-06"), table.find("openai-chat", "gpt-4o"));
-        assert!(table.find("openai-chat", "gpt-4o").known);
+    fn dates_are_told_from_other_numbers() {
         assert!(same_model("gpt-4o", "gpt-4o-2024-08-06") && !same_model("gpt-4o", "gpt-4o-mini"));
+        assert_eq!(undated("claude-haiku-4-5-20251001"), "claude-haiku-4-5");
+        assert_eq!(undated("anthropic.claude-haiku-4-5-20251001-v1:0"), "anthropic.claude-haiku-4-5");
+        assert_eq!(undated("claude-haiku-4-5@20251001"), "claude-haiku-4-5");
         assert_eq!(undated("devstral-2512"), "devstral-2512");
-    }
-
-    #[test]
-    fn an_unknown_model_gets_cautious_defaults_and_no_price() {
-        let table = ModelTable::builtin();
-        let unknown = table.find("openai-chat", "mock");
-        assert_eq!((unknown.id.as_str(), unknown.known, unknown.prices(1)), ("mock", false, None));
-        assert_eq!((unknown.context_window, unknown.thinking), (128_000, ThinkingStyle::OnRequest));
-        let newer = table.find("anthropic", "claude-opus-9");
-        assert_eq!((newer.id.as_str(), newer.known, newer.thinking), ("claude-opus-9", false, ThinkingStyle::Always));
-        assert_eq!(table.find("nobody", "x").provider, "nobody");
-    }
-
-    #[test]
-    fn a_second_table_adds_and_overrides() {
-        let user = "[local]\n[[local.models]]\nid = 'qwen'\ncontext-window = 32_768\n\
-                    [anthropic]\n[[anthropic.models]]\nid = 'claude-opus-5-5'\nprices = { input = 1, output = 2 }\n";
-        let table = ModelTable::builtin().with(&ModelTable::read(user).unwrap());
-        assert_eq!(table.find("local", "qwen").context_window, 32_768);
-        let prices = table.find("anthropic", "claude-opus-5-5").prices(0).unwrap();
-        assert_eq!((prices.input, prices.cache_read), (1.0, 1.0));
-        assert!(table.find("anthropic", "claude-haiku-4-5").prices(0).is_some());
-    }
-
-    #[test]
-    fn a_malformed_table_says_where() {
-        for text in ["[[", "[x]\nmodels = 3", "[x]\n[[x.models]]\nid = 'a'\nprise = 3\n"] {
-            let error = ModelTable::read(text).unwrap_err();
-            assert!(std::error::Error::source(&error).unwrap().to_string().contains("line"), "{error:?}");
-        }
+        assert_eq!(undated("größe-é-2024-08-0"), "größe-é-2024-08-0");
     }
 
     #[test]
@@ -393,12 +219,19 @@ mod tests {
             ..Model::clone(&ModelTable::default().find("", ""))
         };
         let claude = model(&[Effort::Low, Effort::Medium, Effort::High, Effort::Max]);
-        assert_eq!(claude.effort(ThinkingLevel::Off), Some(Effort::Low));
         assert_eq!(claude.effort(ThinkingLevel::Minimal), Some(Effort::Low));
         assert_eq!(claude.effort(ThinkingLevel::Xhigh), Some(Effort::Max));
         let gpt = model(&[Effort::Minimal, Effort::Low, Effort::Medium, Effort::High]);
-        assert_eq!(gpt.effort(ThinkingLevel::Off), Some(Effort::Minimal));
+        assert_eq!(gpt.effort(ThinkingLevel::Minimal), Some(Effort::Minimal));
         assert_eq!(gpt.effort(ThinkingLevel::Xhigh), Some(Effort::High));
         assert_eq!(model(&[]).effort(ThinkingLevel::High), None);
+    }
+
+    #[test]
+    fn off_is_a_word_only_where_the_model_has_one() {
+        let of = |provider: &str, id: &str| ModelTable::builtin().find(provider, id).effort(ThinkingLevel::Off);
+        assert_eq!(of("openai-chat", "gpt-6-sol"), Some(Effort::None));
+        assert_eq!(of("openai-chat", "gpt-5"), None);
+        assert_eq!(of("anthropic", "claude-opus-5-5"), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::exchange::exchange;
 use crate::http::{Outgoing, Transport};
-use crate::models::{Model, ModelTable};
+use crate::model_table::ModelTable;
+use crate::models::Model;
 use crate::openai_chat::Quirks;
 use crate::redact::Redactor;
 use crate::wire::Decoder;

@@ -6,7 +6,7 @@
 
 use crate::conversation::IdRule;
 use crate::http::{HttpSettings, Transport};
-use crate::models::ModelTable;
+use crate::model_table::ModelTable;
 use crate::openai_chat::{Quirks, ThinkingParam};
 use crate::provider::{Format, HttpProvider};
 use pinion_agent::Provider;

@@ -228,7 +228,9 @@ fn asks(model: &str, level: ThinkingLevel) -> (Value, Value) {
 fn how_thinking_is_asked_for_depends_on_the_model() {
     let bound = json!({ "type": "adaptive", "display": "summarized", "block_binding": { "prefix_mismatch_behavior": "drop_block" } });
     let adaptive = json!({ "type": "adaptive", "display": "summarized" });
-    assert_eq!(asks(OPUS, ThinkingLevel::Off), (bound.clone(), json!("low")));
+    // It cannot do without: the vendor's default holds, not the model's least.
+    assert_eq!(asks(OPUS, ThinkingLevel::Off), (bound.clone(), Value::Null));
+    assert_eq!(asks(OPUS, ThinkingLevel::Minimal), (bound.clone(), json!("low")));
     assert_eq!(asks(OPUS, ThinkingLevel::Xhigh), (bound, json!("xhigh")));
     assert_eq!(asks("claude-opus-5", ThinkingLevel::Off), (json!({ "type": "disabled" }), Value::Null));
     assert_eq!(asks("claude-opus-5", ThinkingLevel::Medium), (adaptive.clone(), json!("medium")));
