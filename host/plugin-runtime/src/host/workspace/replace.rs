@@ -1,17 +1,17 @@
 //! Writing a file whole: a temporary file beside it, then a rename.
 //!
-//! Everything happens relative to the handle of the folder that holds the file, which was opened beneath the granted one;
-//! the name at the end is the only part of the path that is used then. A rename race can make the file land in a folder
-//! that was moved, and never outside.
+//! Everything happens relative to the handle of the folder that holds the file, which was opened beneath the granted
+//! one; the name at the end is the only part of the path that is used then. A rename race can make the file land in a
+//! folder that was moved, and never outside.
 
 use super::{Root, io_error};
 use crate::bindings::pinion::plugin::workspace::WorkspaceError;
-use cap_std::fs::{Dir, OpenOptions, Permissions};
-use std::ffi::OsString;
+use cap_std::fs::{Dir, File, OpenOptions, Permissions};
+use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Links to links are followed this far.
+/// Links to nothing that lead to links to nothing are followed this far.
 const MAX_LINKS: u32 = 16;
 /// Temporary names that are tried, should others be taken.
 const MAX_NAMES: u32 = 100;
@@ -20,45 +20,29 @@ const MAX_NAMES: u32 = 100;
 pub(super) fn replace_file(root: &Root, content: &[u8]) -> Result<(), WorkspaceError> {
     let failed = |error: io::Error| io_error(&root.path, &error);
     let path = followed(&root.folder, &root.relative).map_err(failed)?;
-    let name = match path.components().next_back() {
-        Some(Component::Normal(name)) => name.to_owned(),
-        _ => return Err(WorkspaceError::Io(format!("`{}` names no file", root.path))),
+    let Some(Component::Normal(name)) = path.components().next_back() else {
+        return Err(WorkspaceError::Io(format!("`{}` names no file", root.path)));
     };
     let folder = open_folder(&root.folder, path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
-    let mode = match folder.symlink_metadata(&name) {
-        Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
-        Ok(_) => return Err(WorkspaceError::Io(format!("`{}` is not a file", root.path))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(error)),
-    };
-    write(&folder, &name, content, mode).map_err(failed)
+    let mode = mode_of(&folder, name).map_err(failed)?;
+    write(&folder, name, content, mode).map_err(failed)
 }
 
-/// The path of what a link leads to, as far as it stays in the folder.
-fn followed(folder: &Dir, path: &Path) -> io::Result<PathBuf> {
+/// Where a path leads, as far as it stays in the granted folder. What it names need not be there, nor its folders.
+fn followed(granted: &Dir, path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
-        if !folder.symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
+        match granted.canonicalize(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        // Nothing is there. Either the path is a link to nothing, or it is nothing either.
+        if !granted.symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
             return Ok(path);
         }
-        let target = folder.read_link(&path)?;
-        path = inside(path.parent().unwrap_or(Path::new("")), &target)?;
+        path = path.parent().unwrap_or(Path::new("")).join(granted.read_link(&path)?);
     }
     Err(io::Error::other("too many links"))
-}
-
-/// A relative path from a folder, without `..`; an error when it leads out of the granted folder.
-fn inside(from: &Path, target: &Path) -> io::Result<PathBuf> {
-    let mut path = from.to_owned();
-    for component in target.components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if path.pop() => {}
-            _ => return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a link leads out of the granted folder")),
-        }
-    }
-    Ok(path)
 }
 
 fn open_folder(granted: &Dir, path: &Path) -> io::Result<Dir> {
@@ -69,8 +53,22 @@ fn open_folder(granted: &Dir, path: &Path) -> io::Result<Dir> {
     granted.open_dir(path)
 }
 
-fn write(folder: &Dir, name: &OsString, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
-    let (temporary, mut file) = create_temporary(folder)?;
+/// The mode of the file that is there, if one is. A rename asks nobody whether the file that it replaces may be written;
+/// so this does.
+fn mode_of(folder: &Dir, name: &OsStr) -> io::Result<Option<Permissions>> {
+    match folder.symlink_metadata(name) {
+        Ok(metadata) if metadata.is_file() => {
+            folder.open_with(name, OpenOptions::new().write(true))?;
+            Ok(Some(metadata.permissions()))
+        }
+        Ok(_) => Err(io::Error::other("it is not a file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn write(folder: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
+    let (temporary, mut file) = create_temporary(folder, mode.is_some())?;
     let written = file
         .write_all(content)
         .and_then(|()| mode.map_or(Ok(()), |mode| file.set_permissions(mode)))
@@ -84,10 +82,19 @@ fn write(folder: &Dir, name: &OsString, content: &[u8], mode: Option<Permissions
     written
 }
 
-fn create_temporary(folder: &Dir) -> io::Result<(String, cap_std::fs::File)> {
+/// A file that was not there. Where its mode comes later, nobody else sees into it until then.
+fn create_temporary(folder: &Dir, is_private: bool) -> io::Result<(String, File)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if is_private {
+        cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = is_private;
     for number in 0..MAX_NAMES {
         let name = format!(".pinion-{}-{number}.tmp", std::process::id());
-        match folder.open_with(&name, OpenOptions::new().write(true).create_new(true)) {
+        match folder.open_with(&name, &options) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return Ok((name, opened?)),
         }
@@ -134,6 +141,30 @@ mod tests {
         replace(folder.path(), "sub/link", "new").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "new");
         assert!(fs::symlink_metadata(folder.path().join("sub/link")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_link_behind_a_link_is_followed_from_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("deep/er")).unwrap();
+        symlink("deep/er", folder.path().join("sub")).unwrap();
+        symlink("../file", folder.path().join("sub/link")).unwrap();
+        for content in ["first", "second"] {
+            replace(folder.path(), "sub/link", content).unwrap();
+            assert_eq!(fs::read_to_string(folder.path().join("deep/file")).unwrap(), content);
+        }
+        assert!(!folder.path().join("file").exists());
+    }
+
+    #[test]
+    fn what_may_not_be_written_in_place_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+        // To some users nothing is forbidden.
+        let may_be_written = fs::OpenOptions::new().write(true).open(&file).is_ok();
+        assert_eq!(replace(folder.path(), "file", "new").is_ok(), may_be_written);
     }
 
     #[test]
