@@ -6,7 +6,6 @@ use crate::paths::Target;
 use crate::replace::{self, Problem, Replaced};
 use crate::store;
 use crate::text::{count, lines_in, size};
-use crate::write::not_overwritten;
 use pinion_plugin_sdk::prelude::*;
 use std::fs;
 
@@ -52,8 +51,7 @@ fn edit(arguments: Arguments, call: &Call) -> Result<Output> {
     let old = content(&target, call)?;
     let replaced = apply(&target, &old, &arguments.edits)?;
     call.check()?;
-    store::overwrite(&target.path, replaced.content.as_bytes(), Some(old.as_bytes()))
-        .map_err(|failure| not_overwritten(&target, &failure))?;
+    store::replace(&target, replaced.content.as_bytes())?;
     Ok(output(target.name, &old, &replaced, arguments.edits.len()))
 }
 

@@ -4,11 +4,8 @@ use crate::paths::Target;
 use crate::store;
 use crate::text::{count, lines_in, size};
 use pinion_plugin_sdk::prelude::*;
-use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
-
-/// Of a larger file the old content is not kept to be put back when writing fails.
-const OLD_BYTES: u64 = 16 * 1024 * 1024;
+use std::fs;
+use std::io::ErrorKind;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,67 +24,31 @@ pub(crate) fn tool() -> Tool {
 
 fn write(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(&arguments.path, call)?;
-    let content = arguments.content.as_bytes();
-    let (done, old_bytes) = match fs::metadata(&target.path) {
-        Ok(old) => {
-            target.require_file(&old, "overwritten")?;
-            overwrite(&target, &old, content, call)?;
-            ("overwrote", Some(old.len()))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            create(&target, content, call)?;
-            ("created", None)
-        }
-        Err(error) => return Err(target.failure("write", &error)),
-    };
-    let (name, lines) = (target.name, lines_in(&arguments.content));
+    let old_bytes = old_bytes(&target)?;
+    call.check()?;
+    store::replace(&target, arguments.content.as_bytes())?;
+    let (name, bytes, lines) = (target.name, arguments.content.len() as u64, lines_in(&arguments.content));
+    let done = if old_bytes.is_some() { "overwrote" } else { "created" };
     let was = old_bytes.map(|bytes| format!("; it was {}", size(bytes))).unwrap_or_default();
-    let text = format!("{done} {name} ({}, {}{was})", count(lines, "line"), size(content.len() as u64));
-    let created = old_bytes.is_none();
+    let text = format!("{done} {name} ({}, {}{was})", count(lines, "line"), size(bytes));
     let details =
-        json!({ "path": name, "created": created, "bytes": content.len(), "lines": lines, "old_bytes": old_bytes });
+        json!({ "path": name, "created": old_bytes.is_none(), "bytes": bytes, "lines": lines, "old_bytes": old_bytes });
     Ok(Output::text(text).details(details))
 }
 
-fn overwrite(target: &Target<'_>, metadata: &Metadata, content: &[u8], call: &Call) -> Result<()> {
-    call.check()?;
-    let old = old_content(target, metadata);
-    call.check()?;
-    store::overwrite(&target.path, content, old.as_deref()).map_err(|failure| not_overwritten(target, &failure))
-}
-
-/// None where it is too much, or may be written and not read; neither is a reason not to write.
-fn old_content(target: &Target<'_>, metadata: &Metadata) -> Option<Vec<u8>> {
-    let mut old = Vec::new();
-    let read = File::open(&target.path).and_then(|file| file.take(OLD_BYTES + 1).read_to_end(&mut old));
-    (read.is_ok() && old.len() as u64 == metadata.len()).then_some(old)
-}
-
-/// Tells what became of the file.
-pub(crate) fn not_overwritten(target: &Target<'_>, failure: &store::Failure) -> Error {
-    match target.failure("write", &failure.error) {
-        Error::Failed { message, retryable } if !failure.restored => {
-            Error::Failed { message: format!("{message}; its old content is lost in part"), retryable }
+/// None where nothing is there, or only a link to nothing.
+fn old_bytes(target: &Target<'_>) -> Result<Option<u64>> {
+    match fs::metadata(&target.path) {
+        Ok(old) => {
+            target.require_file(&old, "overwritten")?;
+            Ok(Some(old.len()))
         }
-        error => error,
+        Err(error) if error.kind() == ErrorKind::NotFound => match target.name.ends_with('/') {
+            true => Err(Error::invalid_arguments(format!("`{}` names a folder, not a file", target.name))),
+            false => Ok(None),
+        },
+        Err(error) => Err(target.failure("write", &error)),
     }
-}
-
-fn create(target: &Target<'_>, content: &[u8], call: &Call) -> Result<()> {
-    let failure = |e| target.failure("write", &e);
-    if target.name.ends_with('/') {
-        return Err(Error::invalid_arguments(format!("`{}` names a folder, not a file", target.name)));
-    }
-    call.check()?;
-    if fs::symlink_metadata(&target.path).is_ok() {
-        // A link to nothing: what it points to is created, and the link stays.
-        return fs::write(&target.path, content).map_err(failure);
-    }
-    if let Some(folder) = target.path.parent() {
-        fs::create_dir_all(folder).map_err(|e| target.failure("create the folder of", &e))?;
-    }
-    call.check()?;
-    store::create(&target.path, content).map_err(failure)
 }
 
 #[cfg(test)]
@@ -154,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs::write(&old, "old").unwrap();
-        for questions in 0..3 {
+        for questions in 0..2 {
             for path in [&new, &old] {
                 testing::cancel_after(questions);
                 assert_eq!(write(path, "text").unwrap_err(), Error::Cancelled, "{questions}");

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Builds the built-in plugins from source, to components.
+#
+#   plugins/build.sh                            into plugins/dist, and records there what sources they are built from
+#   plugins/build.sh --out FOLDER [WORKSPACE]   into FOLDER, and records nothing; of another cargo workspace of plugins
+#
+# With GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC it takes another toolchain than rustup's, see setup-toolchain.sh.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+case $# in
+  0) out=$root/plugins/dist ;;
+  2 | 3) [ "$1" = --out ] && out=$2 ;;
+  *) false ;;
+esac || { echo "usage: plugins/build.sh [--out FOLDER [WORKSPACE]]" >&2; exit 2; }
+workspace=$(cd "${3:-$root/plugins}" && pwd)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+"$root/plugins/setup-toolchain.sh"
+
+cd "$root"
+target=${GUEST_TARGET:-wasm32-wasip2}
+build=${CARGO_TARGET_DIR:-$root/target}/guests
+# A component tells where it panicked; where this machine keeps its sources is nobody's business.
+flags="'--remap-path-prefix=$root/=', '--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src/='"
+RUSTC=${GUEST_RUSTC:-${RUSTC:-rustc}} "${GUEST_CARGO:-cargo}" build --release --locked --target "$target" \
+  --manifest-path "$workspace/Cargo.toml" --target-dir "$build" --config "target.$target.rustflags = [$flags]"
+for manifest in "$workspace"/*/Cargo.toml; do
+  name=$(basename "$(dirname "$manifest")" | tr - _)
+  install -m 644 "$build/$target/release/$name.wasm" "$out/$name.wasm"
+done
+echo "components: $out"
+
+if [ $# -eq 0 ]; then
+  PINION_UPDATE=1 cargo test --quiet --release -p pinion-tests generated
+fi
