@@ -1,0 +1,79 @@
+//! Finds what is embedded: the built-in components, and the plugin SDK that `pinion plugin new` unpacks.
+//!
+//! `PINION_DIST` names another folder with built components than `plugins/dist`, so that tests can run what was just built
+//! from source.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a build that cannot go on stops"
+)]
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap();
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
+    components(&root);
+    fs::write(out.join("sdk.rs"), sdk(&root)).unwrap();
+}
+
+fn components(root: &Path) {
+    println!("cargo::rerun-if-env-changed=PINION_DIST");
+    let dist = env::var_os("PINION_DIST").map_or_else(|| root.join("plugins/dist"), PathBuf::from);
+    assert!(dist.is_dir(), "no built-in components in `{}`: run `plugins/build.sh`", dist.display());
+    println!("cargo::rerun-if-changed={}", dist.display());
+    println!("cargo::rustc-env=PINION_DIST={}", dist.display());
+}
+
+/// A list of the SDK's files, as Rust: a manifest that stands by itself, and the sources as they are.
+fn sdk(root: &Path) -> String {
+    let folder = root.join("plugin-sdk");
+    let mut files = Vec::new();
+    collect(&folder.join("src"), &mut files);
+    files.sort();
+    let manifest = standalone_manifest(root, &folder);
+    let mut list = format!("pub(crate) const SDK: &[(&str, &str)] = &[\n    (\"Cargo.toml\", {manifest:?}),\n");
+    for file in files {
+        let name = file.strip_prefix(&folder).unwrap().to_str().unwrap();
+        writeln!(list, "    ({name:?}, include_str!({:?})),", file.to_str().unwrap()).unwrap();
+    }
+    list.push_str("];\n");
+    list
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { collect(&path, files) } else { files.push(path) }
+    }
+}
+
+/// The SDK's manifest with everything in it that it takes from the workspace.
+fn standalone_manifest(root: &Path, folder: &Path) -> String {
+    let read = |path: PathBuf| -> toml::Table {
+        println!("cargo::rerun-if-changed={}", path.display());
+        toml::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let workspace = read(root.join("Cargo.toml"))["workspace"].as_table().unwrap().clone();
+    let mut manifest = read(folder.join("Cargo.toml"));
+    manifest.remove("lints");
+    manifest.remove("dev-dependencies");
+    for (table, source) in [("package", "package"), ("dependencies", "dependencies")] {
+        let inherited = workspace[source].as_table().unwrap();
+        for (key, value) in manifest[table].as_table_mut().unwrap().iter_mut() {
+            let is_inherited = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+            if is_inherited {
+                *value = inherited[key].clone();
+            }
+        }
+    }
+    // By itself it is no member of whatever workspace the user's folder lies in.
+    manifest.insert("workspace".into(), toml::Value::Table(toml::Table::new()));
+    toml::to_string(&manifest).unwrap()
+}

@@ -1,0 +1,25 @@
+//! The built-in components, as they were built into this program.
+
+/// A built-in plugin.
+pub(crate) struct BuiltIn {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: &'static [u8],
+    /// It only has slash commands, which a run without a conversation has no use for.
+    pub(crate) is_for_conversations: bool,
+}
+
+macro_rules! component {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("PINION_DIST"), "/", $name, ".wasm"))
+    };
+}
+
+/// All of them, in the order in which the model is told of their tools.
+pub(crate) const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "fs", bytes: component!("fs"), is_for_conversations: false },
+    BuiltIn { name: "shell", bytes: component!("shell"), is_for_conversations: false },
+    BuiltIn { name: "commands", bytes: component!("commands"), is_for_conversations: true },
+];
+
+/// Two versions of one plugin, for `pinion demo`.
+pub(crate) const GREETER: [&[u8]; 2] = [component!("greeter_one"), component!("greeter_two")];

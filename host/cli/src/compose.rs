@@ -1,0 +1,460 @@
+//! Where the parts are put together: the only place that names every crate.
+
+use crate::args::RunArgs;
+use crate::builtin::BUILT_IN;
+use crate::config::{Config, FileProcessGrant};
+use crate::failure::{Failure, Result, Status};
+use crate::info::SessionInfo;
+use crate::paths::Paths;
+use crate::prompt::system_prompt;
+use crate::selection::Selection;
+use pinion_agent::{
+    Agent, Approval, Approver, Backoff, Context, LoopConfig, Message, MessageQueue, OutputBounds, Provider, QueueMode,
+    RequestOptions, SessionStore, Strategy, ToolExecutor,
+};
+use pinion_plugin_runtime::{
+    CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
+};
+use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, Replay, Script, build, resolve};
+use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What every command that works in a folder starts from.
+pub(crate) struct Base {
+    pub(crate) paths: Paths,
+    pub(crate) workspace: PathBuf,
+    pub(crate) config: Config,
+}
+
+/// Which plugins are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A run without a conversation.
+    Run,
+    /// A conversation, or whoever wants to see everything.
+    Conversation,
+}
+
+impl Base {
+    /// The plugin runtime, with nothing loaded.
+    pub(crate) fn runtime(
+        &self,
+        info: Arc<dyn HostInfo>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Runtime> {
+        let config = RuntimeConfig {
+            workspace: self.workspace.clone(),
+            cache: self.compiled_code(),
+            plugins: self.plugin_settings(),
+            engine_limits: self.config.engine_limits.clone(),
+            info,
+        };
+        Runtime::new(config, on_notice).map_err(|error| Failure::of(Status::Failed, &error))
+    }
+
+    /// Where compiled code is kept, and the secret that seals it.
+    pub(crate) fn compiled_code(&self) -> Option<(PathBuf, CacheKey)> {
+        cache_key(&self.paths).map(|key| (self.paths.components(), key))
+    }
+
+    /// What the config says of plugins, with folders made absolute and variables looked up.
+    pub(crate) fn plugin_settings(&self) -> BTreeMap<String, PluginSettings> {
+        let settings = |plugin: &crate::config::FilePlugin| PluginSettings {
+            grants: Grants {
+                files: plugin.grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
+                process: self.process_grant(&plugin.grants.process),
+                catalog: plugin.grants.catalog,
+            },
+            limits: plugin.limits.clone(),
+            config: serde_json::to_value(&plugin.config).unwrap_or_default(),
+        };
+        let mut all: BTreeMap<String, PluginSettings> =
+            self.config.plugins.iter().map(|(name, plugin)| (name.clone(), settings(plugin))).collect();
+        // What a program wrote is for the model to read, wherever `bash` had to put it.
+        let output = self.paths.output();
+        if let Some(fs) = all.get_mut("fs").filter(|fs| !fs.grants.files.is_empty())
+            && crate::private::create_folder(&output).is_ok()
+        {
+            fs.grants.files.insert(output, pinion_plugin_runtime::Access::Read);
+        }
+        all
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        let is_workspace = path.as_os_str().is_empty() || path == Path::new(".");
+        if is_workspace { self.workspace.clone() } else { self.workspace.join(path) }
+    }
+
+    pub(crate) fn process_grant(&self, grant: &FileProcessGrant) -> Option<ProcessGrant> {
+        let names = match grant {
+            FileProcessGrant::Granted(false) => return None,
+            FileProcessGrant::Granted(true) => &self.config.process_environment,
+            FileProcessGrant::With(names) => names,
+        };
+        let is_granted = |variable: &str| {
+            names.iter().any(|name| match name.strip_suffix('*') {
+                Some(beginning) => variable.starts_with(beginning),
+                None => variable == name,
+            })
+        };
+        // A variable that is not text is no use to a program that expects text.
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let environment = variables.filter(|(name, _)| is_granted(name)).collect();
+        Some(ProcessGrant { environment, spill_folder: self.paths.output() })
+    }
+
+    /// The plugins that a run loads, in the order in which they win where names collide.
+    pub(crate) fn sources(&self, args: &RunArgs, purpose: For) -> Vec<Source> {
+        let is_enabled = |name: &str| self.config.plugins.get(name).is_none_or(|plugin| plugin.enabled != Some(false));
+        let built_in = BUILT_IN.iter().filter(|plugin| {
+            !args.no_builtin_plugins
+                && is_enabled(plugin.name)
+                && (purpose == For::Conversation || !plugin.is_for_conversations)
+        });
+        let mut sources: Vec<Source> = built_in.map(|plugin| Source::BuiltIn(plugin.bytes)).collect();
+        sources.extend(args.plugins.iter().map(|path| Source::File(self.workspace.join(path))));
+        let files = plugins_in(&self.plugin_folders(args));
+        let file_name = |source: &Source| match source {
+            Source::File(path) => path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
+            Source::BuiltIn(_) => None,
+        };
+        sources.extend(files.into_iter().filter(|source| file_name(source).is_none_or(|name| is_enabled(&name))));
+        sources
+    }
+
+    /// Folders in which `*.wasm` files are plugins: the user's, and those of a project that the user trusts.
+    pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        if !args.no_plugins {
+            folders.push(self.paths.plugins());
+            if self.config.is_trusted {
+                folders.push(self.workspace.join(".pinion/plugins"));
+            }
+        }
+        folders
+    }
+
+    /// What the project would like to bring in, and may not.
+    pub(crate) fn untrusted_notice(&self) -> Option<String> {
+        let brings = ["config.toml", "plugins"].iter().any(|name| self.workspace.join(".pinion").join(name).exists());
+        (brings && !self.config.is_trusted).then(|| {
+            format!(
+                "`.pinion` of this project is not used, because the folder is not trusted; \
+                 to trust it, add {:?} to `trusted` in `{}`",
+                self.workspace,
+                self.paths.config_file().display()
+            )
+        })
+    }
+
+    pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
+        let file = self.paths.models_file();
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let own = ModelTable::read(&text).map_err(|error| {
+                    Failure::usage(format!("`{}`: {}", file.display(), crate::failure::chain(&error)))
+                })?;
+                Ok(Arc::new(ModelTable::builtin().with(&own)))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
+            Err(error) => Err(Failure::usage(format!("could not read `{}`: {error}", file.display()))),
+        }
+    }
+
+    /// The provider and the model that are meant.
+    pub(crate) fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
+        if let Some(script) = &args.replay {
+            return Ok(Chosen::replay(script, args.model.as_deref())?);
+        }
+        let models = self.models()?;
+        let Some(model) = &self.config.model else {
+            return Err(match &self.config.provider {
+                Some(name) if name == "replay" => {
+                    Failure::usage("the provider `replay` needs a script").hint("--replay FILE")
+                }
+                _ => no_model(),
+            });
+        };
+        self.select(self.config.provider.as_deref(), model, args.base_url.as_deref(), &models)
+    }
+
+    /// A model by name, with or without its provider.
+    pub(crate) fn select(
+        &self,
+        provider_name: Option<&str>,
+        model: &str,
+        base_url: Option<&str>,
+        models: &Arc<ModelTable>,
+    ) -> Result<Chosen> {
+        let usage = |error: pinion_providers::RegistryError| Failure::of(Status::Usage, &error);
+        let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
+        let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
+        let config = ProviderConfig {
+            name: info.name.to_owned(),
+            base_url: base_url.map(str::to_owned).or(said.base_url),
+            api_key: info
+                .key_variable
+                .and_then(|name| std::env::var(name).ok())
+                .filter(|key| !key.is_empty())
+                .map(SecretString::from),
+            headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
+            http: HttpSettings {
+                connect_timeout: seconds(said.connect_timeout_seconds, HttpSettings::default().connect_timeout),
+                header_timeout: seconds(said.header_timeout_seconds, HttpSettings::default().header_timeout),
+                idle_timeout: seconds(said.idle_timeout_seconds, HttpSettings::default().idle_timeout),
+                proxy: proxy(),
+            },
+        };
+        let known = models.find(info.name, &name);
+        let model = pinion_agent::Model {
+            name,
+            prices: Some(Arc::new(TablePrices(known.clone()))),
+            context_window: known.known.then_some(known.context_window),
+        };
+        let provider = build(config, models.clone()).map_err(usage)?;
+        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model })
+    }
+}
+
+/// A provider and a model, ready to be asked.
+pub(crate) struct Chosen {
+    /// `PROVIDER/MODEL`.
+    pub(crate) label: String,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) model: pinion_agent::Model,
+}
+
+impl Chosen {
+    fn replay(script: &Path, model: Option<&str>) -> Result<Self> {
+        let script = Script::load(script).map_err(|error| Failure::of(Status::Usage, &error))?;
+        Ok(Self::scripted(script, model.unwrap_or("script")))
+    }
+
+    pub(crate) fn scripted(script: Script, model: &str) -> Self {
+        Self {
+            label: format!("replay/{model}"),
+            provider: Arc::new(Replay::new(script)),
+            model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+        }
+    }
+}
+
+/// The table's prices, which depend on the size of the prompt.
+#[derive(Debug)]
+struct TablePrices(Arc<pinion_providers::Model>);
+
+impl pinion_agent::PriceList for TablePrices {
+    fn cost(&self, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
+        self.0.cost(usage)
+    }
+}
+
+fn no_model() -> Failure {
+    let has_key = |info: &&pinion_providers::ProviderInfo| {
+        info.key_variable.is_some_and(|name| std::env::var_os(name).is_some_and(|key| !key.is_empty()))
+    };
+    let hint = match pinion_providers::PROVIDERS.iter().find(has_key) {
+        Some(info) => format!(
+            "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
+            info.name, info.name
+        ),
+        None => "set a key such as ANTHROPIC_API_KEY, and name a model with `--model`; `pinion demo` needs neither"
+            .to_owned(),
+    };
+    Failure::usage("no model was named").hint(hint)
+}
+
+fn seconds(said: Option<u64>, default: Duration) -> Duration {
+    said.map_or(default, Duration::from_secs)
+}
+
+/// The proxy that the environment names, as curl and others take it.
+fn proxy() -> Option<ProxySettings> {
+    let variable =
+        |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let url = variable(["https_proxy", "HTTPS_PROXY"])?;
+    Some(ProxySettings { url: SecretString::from(url), except: variable(["no_proxy", "NO_PROXY"]) })
+}
+
+/// The secret that seals compiled code, made when it is first needed. None when it can be neither read nor made, which
+/// is logged: everything is compiled anew then.
+fn cache_key(paths: &Paths) -> Option<CacheKey> {
+    let file = paths.cache_key_file();
+    crate::private::read_or_create::<32>(&file)
+        .map(CacheKey::new)
+        .inspect_err(|error| tracing::warn!(file = %file.display(), %error, "compiled code is not cached"))
+        .ok()
+}
+
+/// An open session.
+pub(crate) struct OpenSession {
+    pub(crate) id: Arc<str>,
+    pub(crate) store: Arc<dyn SessionStore>,
+    /// None when it is kept nowhere.
+    pub(crate) on_disk: Option<Arc<Session>>,
+    /// What the model sees of what was said before.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// What the user should know of how it was found.
+    pub(crate) notices: Vec<String>,
+}
+
+impl OpenSession {
+    /// The session that the options mean: a new one, or one to go on with.
+    pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
+        let folder = SessionFolder::new(base.paths.sessions());
+        if args.no_session {
+            return Ok(Self::unkept());
+        }
+        if let Some(path) = &args.session {
+            return Self::at(&base.workspace.join(path), &base.workspace);
+        }
+        if args.continue_last || args.resume.as_deref() == Some("") {
+            let latest = folder.latest(&base.workspace).map_err(session_failure)?;
+            let latest = latest.ok_or_else(|| Failure::usage("there is no session of this folder to go on with"))?;
+            return Self::resumed(&latest.path, &base.workspace);
+        }
+        match &args.resume {
+            Some(id) => Self::resumed(&folder.find(id).map_err(session_failure)?, &base.workspace),
+            None => Ok(Self::kept(folder.begin(&base.workspace))),
+        }
+    }
+
+    /// A new session of a folder.
+    pub(crate) fn begin(base: &Base) -> Self {
+        Self::kept(SessionFolder::new(base.paths.sessions()).begin(&base.workspace))
+    }
+
+    pub(crate) fn unkept() -> Self {
+        Self {
+            id: format!("unkept-{}", std::process::id()).into(),
+            store: Arc::new(MemorySession::new()),
+            on_disk: None,
+            messages: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    fn at(path: &Path, workspace: &Path) -> Result<Self> {
+        match Self::resumed(path, workspace) {
+            Err(_) if !path.exists() => Ok(Self::kept(Session::begin(path, workspace))),
+            opened => opened,
+        }
+    }
+
+    /// Goes on with the session in a file.
+    pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
+        let opened = open_to_continue(path, workspace).map_err(session_failure)?;
+        let notices = opened.recovery.notices();
+        Ok(Self { messages: pinion_agent::view(opened.messages), notices, ..Self::kept(opened.session) })
+    }
+
+    fn kept(session: Session) -> Self {
+        let session = Arc::new(session);
+        Self {
+            id: session.id().into(),
+            store: session.clone(),
+            on_disk: Some(session),
+            messages: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Waits until everything is on the disk. What was said survives this process without it; this is for the power.
+    pub(crate) fn sync(&self) {
+        if let Some(Err(error)) = self.on_disk.as_ref().map(|session| session.sync()) {
+            tracing::warn!(%error, "the session may not survive a loss of power");
+        }
+    }
+}
+
+pub(crate) fn session_failure(error: SessionError) -> Failure {
+    Failure::of(Status::Usage, &error)
+}
+
+/// What an agent is made of, where it differs from run to run.
+pub(crate) struct AgentParts<'a> {
+    pub(crate) chosen: Chosen,
+    pub(crate) tools: Arc<dyn ToolExecutor>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) session: &'a OpenSession,
+}
+
+impl Base {
+    pub(crate) fn agent(&self, args: &RunArgs, parts: AgentParts<'_>) -> Agent {
+        let config = LoopConfig {
+            provider: parts.chosen.provider,
+            model: parts.chosen.model,
+            options: RequestOptions {
+                thinking: self.config.thinking,
+                session_id: Some(parts.session.id.to_string()),
+                ..RequestOptions::default()
+            },
+            tools: parts.tools,
+            strategy: Strategy::Parallel,
+            approval: Approval::new(self.config.approve, parts.approver),
+            output: OutputBounds::default(),
+            store: parts.session.store.clone(),
+            limits: self.config.limits.clone(),
+            retry: Arc::new(Backoff::default()),
+            steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            schemas: Arc::default(),
+        };
+        let today = jiff::Zoned::now().date().to_string();
+        let context = Context {
+            system_prompt: system_prompt(args, &self.workspace, &self.paths.config, &today).into(),
+            messages: parts.session.messages.clone(),
+            session_id: parts.session.id.clone(),
+            loop_id: "".into(),
+        };
+        Agent::new(config, context)
+    }
+
+    /// The tools that the options leave of what is loaded.
+    pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
+        if args.no_tools {
+            return Ok(Arc::new(Selection::none(runtime)));
+        }
+        let Some(names) = &args.tools else { return Ok(runtime) };
+        let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
+        if let Some(unknown) = names.iter().find(|name| !there.contains(name)) {
+            return Err(Failure::usage(format!("there is no tool `{unknown}`"))
+                .hint(format!("there are: {}", there.join(", "))));
+        }
+        Ok(Arc::new(Selection::of(runtime, names)))
+    }
+}
+
+/// What a run needs besides its prompt.
+pub(crate) struct Ready {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) session: OpenSession,
+    pub(crate) info: Arc<SessionInfo>,
+}
+
+impl Base {
+    /// Puts a run together: model, plugins, session, agent.
+    pub(crate) async fn ready(
+        &self,
+        args: &RunArgs,
+        purpose: For,
+        approver: Arc<dyn Approver>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Ready> {
+        let chosen = self.chosen(args)?;
+        let info = Arc::new(SessionInfo::new(self.models()?, chosen.label.clone()));
+        let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
+        runtime.add(self.sources(args, purpose)).await;
+        let session = OpenSession::of(self, args)?;
+        let tools = self.tools(args, runtime.clone())?;
+        let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
+        info.watch(&agent);
+        Ok(Ready { agent, runtime, session, info })
+    }
+}

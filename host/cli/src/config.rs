@@ -1,0 +1,324 @@
+//! The config: what its files may say ([`File`]), and what is in effect ([`Config`]).
+//!
+//! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
+//! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
+//! first, so that an error names the file and the line.
+
+use crate::args::{Approve, RunArgs, Thinking};
+use crate::failure::{Failure, Result};
+use crate::paths::Paths;
+use pinion_agent::{ApprovalMode, RunLimits, ThinkingLevel};
+use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DEFAULTS: &str = include_str!("defaults.toml");
+
+/// What a config file may say.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) model: Option<String>,
+    pub(crate) thinking: Option<ThinkingLevel>,
+    pub(crate) approve: Option<ApproveName>,
+    pub(crate) trusted: Vec<PathBuf>,
+    pub(crate) limits: FileLimits,
+    pub(crate) providers: BTreeMap<String, FileProvider>,
+    pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    pub(crate) process: FileProcess,
+    pub(crate) engine: FileEngine,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ApproveName {
+    Ask,
+    Smart,
+    All,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileLimits {
+    max_turns: Option<u32>,
+    max_tokens: Option<u64>,
+    max_cost: Option<f64>,
+    timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProvider {
+    pub(crate) base_url: Option<String>,
+    /// Sent with every request. Kept as secret as a key.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) connect_timeout_seconds: Option<u64>,
+    pub(crate) header_timeout_seconds: Option<u64>,
+    pub(crate) idle_timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FilePlugin {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) grants: FileGrants,
+    pub(crate) limits: PartialLimits,
+    pub(crate) config: toml::Table,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileGrants {
+    /// Folders, absolute or from the workspace.
+    pub(crate) files: BTreeMap<PathBuf, Access>,
+    pub(crate) process: FileProcessGrant,
+    pub(crate) catalog: bool,
+}
+
+/// `process = true`, `false`, or the names of variables.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum FileProcessGrant {
+    /// With the usual environment, or not at all.
+    Granted(bool),
+    /// With these variables.
+    With(Vec<String>),
+}
+
+impl Default for FileProcessGrant {
+    fn default() -> Self {
+        Self::Granted(false)
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProcess {
+    pub(crate) environment: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileEngine {
+    pub(crate) limits: Option<EngineLimits>,
+}
+
+/// What is in effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// `NAME` or `PROVIDER/NAME`; none when nobody said.
+    pub(crate) model: Option<String>,
+    /// The provider, where it was said apart from the model.
+    pub(crate) provider: Option<String>,
+    pub(crate) thinking: ThinkingLevel,
+    pub(crate) approve: ApprovalMode,
+    pub(crate) limits: RunLimits,
+    pub(crate) providers: BTreeMap<String, FileProvider>,
+    pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    pub(crate) process_environment: Vec<String>,
+    pub(crate) engine_limits: Option<EngineLimits>,
+    /// The project's own files may be used.
+    pub(crate) is_trusted: bool,
+    /// All layers but the command line, for people.
+    pub(crate) merged: toml::Table,
+}
+
+impl Config {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// A file cannot be read, or says something that makes no sense: which file, which line, what.
+    pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
+        let mut merged = layer(DEFAULTS, "the built-in defaults")?;
+        if let Some(text) = read(&paths.config_file())? {
+            merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
+        }
+        // Trust is the user's own word: it is looked up before the project may say anything.
+        let is_trusted = trusts(&typed(&merged)?, workspace);
+        let project = workspace.join(".pinion/config.toml");
+        if is_trusted && let Some(text) = read(&project)? {
+            let mut table = layer(&text, &project.display().to_string())?;
+            table.remove("trusted");
+            merge(&mut merged, table);
+        }
+        let file = typed(&merged)?;
+        Ok(Self {
+            model: args.model.clone().or(file.model),
+            provider: args.provider.clone(),
+            thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
+            approve: approval_mode(args.approve, file.approve),
+            limits: limits(&file.limits, args),
+            providers: file.providers,
+            plugins: file.plugins,
+            process_environment: file.process.environment,
+            engine_limits: file.engine.limits,
+            is_trusted,
+            merged,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::usage(format!("could not read the config `{}`: {error}", path.display()))),
+    }
+}
+
+/// One file, checked by itself.
+fn layer(text: &str, name: &str) -> Result<toml::Table> {
+    let failed = |error: toml::de::Error| {
+        Failure::usage(format!("`{name}` is not a sound config\n{}", error.to_string().trim_end()))
+    };
+    toml::from_str::<File>(text).map_err(failed)?;
+    toml::from_str(text).map_err(failed)
+}
+
+/// What all layers say together. Each of them is sound, and so are they together.
+fn typed(merged: &toml::Table) -> Result<File> {
+    let file = toml::Value::Table(merged.clone()).try_into();
+    file.map_err(|error| Failure::usage(format!("the config makes no sense: {error}")))
+}
+
+fn merge(below: &mut toml::Table, above: toml::Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            // Grants are whole: what the user grants is not added to what was granted by default.
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Did the user say that this folder, or one above it, is to be trusted?
+fn trusts(file: &File, workspace: &Path) -> bool {
+    file.trusted.iter().any(|folder| {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute() && workspace.starts_with(folder)
+    })
+}
+
+fn thinking_level(thinking: Thinking) -> ThinkingLevel {
+    match thinking {
+        Thinking::Off => ThinkingLevel::Off,
+        Thinking::Minimal => ThinkingLevel::Minimal,
+        Thinking::Low => ThinkingLevel::Low,
+        Thinking::Medium => ThinkingLevel::Medium,
+        Thinking::High => ThinkingLevel::High,
+        Thinking::Xhigh => ThinkingLevel::Xhigh,
+    }
+}
+
+fn approval_mode(args: Option<Approve>, file: Option<ApproveName>) -> ApprovalMode {
+    let from_args = args.map(|approve| match approve {
+        Approve::Ask => ApprovalMode::Ask,
+        Approve::Smart => ApprovalMode::Smart,
+        Approve::All => ApprovalMode::All,
+    });
+    let from_file = file.map(|approve| match approve {
+        ApproveName::Ask => ApprovalMode::Ask,
+        ApproveName::Smart => ApprovalMode::Smart,
+        ApproveName::All => ApprovalMode::All,
+    });
+    from_args.or(from_file).unwrap_or_default()
+}
+
+fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
+    RunLimits {
+        max_turns: args.max_turns.or(file.max_turns),
+        max_tokens: args.max_tokens.or(file.max_tokens),
+        max_cost: args.max_cost.or(file.max_cost),
+        max_time: args.timeout.or(file.timeout_seconds).map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+    use tempfile::TempDir;
+
+    struct Setup {
+        folder: TempDir,
+    }
+
+    impl Setup {
+        fn new(user: &str, project: &str) -> Self {
+            let folder = TempDir::new().unwrap();
+            let setup = Self { folder };
+            fs::create_dir_all(setup.workspace().join(".pinion")).unwrap();
+            fs::write(setup.paths().config_file(), user.replace("{workspace}", &setup.workspace().to_string_lossy()))
+                .unwrap();
+            fs::write(setup.workspace().join(".pinion/config.toml"), project).unwrap();
+            setup
+        }
+
+        fn paths(&self) -> Paths {
+            let home = self.folder.path().canonicalize().unwrap();
+            Paths { config: home.clone(), data: home.clone(), cache: home }
+        }
+
+        fn workspace(&self) -> PathBuf {
+            self.folder.path().canonicalize().unwrap().join("work")
+        }
+
+        fn load(&self, args: &[&str]) -> Result<Config> {
+            let cli = Cli::parse_from(["pinion"].iter().chain(args));
+            Config::load(&self.paths(), &self.workspace(), &cli.run)
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_sound_and_give_the_documented_limits() {
+        let config = Setup::new("", "").load(&[]).unwrap();
+        assert_eq!(config.limits, RunLimits::default());
+        assert_eq!(config.approve, ApprovalMode::Smart);
+        assert_eq!(config.plugins["fs"].grants.files[Path::new(".")], Access::Write);
+    }
+
+    #[test]
+    fn options_win_over_the_users_file_and_that_over_the_defaults() {
+        let setup = Setup::new("model = \"a\"\n[limits]\nmax-turns = 3\n", "");
+        let config = setup.load(&["-m", "b"]).unwrap();
+        assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
+        assert_eq!(config.limits.max_tokens, Some(1_000_000));
+        assert_eq!(setup.load(&["--max-turns", "7"]).unwrap().limits.max_turns, Some(7));
+    }
+
+    #[test]
+    fn a_project_is_heard_only_when_it_is_trusted_and_cannot_say_so_itself() {
+        let project = "trusted = [\"/\"]\napprove = \"all\"\n";
+        let config = Setup::new("", project).load(&[]).unwrap();
+        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::Smart, false));
+        let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
+        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::All, true));
+    }
+
+    #[test]
+    fn a_broken_project_that_is_not_trusted_harms_nobody() {
+        assert!(Setup::new("", "= nonsense").load(&[]).is_ok());
+    }
+
+    #[test]
+    fn an_error_names_the_file_the_line_and_the_word() {
+        let error = Setup::new("model = \"a\"\nmodle = \"b\"\n", "").load(&[]).unwrap_err().to_string();
+        for part in ["config.toml", "line 2", "modle"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_grants_replaces_what_was_granted_by_default() {
+        let setup = Setup::new("[plugins.fs.grants]\nfiles = { src = \"read\" }\n", "");
+        let files = setup.load(&[]).unwrap().plugins["fs"].grants.files.clone();
+        assert_eq!(files, BTreeMap::from([(PathBuf::from("src"), Access::Read)]));
+    }
+}

@@ -1,0 +1,122 @@
+//! What slash commands have done: the host's side of [`Effect`].
+
+use crate::chat::Chat;
+use crate::compose::OpenSession;
+use crate::failure::{Failure, Result};
+use crate::signals::interruptible;
+use pinion_plugin_runtime::{Effect, Mode};
+use pinion_session_store::{Scope, SessionFolder, printable};
+
+/// What the conversation goes on with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Then {
+    /// To be sent to the model.
+    pub(crate) submit: Vec<String>,
+    /// To be put into the line that the user types.
+    pub(crate) insert: Option<String>,
+    /// Leave.
+    pub(crate) quit: bool,
+}
+
+impl Chat<'_> {
+    /// Performs effects in order. One that is refused is told, and the rest goes on.
+    pub(crate) async fn perform(&mut self, effects: Vec<Effect>) -> Then {
+        let mut then = Then::default();
+        for effect in effects {
+            match effect {
+                Effect::Submit(text) => then.submit.push(text),
+                Effect::Insert(text) => then.insert = Some(text),
+                Effect::Quit => then.quit = true,
+                other => {
+                    if let Err(failure) = self.do_now(other).await {
+                        self.say(&format!("! {failure}"));
+                    }
+                }
+            }
+        }
+        then
+    }
+
+    async fn do_now(&mut self, effect: Effect) -> Result<()> {
+        match effect {
+            Effect::Print(markdown) => self.say(&printable(&markdown)),
+            Effect::SetModel(name) => self.set_model(&name)?,
+            Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
+            Effect::NewSession => self.switch(OpenSession::begin(self.base), "a new session")?,
+            Effect::Resume(id) => self.resume(id.as_deref())?,
+            Effect::ReloadPlugins => self.reload().await,
+            Effect::SetMode(Mode::Execute) => {}
+            Effect::SetMode(Mode::Plan) => return Err(Failure::failed("there is no plan mode in this version")),
+            Effect::Fork => return Err(Failure::failed("sessions cannot be forked in this version")),
+            Effect::OpenEditor => return Err(Failure::failed("there is no editor mode in this version")),
+            Effect::Submit(_) | Effect::Insert(_) | Effect::Quit => {}
+        }
+        Ok(())
+    }
+
+    fn set_model(&mut self, name: &str) -> Result<()> {
+        let chosen = self.base.select(None, name, None, &self.base.models()?)?;
+        self.ready.info.set_model(chosen.label.clone());
+        self.say(&format!("model: {}", chosen.label));
+        self.ready.agent.configure(|config| {
+            config.provider = chosen.provider;
+            config.model = chosen.model;
+        });
+        Ok(())
+    }
+
+    async fn compact(&mut self, instructions: Option<&str>) -> Result<()> {
+        let agent = self.ready.agent.clone();
+        let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
+        let compaction = compaction.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        self.say(&format!(
+            "{} messages were replaced by this summary:\n\n{}",
+            compaction.dropped,
+            printable(&compaction.summary)
+        ));
+        Ok(())
+    }
+
+    fn resume(&mut self, id: Option<&str>) -> Result<()> {
+        let folder = SessionFolder::new(self.base.paths.sessions());
+        let Some(id) = id else {
+            let listing =
+                folder.list(Scope::Workspace(&self.base.workspace)).map_err(crate::compose::session_failure)?;
+            let lines = listing.sessions.iter().take(10).map(crate::session::line).collect::<Vec<_>>();
+            self.say(&format!(
+                "sessions of this folder, to be resumed by the beginning of their id:\n{}",
+                lines.join("\n")
+            ));
+            return Ok(());
+        };
+        let path = folder.find(id).map_err(crate::compose::session_failure)?;
+        let session = OpenSession::resumed(&path, &self.base.workspace)?;
+        self.switch(session, "resumed")
+    }
+
+    /// Goes on in another session.
+    fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
+        let agent = &self.ready.agent;
+        let reset = agent.reset(session.id.clone(), session.messages.clone());
+        reset.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        agent.configure(|config| {
+            config.store = session.store.clone();
+            config.options.session_id = Some(session.id.to_string());
+        });
+        self.ready.session.sync();
+        self.say(&format!("{what}: {}", session.id));
+        session.notices.iter().for_each(|notice| self.say(&format!("! {notice}")));
+        self.ready.session = session;
+        Ok(())
+    }
+
+    async fn reload(&mut self) {
+        let runtime = self.ready.runtime.clone();
+        runtime.refresh().await;
+        runtime.add(self.base.sources(self.args, crate::compose::For::Conversation)).await;
+        let plugins = runtime.plugins();
+        let problems = runtime.problems();
+        self.say(&format!("{} plugins, {} not loaded", plugins.len(), problems.len()));
+        problems.iter().for_each(|(plugin, problem)| self.say(&format!("! {plugin}: {problem}")));
+    }
+}

@@ -1,0 +1,51 @@
+//! What plugins with the capability `catalog` are told of models and spending.
+
+use pinion_agent::Agent;
+use pinion_plugin_runtime::{HostInfo, ModelInfo, Spent};
+use pinion_providers::ModelTable;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// Knows the models, which one is in use, and asks the agent what was spent.
+pub(crate) struct SessionInfo {
+    models: Arc<ModelTable>,
+    current: Mutex<String>,
+    agent: OnceLock<Weak<Agent>>,
+}
+
+impl SessionInfo {
+    pub(crate) fn new(models: Arc<ModelTable>, current: String) -> Self {
+        Self { models, current: Mutex::new(current), agent: OnceLock::new() }
+    }
+
+    /// The agent whose spending is told. It is made after this, as its tools need this.
+    pub(crate) fn watch(&self, agent: &Arc<Agent>) {
+        // Set once, when a run is put together.
+        let _ = self.agent.set(Arc::downgrade(agent));
+    }
+
+    pub(crate) fn set_model(&self, label: String) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = label;
+    }
+
+    /// `PROVIDER/MODEL`.
+    pub(crate) fn model(&self) -> String {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl HostInfo for SessionInfo {
+    fn models(&self) -> Vec<ModelInfo> {
+        let current = self.model();
+        let mut names: Vec<String> =
+            self.models.iter().map(|model| format!("{}/{}", model.provider, model.id)).collect();
+        if !names.contains(&current) {
+            names.insert(0, current.clone());
+        }
+        names.into_iter().map(|name| ModelInfo { current: name == current, name }).collect()
+    }
+
+    fn spent(&self) -> Spent {
+        let totals = self.agent.get().and_then(Weak::upgrade).map(|agent| agent.totals()).unwrap_or_default();
+        Spent { requests: totals.requests, usage: totals.usage, cost: totals.cost }
+    }
+}

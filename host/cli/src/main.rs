@@ -1,0 +1,139 @@
+//! The `pinion` command.
+//!
+//! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print` and `chat` are the
+//! two ways of running them, and each other command has a file of its own.
+
+mod approve;
+mod args;
+mod builtin;
+mod chat;
+mod compose;
+mod config;
+mod demo;
+mod doctor;
+mod effects;
+mod failure;
+mod info;
+mod logging;
+mod model;
+mod paths;
+mod plugin;
+mod print;
+mod private;
+mod prompt;
+mod render;
+mod sdk;
+mod selection;
+mod session;
+mod signals;
+mod terminal;
+
+use crate::args::{Cli, Command, ConfigCommand};
+use crate::compose::Base;
+use crate::config::Config;
+use crate::failure::{Failure, Result, Status};
+use crate::paths::Paths;
+use clap::{CommandFactory as _, Parser as _};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A guest that sits in a system call is not waited for when the program ends.
+const SHUTDOWN: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let quiet = cli.global.quiet;
+    logging::start(cli.global.verbose, quiet);
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            failure.status.into()
+        }
+    }
+}
+
+/// Help and version go to stdout, wrong usage to stderr; either may be closed.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Ok(()) if error.use_stderr() => Status::Usage.into(),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => Status::Failed.into(),
+    }
+}
+
+fn report(failure: &Failure) {
+    let style = terminal::Style::of_stderr();
+    // When stderr is closed there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{} {failure}", style.red("error:"));
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("pinion")
+        .build()
+        .map_err(|error| Failure::failed(format!("could not start: {error}")))?;
+    let done = runtime.block_on(dispatch(cli));
+    runtime.shutdown_timeout(SHUTDOWN);
+    done
+}
+
+async fn dispatch(cli: Cli) -> Result<()> {
+    let Cli { run, global, command } = cli;
+    match command {
+        Some(Command::Completions { shell }) => return completions(shell),
+        Some(Command::Demo) => return demo::run(&global).await,
+        _ => {}
+    }
+    let paths = Paths::from_environment()?;
+    let workspace = paths::workspace(global.folder.as_deref())?;
+    let config = Config::load(&paths, &workspace, &run)?;
+    let base = Base { paths, workspace, config };
+    match command {
+        None if !run.print && terminal::is_interactive() => chat::run(&base, &run, &global).await,
+        None => print::run(&base, &run, &global).await,
+        Some(Command::Plugin(command)) => plugin::run(&base, command).await,
+        Some(Command::Session(command)) => session::run(&base, command),
+        Some(Command::Model(command)) => model::run(&base, command),
+        Some(Command::Config(command)) => show_config(&base, &command),
+        Some(Command::Doctor) => doctor::run(&base).await,
+        Some(Command::Demo | Command::Completions { .. }) => Ok(()),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "pinion", &mut script);
+    print_out(&String::from_utf8_lossy(&script))
+}
+
+fn show_config(base: &Base, command: &ConfigCommand) -> Result<()> {
+    match command {
+        ConfigCommand::Show => print_out(&base.config.merged.to_string()),
+        ConfigCommand::Path => print_out(&format!(
+            "config {}\ndata   {}\ncache  {}\n",
+            base.paths.config_file().display(),
+            base.paths.data.display(),
+            base.paths.cache.display()
+        )),
+    }
+}
+
+/// Writes to stdout. A reader that has left, such as `head`, is no error.
+pub(crate) fn print_out(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// What is said when stdout does not take what the user asked for.
+pub(crate) fn stdout_failure(error: &io::Error) -> Failure {
+    Failure::failed(format!("could not write to stdout: {error}"))
+}

@@ -1,0 +1,126 @@
+//! Where the user's files are. The only place that asks the environment for them.
+
+use crate::failure::{Failure, Result};
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The user's folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Paths {
+    pub(crate) config: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) cache: PathBuf,
+}
+
+impl Paths {
+    /// `PINION_HOME` for everything; otherwise the folders of the XDG base directories, under `HOME` where nothing else
+    /// is said.
+    pub(crate) fn from_environment() -> Result<Self> {
+        Self::from_variables(|name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute()))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Self> {
+        if let Some(home) = variable("PINION_HOME") {
+            return Ok(Self { config: home.clone(), cache: home.join("cache"), data: home });
+        }
+        let folder = |name: &str, below_home: &str| {
+            let folder =
+                variable(name).or_else(|| Some(variable("HOME").or_else(|| variable("USERPROFILE"))?.join(below_home)));
+            folder.map(|folder| folder.join("pinion")).ok_or_else(|| {
+                Failure::usage("there is no home folder").hint("set HOME or PINION_HOME to an absolute path")
+            })
+        };
+        Ok(Self {
+            config: folder("XDG_CONFIG_HOME", ".config")?,
+            data: folder("XDG_DATA_HOME", ".local/share")?,
+            cache: folder("XDG_CACHE_HOME", ".cache")?,
+        })
+    }
+
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    pub(crate) fn models_file(&self) -> PathBuf {
+        self.config.join("models.toml")
+    }
+
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.data.join("plugins")
+    }
+
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.data.join("sessions")
+    }
+
+    pub(crate) fn history_file(&self) -> PathBuf {
+        self.data.join("history")
+    }
+
+    /// The secret that seals the cache; not in the cache folder, on purpose.
+    pub(crate) fn cache_key_file(&self) -> PathBuf {
+        self.data.join("cache.key")
+    }
+
+    pub(crate) fn components(&self) -> PathBuf {
+        self.cache.join("components")
+    }
+
+    /// Output of programs that was too long to be kept.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.cache.join("output")
+    }
+
+    pub(crate) fn sdk(&self) -> PathBuf {
+        self.data.join("sdk")
+    }
+}
+
+/// The folder to work in: absolute, without links.
+pub(crate) fn workspace(folder: Option<&Path>) -> Result<PathBuf> {
+    let folder = folder.unwrap_or(Path::new("."));
+    let failed = |error: std::io::Error| Failure::usage(format!("cannot work in `{}`: {error}", folder.display()));
+    let workspace = folder.canonicalize().map_err(failed)?;
+    if !workspace.is_dir() {
+        return Err(Failure::usage(format!("cannot work in `{}`: not a folder", folder.display())));
+    }
+    Ok(workspace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(variables: &[(&str, &str)]) -> Result<Paths> {
+        Paths::from_variables(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| PathBuf::from(value)))
+    }
+
+    #[test]
+    fn without_more_everything_is_below_home() {
+        let paths = paths(&[("HOME", "/h")]).unwrap();
+        assert_eq!(paths.config_file(), Path::new("/h/.config/pinion/config.toml"));
+        assert_eq!(paths.sessions(), Path::new("/h/.local/share/pinion/sessions"));
+        assert_eq!(paths.components(), Path::new("/h/.cache/pinion/components"));
+    }
+
+    #[test]
+    fn pinion_home_replaces_all_three() {
+        let paths = paths(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d"), ("PINION_HOME", "/p")]).unwrap();
+        assert_eq!(paths.config_file(), Path::new("/p/config.toml"));
+        assert_eq!(paths.plugins(), Path::new("/p/plugins"));
+        assert_eq!(paths.components(), Path::new("/p/cache/components"));
+    }
+
+    #[test]
+    fn the_seal_of_the_cache_is_never_in_the_cache() {
+        for variables in [&[("HOME", "/h")][..], &[("PINION_HOME", "/p")]] {
+            let paths = paths(variables).unwrap();
+            assert!(!paths.cache_key_file().starts_with(&paths.cache));
+        }
+    }
+
+    #[test]
+    fn no_home_is_told() {
+        assert!(paths(&[]).unwrap_err().to_string().contains("set HOME or PINION_HOME"));
+    }
+}

@@ -1,0 +1,29 @@
+//! `pinion plugin`: writing, building, checking and trying plugins.
+
+mod binary;
+mod build;
+mod call;
+mod grant;
+mod new;
+mod show;
+
+use crate::args::PluginCommand;
+use crate::compose::Base;
+use crate::failure::Result;
+
+pub(crate) async fn run(base: &Base, command: PluginCommand) -> Result<()> {
+    match command {
+        PluginCommand::New { name } => new::run(base, &name),
+        PluginCommand::Build { folder, out, install } => build::run(base, &folder, out, install),
+        PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
+            let about = binary::About { name, version: plugin_version, description, asks: grant::asks(&asks)? };
+            binary::pack(&base.workspace.join(file), about, out.map(|out| base.workspace.join(out)))
+        }
+        PluginCommand::Check { file } => show::check(base, &base.workspace.join(file)).await,
+        PluginCommand::List => show::list(base).await,
+        PluginCommand::Info { plugin } => show::info(base, &plugin).await,
+        PluginCommand::Call { plugin, tool, arguments, grants } => {
+            call::run(base, &plugin, &tool, &arguments, &grants).await
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `pinion plugin list`, `info` and `check`.
+
+use crate::args::{Cli, RunArgs};
+use crate::compose::{Base, For};
+use crate::failure::{Failure, Result};
+use crate::print_out;
+use crate::render::{authority, bytes};
+use clap::Parser as _;
+use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
+use pinion_plugin_runtime::{Inspection, Lifetime, NoInfo, PluginInfo, Runtime, Source};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) async fn list(base: &Base) -> Result<()> {
+    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
+    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    let mut text = String::new();
+    for plugin in runtime.plugins() {
+        let offers = offers(&plugin);
+        text.push_str(&format!("{:<16} {:<8} {offers}\n{:17}{}\n", plugin.name, plugin.version, "", plugin.source));
+    }
+    for (plugin, problem) in runtime.problems() {
+        text.push_str(&format!("{plugin:<16} not loaded: {problem}\n"));
+    }
+    if let Some(notice) = base.untrusted_notice() {
+        text.push_str(&format!("! {notice}\n"));
+    }
+    print_out(&text)
+}
+
+fn offers(plugin: &PluginInfo) -> String {
+    let commands = plugin.commands.iter().map(|name| format!("/{name}"));
+    plugin.tools.iter().cloned().chain(commands).collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
+    let (runtime, info) = find(base, plugin).await?;
+    print_out(&about(&info, &runtime.definitions()))
+}
+
+/// The plugin of this name, or in this file, alone in a runtime.
+pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
+    let file = base.workspace.join(plugin);
+    let is_file = file.is_file();
+    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
+    let sources = if is_file { vec![Source::File(file)] } else { base.sources(&no_options(), For::Conversation) };
+    runtime.add(sources).await;
+    let found = runtime.plugins().into_iter().find(|info| is_file || info.name == plugin);
+    match found {
+        Some(info) => Ok((runtime, info)),
+        None => Err(not_found(plugin, &runtime)),
+    }
+}
+
+pub(crate) fn not_found(plugin: &str, runtime: &Runtime) -> Failure {
+    if let [(name, problem)] = &*runtime.problems() {
+        return Failure::failed(format!("plugin `{name}` was not loaded: {problem}"));
+    }
+    let names: Vec<String> = runtime.plugins().into_iter().map(|info| info.name).collect();
+    Failure::usage(format!("there is no plugin `{plugin}`, and no such file"))
+        .hint(format!("there are: {}", names.join(", ")))
+}
+
+fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
+    let mut text = format!("{} {}\n", info.name, info.version);
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {name:<12} {value}");
+        }
+    };
+    line("about", &info.description);
+    line("source", &info.source);
+    line("digest", &info.digest);
+    line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
+    for capability in &info.capabilities {
+        let granted = capability.granted.as_ref().map_or("not granted".to_owned(), |extent| format!("granted{extent}"));
+        line("asks to", &format!("{}: {granted}", capability.asks));
+    }
+    line(
+        "imports",
+        &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
+    );
+    for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
+        let can = Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("computes".to_owned());
+        line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
+    }
+    line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    if let Some(problem) = &info.problem {
+        line("problem", problem);
+    }
+    text
+}
+
+pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
+    let component =
+        std::fs::read(file).map_err(|e| Failure::usage(format!("could not read `{}`: {e}", file.display())))?;
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
+    let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
+    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
+    runtime.add(vec![Source::File(PathBuf::from(file))]).await;
+    let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
+    let tools = runtime.definitions();
+    let warnings = warnings(&inspection, &tools)?;
+    print_out(&format!("{}  {:<12} {}\n{warnings}ok\n", about(&info, &tools), "size", bytes(component.len() as u64)))
+}
+
+/// What loads and is still not right.
+fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
+    let asks = &inspection.manifest.capabilities;
+    let mut warnings = String::new();
+    for import in inspection.our_imports() {
+        let is_asked = match import {
+            "process" => asks.process,
+            "workspace" => asks.files.is_some(),
+            "catalog" => asks.catalog,
+            _ => true,
+        };
+        if !is_asked {
+            warnings.push_str(&format!("! it imports `{import}` and does not ask for it: every call is denied\n"));
+        }
+    }
+    for tool in tools {
+        // Whatever does not fit is fine; a schema that is none is not.
+        if let Err(problem) = Schemas::default().check(tool, &json!({}))
+            && problem.contains("schema is broken")
+        {
+            return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
+        }
+        if tool.description.trim().is_empty() {
+            warnings.push_str(&format!(
+                "! tool `{}` has no description: the model cannot know what it is for\n",
+                tool.name
+            ));
+        }
+    }
+    Ok(warnings)
+}
+
+pub(crate) fn no_options() -> RunArgs {
+    Cli::parse_from(["pinion"]).run
+}

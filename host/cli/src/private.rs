@@ -1,0 +1,114 @@
+//! Files that are nobody else's business.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+/// The random bytes in a file of mode 0600; made when it is not there. Two processes that make it at once get the same.
+///
+/// # Errors
+/// The file cannot be read or made, or others can read it.
+pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
+    match read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create(path, &random::<N>()?)?;
+            // Whoever came first has won.
+            read(path)
+        }
+        other => other,
+    }
+}
+
+fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
+    let mut file = File::open(path)?;
+    check(&file)?;
+    let mut bytes = [0; N];
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn check(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = file.metadata()?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+        return Err(io::Error::other("others can read it; it should have mode 0600 and be yours"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Written beside and linked into place, so that nobody reads half of it, and an older one stays.
+fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    create_folder(folder)?;
+    let temporary = folder.join(format!(".key-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&temporary)?.write_all(bytes)?;
+    let linked = fs::hard_link(&temporary, path);
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Makes a folder, and those above it, with mode 0700.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+#[cfg(unix)]
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The standard library's hasher keys are random; enough of them make a secret.
+#[cfg(not(unix))]
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let mut bytes = [0; N];
+    for chunk in bytes.chunks_mut(8) {
+        let word = RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+    Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_secret_stays_the_same_and_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/key");
+        let first: [u8; 32] = read_or_create(&path).unwrap();
+        assert_eq!(read_or_create::<32>(&path).unwrap(), first);
+        assert_ne!(first, [0; 32]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        read_or_create::<32>(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(read_or_create::<32>(&path).is_err());
+    }
+}
