@@ -20,7 +20,7 @@ const NONE: PartialLimits = PartialLimits {
 
 /// Hostile under these limits, beside a plugin that does no harm.
 async fn limited(limits: PartialLimits) -> Sandbox {
-    let builder = SandboxBuilder::default().guest("hostile").guest("echo").trust("hostile");
+    let builder = SandboxBuilder::default().guest("hostile").guest("echo").trust("hostile").trust("echo");
     builder.limits("hostile", limits).build().await
 }
 

@@ -1,7 +1,13 @@
-//! The integration tests of Pinion: real components in the real runtime, scripted models.
+//! The integration tests of Pinion: real components in the real runtime, scripted models, and the command as a whole.
 
+mod architecture;
+mod command;
 mod confinement;
 mod generated;
+mod kill;
 mod limits;
+mod plugins;
 mod programs;
+mod readme;
 mod registry;
+mod untrusted;

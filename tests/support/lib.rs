@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails")]
 
 mod guests;
+mod pinion;
 mod sandbox;
 
 pub use guests::{builtin, guest, guests_folder};
+pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};

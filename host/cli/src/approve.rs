@@ -79,7 +79,7 @@ impl Key {
     fn word(self) -> &'static str {
         match self {
             Self::Yes => "yes",
-            Self::Always => "yes, and not asked again in this session",
+            Self::Always => "always",
             Self::No | Self::Interrupt => "no",
         }
     }

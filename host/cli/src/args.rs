@@ -20,7 +20,7 @@ pub(crate) struct Cli {
 pub(crate) struct GlobalArgs {
     /// Work in this folder
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) work_in: Option<PathBuf>,
     /// Say more on stderr: -v what tools do, -vv the log
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
@@ -270,4 +270,21 @@ pub(crate) enum ConfigCommand {
     Show,
     /// Print where the config, the data and the cache are
     Path,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_folder_that_is_built_is_not_the_one_to_work_in() {
+        let cli = Cli::parse_from(["pinion", "plugin", "build", "here"]);
+        assert_eq!(cli.global.work_in, None);
+    }
 }

@@ -21,7 +21,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Editor, Helper};
+use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -202,6 +202,7 @@ impl LineEditor {
         let failed = |error: ReadlineError| Failure::failed(format!("lines cannot be read: {error}"));
         let mut editor = Editor::new().map_err(failed)?;
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
+        editor.set_completion_type(CompletionType::List);
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
         // The first time there is none.
         let _ = editor.load_history(&history);

@@ -169,7 +169,7 @@ impl Base {
     /// The provider and the model that are meant.
     pub(crate) fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
         if let Some(script) = &args.replay {
-            return Ok(Chosen::replay(script, args.model.as_deref())?);
+            return Chosen::replay(script, args.model.as_deref());
         }
         let models = self.models()?;
         let Some(model) = &self.config.model else {
@@ -194,14 +194,19 @@ impl Base {
         let usage = |error: pinion_providers::RegistryError| Failure::of(Status::Usage, &error);
         let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
+        let base_url = base_url.map(str::to_owned).or(said.base_url);
+        let api_key = info.key_variable.and_then(|name| std::env::var(name).ok()).filter(|key| !key.is_empty());
+        // A server at a place of the user's own may do without a key.
+        if let (Some(variable), None, None) = (info.key_variable, &api_key, &base_url)
+            && said.headers.is_empty()
+        {
+            return Err(Failure::usage(format!("there is no key for `{}`", info.name))
+                .hint(format!("set the environment variable {variable}")));
+        }
         let config = ProviderConfig {
             name: info.name.to_owned(),
-            base_url: base_url.map(str::to_owned).or(said.base_url),
-            api_key: info
-                .key_variable
-                .and_then(|name| std::env::var(name).ok())
-                .filter(|key| !key.is_empty())
-                .map(SecretString::from),
+            base_url,
+            api_key: api_key.map(SecretString::from),
             headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
             http: HttpSettings {
                 connect_timeout: seconds(said.connect_timeout_seconds, HttpSettings::default().connect_timeout),
@@ -218,6 +223,18 @@ impl Base {
         };
         let provider = build(config, models.clone()).map_err(usage)?;
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model })
+    }
+}
+
+impl Base {
+    /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.
+    fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
+        let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
+        let sources = args.plugins.iter().map(|path| self.workspace.join(path).display().to_string());
+        match sources.into_iter().find(|source| !loaded.contains(source)) {
+            Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -451,6 +468,7 @@ impl Base {
         let info = Arc::new(SessionInfo::new(self.models()?, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         runtime.add(self.sources(args, purpose)).await;
+        self.require_named(args, &runtime)?;
         let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
         let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));

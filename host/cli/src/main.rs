@@ -91,7 +91,7 @@ async fn dispatch(cli: Cli) -> Result<()> {
         _ => {}
     }
     let paths = Paths::from_environment()?;
-    let workspace = paths::workspace(global.folder.as_deref())?;
+    let workspace = paths::workspace(global.work_in.as_deref())?;
     let config = Config::load(&paths, &workspace, &run)?;
     let base = Base { paths, workspace, config };
     match command {

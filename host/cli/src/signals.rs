@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Tells whether a signal came.
 pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
     let came = Arc::new(AtomicBool::new(false));
-    let watching = watch(agent.clone(), came.clone());
+    // Before the work begins, which may go far before it waits for the first time.
+    let signals = Signals::listen();
+    let watching = watch(signals, agent.clone(), came.clone());
     tokio::pin!(work);
     tokio::select! {
         biased;
@@ -20,25 +22,44 @@ pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Outpu
 }
 
 /// Ends at the second signal.
-async fn watch(agent: Arc<Agent>, came: Arc<AtomicBool>) {
-    signal().await;
+async fn watch(mut signals: Signals, agent: Arc<Agent>, came: Arc<AtomicBool>) {
+    signals.next().await;
     came.store(true, Ordering::Release);
     agent.abort();
-    signal().await;
+    signals.next().await;
 }
+
+/// Signals that ask the program to stop.
+#[cfg(unix)]
+struct Signals(Vec<tokio::signal::unix::Signal>);
 
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let mut streams: Vec<_> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
-    let any = streams.iter_mut().map(|stream| Box::pin(async { stream.recv().await }));
-    futures_util::future::select_all(any).await;
+impl Signals {
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
+    }
+
+    async fn next(&mut self) {
+        let any = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures_util::future::select_all(any).await;
+    }
 }
 
+/// Signals that ask the program to stop: Ctrl-C alone, and only while it is waited for.
 #[cfg(not(unix))]
-async fn signal() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

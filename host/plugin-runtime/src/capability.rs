@@ -54,6 +54,7 @@ pub(crate) struct Denied {
 pub(crate) struct PluginAuthority {
     plugin: String,
     workspace: PathBuf,
+    asks: Asks,
     folders: Vec<Folder>,
     process: Option<Arc<ProcessGrant>>,
     catalog: bool,
@@ -99,6 +100,7 @@ impl PluginAuthority {
         Self {
             plugin: plugin.to_owned(),
             workspace: workspace.to_owned(),
+            asks: *asks,
             folders: asks.files.map(|asked| cut(asked).collect()).unwrap_or_default(),
             process: grants.process.clone().filter(|_| asks.process).map(Arc::new),
             catalog: asks.catalog && grants.catalog,
@@ -115,6 +117,24 @@ impl PluginAuthority {
             executes: self.process.is_some() && declared.executes,
             network: false,
             destructive: declared.destructive,
+        }
+    }
+
+    /// Why a tool with these effects cannot work at all: what it is for was asked for, and not granted.
+    pub(crate) fn missing(&self, declared: Authority) -> Option<Denied> {
+        let denied = |what: &str, line: &str| {
+            let what = format!("plugin `{}` may not {what}", self.plugin);
+            Some(Denied { what, hint: self.grant_hint(line) })
+        };
+        match self.asks {
+            Asks { files: Some(access), .. } if (declared.reads || declared.writes) && self.folders.is_empty() => {
+                let verb = if declared.writes { access.verb() } else { Access::Read.verb() };
+                denied(&format!("{verb} files"), &format!("files = {{ \".\" = \"{verb}\" }}"))
+            }
+            Asks { process: true, .. } if declared.executes && self.process.is_none() => {
+                denied("run programs", "process = true")
+            }
+            _ => None,
         }
     }
 

@@ -26,6 +26,9 @@ impl ToolExecutor for Runtime {
             let Some((loaded, tool)) = self.registry.tool(&call.name).await else {
                 return Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into();
             };
+            if let Some(denied) = loaded.program().authority.missing(loaded.get(tool).effects) {
+                return Err(ToolError::Denied { tool: call.name, reason: denied.to_string() }).into();
+            }
             let relay = Arc::new(Relay::default());
             let setup = Setup {
                 authority: loaded.program().authority.for_tool(loaded.get(tool).effects),

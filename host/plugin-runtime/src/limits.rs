@@ -61,7 +61,7 @@ pub struct PartialLimits {
 
 /// Limits that are the same for all plugins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct EngineLimits {
     /// Bytes of WebAssembly stack.
     pub stack_bytes: usize,
@@ -112,6 +112,13 @@ impl Limits {
     }
 }
 
+impl Default for EngineLimits {
+    /// What `limits.toml` says, which itself says all of it.
+    fn default() -> Self {
+        Self { stack_bytes: 1024 * 1024, concurrent_calls: 128 }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         LimitsFile::built_in().default
@@ -127,6 +134,7 @@ mod tests {
         let file = LimitsFile::built_in();
         let (default, ceiling) = (&file.default, &file.ceiling);
         assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
+        assert_eq!(file.engine, EngineLimits::default());
         assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
     }
 

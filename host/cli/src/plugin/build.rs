@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 const TARGET: &str = "wasm32-wasip2";
 
 pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
-    let folder = base.workspace.join(folder);
+    let folder = if folder == Path::new(".") { base.workspace.clone() } else { base.workspace.join(folder) };
     let built = cargo(&folder)?;
     let component =
         fs::read(&built).map_err(|e| Failure::failed(format!("could not read `{}`: {e}", built.display())))?;
@@ -38,7 +38,11 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
 fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     create_folder(folder)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    let mut builder = tempfile::Builder::new();
+    // Like any other file that is made, as far as the user's mask goes; a temporary one would be private.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut temporary = builder.tempfile_in(folder)?;
     io::Write::write_all(&mut temporary, bytes)?;
     temporary.persist(file).map_err(|error| error.error)?;
     Ok(())
@@ -73,12 +77,12 @@ fn cargo(folder: &Path) -> Result<PathBuf> {
 
 /// The component among cargo's messages.
 fn artifact(messages: &str, folder: &Path) -> Result<PathBuf> {
-    let files = messages.lines().filter_map(|line| {
+    let files = messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let files = message.get("filenames")?.as_array()?.iter().filter_map(|file| file.as_str().map(str::to_owned));
         files.into_iter().find(|file| file.ends_with(".wasm"))
     });
-    files.last().map(PathBuf::from).ok_or_else(|| {
+    files.map(PathBuf::from).ok_or_else(|| {
         Failure::usage(format!("`{}` makes no component", folder.display()))
             .hint("its Cargo.toml needs [lib] crate-type = [\"cdylib\"]")
     })

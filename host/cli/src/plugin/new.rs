@@ -61,7 +61,7 @@ edition = "2024"
 description = "Counts the words of files"
 
 [lib]
-crate-type = ["cdylib", "rlib"]
+crate-type = ["cdylib"]
 
 [dependencies]
 pinion-plugin-sdk = {{ path = {path} }}

@@ -84,7 +84,8 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
         &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
     );
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
-        let can = Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("computes".to_owned());
+        let can =
+            Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("touches nothing".to_owned());
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));

@@ -1,0 +1,155 @@
+//! The rules of `host/ARCHITECTURE.md`: who may depend on whom, which licences there are, what comes twice.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// What each of our crates depends on when it is built, by name.
+fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let ours = metadata["packages"].as_array().unwrap().iter().filter(|package| package["source"].is_null());
+    ours.map(|package| {
+        let normal = package["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
+        (text(&package["name"]).to_owned(), normal.map(|d| text(&d["name"]).to_owned()).collect())
+    })
+    .collect()
+}
+
+/// What may be depended on, of our own crates.
+const OURS: &[(&str, &[&str])] = &[
+    ("pinion-agent", &[]),
+    ("pinion-providers", &["pinion-agent"]),
+    ("pinion-plugin-runtime", &["pinion-agent"]),
+    ("pinion-session-store", &["pinion-agent"]),
+    ("pinion-plugin-sdk", &[]),
+    ("pinion-cli", &["pinion-agent", "pinion-providers", "pinion-plugin-runtime", "pinion-session-store"]),
+];
+
+/// What must not be named by whom: the loop knows no wasm, no HTTP and no terminal; only the command knows a terminal.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("pinion-agent", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
+    ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
+    ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
+    ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
+    ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
+];
+
+#[test]
+fn crates_depend_only_on_what_they_may() {
+    let metadata = metadata();
+    let dependencies = dependencies(&metadata);
+    for (name, allowed) in OURS {
+        let ours: Vec<&String> = dependencies[*name].iter().filter(|d| d.starts_with("pinion-")).collect();
+        for dependency in ours {
+            assert!(allowed.contains(&dependency.as_str()), "`{name}` must not depend on `{dependency}`");
+        }
+    }
+    for (name, forbidden) in FORBIDDEN {
+        for dependency in *forbidden {
+            assert!(!dependencies[*name].contains(*dependency), "`{name}` must not depend on `{dependency}`");
+        }
+    }
+}
+
+#[test]
+fn every_crate_of_ours_has_its_rules() {
+    let known: BTreeSet<&str> =
+        OURS.iter().map(|(name, _)| *name).chain(["pinion-tests", "pinion-proxy-server"]).collect();
+    for name in dependencies(&metadata()).keys() {
+        assert!(known.contains(name.as_str()), "`{name}` has no line in tests/architecture.rs");
+    }
+}
+
+/// The loop asks nobody for the environment, the home folder or the disk.
+#[test]
+fn the_loop_does_no_io_of_its_own() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/agent/src");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        for word in ["std::env", "std::fs", "std::net", "std::process", "println!", "eprintln!"] {
+            assert!(!source.contains(word), "`{word}` in {}", path.display());
+        }
+    }
+}
+
+/// Licences that ask for nothing but their own text.
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// An expression of SPDX is fine when one of its alternatives is; each part of an alternative has to be.
+fn is_permissive(expression: &str) -> bool {
+    let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
+    expression
+        .split(" OR ")
+        .any(|alternative| alternative.split(" AND ").all(|licence| LICENCES.contains(&licence.trim())))
+}
+
+#[test]
+fn all_licences_are_permissive() {
+    for package in metadata()["packages"].as_array().unwrap() {
+        let licence = text(&package["license"]);
+        assert!(is_permissive(licence), "{} has the licence `{licence}`", package["name"]);
+    }
+}
+
+/// Crates that come in several versions, each with its reason: `tests/duplicates.toml`.
+#[test]
+fn what_comes_twice_has_a_reason() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("duplicates.toml");
+    let reasons: BTreeMap<String, String> = std::fs::read_to_string(file)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, reason)| (name.to_owned(), reason.to_owned()))
+        .collect();
+    let metadata = metadata();
+    // Only what is in the graph of this platform: the list of packages also holds what other platforms would need.
+    let used: BTreeSet<&str> =
+        metadata["resolve"]["nodes"].as_array().unwrap().iter().map(|n| text(&n["id"])).collect();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().unwrap().iter().filter(|p| used.contains(text(&p["id"]))) {
+        versions.entry(text(&package["name"])).or_default().insert(text(&package["version"]));
+    }
+    let twice: BTreeSet<&str> = versions.iter().filter(|(_, v)| v.len() > 1).map(|(name, _)| *name).collect();
+    for name in &twice {
+        assert!(
+            reasons.contains_key(*name),
+            "`{name}` comes as {:?}, and has no reason in tests/duplicates.toml",
+            versions[name]
+        );
+    }
+    for name in reasons.keys() {
+        assert!(twice.contains(name.as_str()), "`{name}` comes once; take it out of tests/duplicates.toml");
+    }
+}

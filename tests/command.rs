@@ -1,0 +1,380 @@
+//! The command as a whole: what it prints, what it keeps, how it ends. Every kind of bad input gives one clear message
+//! and the right exit status.
+
+use pinion_tests::{Ended, Pinion, guest};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+fn say(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
+}
+
+/// A scripted run with more options.
+fn scripted(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
+    let script = pinion.script(replies);
+    let base = ["-p", "--replay", script.to_str().unwrap()];
+    pinion.run(base.iter().chain(more).chain(&["go"]))
+}
+
+/// One message on stderr, of the lines that say something, that holds all these parts; and the status.
+fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    for part in parts {
+        assert!(ended.stderr.contains(part), "`{part}` is not in: {ended:?}");
+    }
+    assert_eq!(ended.stderr.matches("error:").count(), 1, "{ended:?}");
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+}
+
+#[test]
+fn a_run_prints_the_last_answer_and_nothing_else() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    let ended = scripted(&pinion, &[call("read", json!({ "path": "a.txt" })), say("It says hello.")], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "It says hello.\n", ""));
+}
+
+#[test]
+fn what_comes_through_the_pipe_is_added_to_the_prompt() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("ok")]);
+    let arguments = ["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "explain"];
+    let ended = pinion.run_with_stdin(arguments, b"piped text\n");
+    assert!(ended.stdout.contains("explain\\n\\npiped text"), "{ended:?}");
+}
+
+#[test]
+fn json_is_one_object_at_the_end() {
+    let pinion = Pinion::default();
+    let usage = json!({ "text": "done", "usage": { "input": 7, "output": 3 } });
+    let ended = scripted(&pinion, &[usage], &["--output-format", "json"]);
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&result["result"], &result["stop_reason"], &result["turns"]),
+        (&json!("done"), &json!("stop"), &json!(1))
+    );
+    assert_eq!((&result["usage"]["input"], &result["usage"]["output"]), (&json!(7), &json!(3)));
+    assert!(result["session_id"].is_string() && result["duration_ms"].is_u64() && result["cost"].is_null());
+}
+
+#[test]
+fn stream_json_is_one_event_a_line_and_the_result_last() {
+    let pinion = Pinion::default();
+    let replies = [call("list", json!({ "path": "." })), say("done")];
+    let ended = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
+    let events: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!((names[0], *names.last().unwrap()), ("agent_start", "result"));
+    let ended = events.iter().find(|event| event["type"] == "tool_execution_end").unwrap();
+    assert!(ended["ledger"]["fuel"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn what_would_have_to_be_asked_is_denied_with_a_hint_and_allowed_by_option() {
+    let pinion = Pinion::default();
+    let replies = [call("write", json!({ "path": "a.txt", "content": "x" })), say("done")];
+    let denied = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
+    assert!(denied.stdout.contains("--approve all") && !pinion.workspace().join("a.txt").exists(), "{denied:?}");
+    let allowed = scripted(&pinion, &replies, &["--approve", "all"]);
+    assert_eq!(allowed.code, Some(0));
+    assert_eq!(std::fs::read_to_string(pinion.workspace().join("a.txt")).unwrap(), "x");
+}
+
+#[test]
+fn a_session_goes_on_where_it_ended() {
+    let pinion = Pinion::default();
+    scripted(&pinion, &[say("first answer")], &[]);
+    let ended = scripted(&pinion, &[say("second answer")], &["--continue", "--output-format", "json"]);
+    let id: String = serde_json::from_str::<Value>(&ended.stdout).unwrap()["session_id"].as_str().unwrap()[..8].into();
+    let shown = pinion.run(["session", "show", &id]);
+    let at = |text: &str| shown.stdout.find(text).unwrap_or_else(|| panic!("no {text} in {shown:?}"));
+    assert!(at("first answer") < at("second answer"));
+    let listed = pinion.run(["session", "list"]);
+    assert_eq!(listed.stdout.lines().count(), 1, "{listed:?}");
+    assert_eq!(scripted(&pinion, &[say("third")], &["--resume", &id]).code, Some(0));
+}
+
+#[test]
+fn a_session_that_is_in_use_is_told_of() {
+    let pinion = Pinion::default();
+    scripted(&pinion, &[say("hi")], &[]);
+    let script = pinion.script(&[json!({ "hang": true, "text": "…" })]);
+    let hanging = ["-p", "--replay", script.to_str().unwrap(), "-c", "--output-format", "stream-json", "wait"];
+    let mut first = pinion.start(hanging);
+    let mut line = String::new();
+    BufReader::new(first.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let second = scripted(&pinion, &[say("me too")], &["-c"]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_told(&second, 2, &["in use", &first.id().to_string()]);
+    assert_eq!(scripted(&pinion, &[say("now")], &["-c"]).code, Some(0));
+}
+
+#[test]
+fn an_interrupted_run_ends_with_130_and_keeps_its_session() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[call("bash", json!({ "command": "sleep 600" }))]);
+    let arguments =
+        ["-p", "--replay", script.to_str().unwrap(), "--approve", "all", "--output-format", "stream-json", "go"];
+    let mut child = pinion.start(arguments);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("tool_execution_start") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
+    }
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(rest.contains("\"how\":\"aborted\"") && rest.contains("The run was aborted"), "{rest}");
+    let shown = pinion.run(["session", "list"]);
+    assert_eq!(shown.stdout.lines().count(), 1);
+}
+
+#[test]
+fn limits_end_a_run_with_3_and_say_which() {
+    let pinion = Pinion::default();
+    let endless: Vec<Value> = (0..10).map(|_| call("list", json!({ "path": "." }))).collect();
+    assert_told(&scripted(&pinion, &endless, &["--max-turns", "2"]), 3, &["limit of 2 turns", "--max-turns"]);
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let pinion = Pinion::default();
+    assert_told(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
+    assert_told(&pinion.run(["-p"]), 2, &["there is no prompt"]);
+    assert_told(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
+    assert_told(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
+    assert_told(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
+    assert_told(&pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]), 2, &["no provider `anthropics`"]);
+    assert_told(&pinion.run(["-C", "/no/such/folder", "-p", "hi"]), 2, &["/no/such/folder"]);
+    assert_told(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
+    assert_told(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);
+    assert_told(&scripted(&pinion, &[say("x")], &["--continue"]), 2, &["no session"]);
+}
+
+#[test]
+fn a_config_that_makes_no_sense_is_told_with_its_place() {
+    let pinion = Pinion::default();
+    pinion.config("model = \"x\"\n[limits]\nmax-turn = 3\n");
+    assert_told(&pinion.run(["-p", "hi"]), 2, &["config.toml", "line 3", "max-turn"]);
+    std::fs::remove_file(pinion.home().join("config.toml")).unwrap();
+    std::fs::create_dir(pinion.home().join("config.toml")).unwrap();
+    assert_told(&pinion.run(["-p", "hi"]), 2, &["could not read the config"]);
+}
+
+#[test]
+fn a_script_that_makes_no_sense_is_told_with_its_line() {
+    let pinion = Pinion::default();
+    let script = pinion.write("bad.jsonl", "{\"text\":\"fine\"}\n{\"txet\":1}\n");
+    let arguments = ["-p", "--replay", script.to_str().unwrap(), "hi"];
+    assert_told(&pinion.run(arguments), 2, &["line 2"]);
+    assert_told(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
+}
+
+/// A plugin that was named and cannot be loaded ends the run before it begins; the message says why.
+fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
+    let plugin = pinion.write("broken.wasm", bytes);
+    scripted(pinion, &[say("never")], &["--plugin", plugin.to_str().unwrap()])
+}
+
+#[test]
+fn components_that_are_none_are_told() {
+    let pinion = Pinion::default();
+    let good = std::fs::read(guest("echo")).unwrap();
+    assert_told(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
+    assert_told(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
+    assert_told(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
+    let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();
+    let future = replace(&good, api.as_bytes(), b"\"api\":\"9.9.9\"");
+    assert_told(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let found: Vec<usize> =
+        bytes.windows(from.len()).enumerate().filter(|(_, w)| *w == from).map(|(at, _)| at).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+#[test]
+fn arguments_that_are_no_json_go_back_to_the_model() {
+    let pinion = Pinion::default();
+    let replies = [call("read", json!({ "path": 7 })), call("raed", json!({})), say("I see")];
+    let ended = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("Invalid arguments: `/path`") && ended.stdout.contains("Did you mean `read`?"));
+}
+
+#[test]
+fn a_cache_entry_that_was_tampered_with_is_compiled_again() {
+    let pinion = Pinion::default();
+    assert_eq!(scripted(&pinion, &[say("one")], &[]).code, Some(0));
+    let entries: Vec<PathBuf> =
+        std::fs::read_dir(pinion.home().join("cache/components")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(entries.len(), 2);
+    for (entry, damage) in entries.iter().zip([8, 4000]) {
+        let mut bytes = std::fs::read(entry).unwrap();
+        let at = bytes.len() - damage;
+        bytes[at] ^= 1;
+        std::fs::write(entry, bytes).unwrap();
+    }
+    let ended = scripted(&pinion, &[say("two")], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "two\n"));
+    assert!(ended.stderr.contains("corrupt or not ours"), "{ended:?}");
+    assert_eq!(scripted(&pinion, &[say("three")], &[]).stderr, "");
+}
+
+/// A server that answers every request with these bytes.
+fn server(answer: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap_or(0) > 2 {
+                if let Some(n) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = n.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let _ = reader.read_exact(&mut vec![0; length]);
+            let _ = stream.write_all(&answer);
+        }
+    });
+    url
+}
+
+fn streamed(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn against(pinion: &Pinion, answer: Vec<u8>) -> Ended {
+    let url = server(answer);
+    let mut command = pinion.command(["-p", "--provider", "openai-chat", "-m", "m", "--base-url", &url, "hi"]);
+    let output = command.env("OPENAI_API_KEY", "sk-very-secret-key-1234").output().unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn replies_that_make_no_sense_are_told() {
+    let pinion = Pinion::default();
+    let huge = [b"data: ".to_vec(), vec![b'x'; 20 << 20], b"\n\n".to_vec()].concat();
+    for body in [b"data: {\"choices\": [\n\n".to_vec(), b"data: \xff\xfe\n\n".to_vec(), b"data: 42\n\n".to_vec(), huge]
+    {
+        assert_told(&against(&pinion, streamed(&body)), 1, &["malformed reply"]);
+    }
+}
+
+#[test]
+fn a_refused_key_is_told_and_never_shown() {
+    let pinion = Pinion::default();
+    let body = "{\"error\":{\"message\":\"Incorrect API key provided: sk-very-secret-key-1234\"}}";
+    let answer = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let ended = against(&pinion, answer.into_bytes());
+    assert_told(&ended, 1, &["Incorrect API key"]);
+    let sessions: String =
+        walk(&pinion.home()).iter().map(|f| String::from_utf8_lossy(&std::fs::read(f).unwrap()).into_owned()).collect();
+    assert!(!format!("{ended:?}{sessions}").contains("very-secret"));
+}
+
+fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_stdout_that_is_full_or_gone_is_told() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("the answer")]);
+    let arguments = ["-p", "--replay", script.to_str().unwrap(), "hi"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = pinion.command(arguments).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("could not write to stdout"));
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = pinion.command(arguments).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("could not write to stdout"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_of_a_list_is_no_error() {
+    let pinion = Pinion::default();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = pinion.command(["model", "list"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn a_session_that_cannot_be_written_ends_the_run_and_says_so() {
+    let pinion = Pinion::default();
+    std::fs::write(pinion.home().join("sessions"), "a file where a folder should be").unwrap();
+    assert_told(&scripted(&pinion, &[say("x")], &[]), 1, &["sessions"]);
+    assert_eq!(scripted(&pinion, &[say("x")], &["--no-session"]).code, Some(0));
+}
+
+#[test]
+fn help_version_and_completions_go_to_stdout() {
+    let pinion = Pinion::default();
+    for (arguments, part) in [
+        (&["--help"][..], "Usage: pinion"),
+        (&["--version"], "pinion 0."),
+        (&["completions", "bash"], "_pinion"),
+        (&["config", "show"], "max-turns = 50"),
+        (&["config", "path"], "config.toml"),
+        (&["model", "list"], "anthropic/"),
+    ] {
+        let ended = pinion.run(arguments);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(ended.stdout.contains(part), "{arguments:?}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn doctor_finds_what_is_there() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["doctor"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("✓ plugin fs") && !ended.stdout.contains('✗'), "{ended:?}");
+}
+
+#[test]
+fn colours_are_not_sent_into_a_pipe() {
+    let pinion = Pinion::default();
+    let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), say("done")], &["-vv"]);
+    assert!(ended.stderr.contains("● list") && !ended.stderr.contains('\x1b'), "{ended:?}");
+}
+
+#[test]
+fn the_demo_gets_to_its_end_and_shows_the_swap_in_mid_turn() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["demo"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let first = ended.stdout.find("greeter #1").unwrap();
+    let second = ended.stdout.find("greeter #2").unwrap();
+    assert!(first < second && !ended.stdout[first..second].contains("── turn"), "{}", ended.stdout);
+}

@@ -1,0 +1,80 @@
+//! A run that is killed at any moment leaves a session that loads, with everything in it that was shown as done.
+
+use pinion_tests::Pinion;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
+
+/// Kills, spread over the run.
+const MOMENTS: usize = 200;
+
+fn script(pinion: &Pinion) -> std::path::PathBuf {
+    let mut replies: Vec<Value> = (0..12)
+        .map(|n| {
+            json!({
+                "text": format!("step {n}"),
+                "chunk": 3,
+                "calls": [
+                    { "tool": "write", "arguments": { "path": format!("{n}.txt"), "content": "x" } },
+                    { "tool": "read", "arguments": { "path": format!("{n}.txt") } },
+                ],
+            })
+        })
+        .collect();
+    replies.push(json!({ "text": "done" }));
+    pinion.script(&replies)
+}
+
+/// Runs until that many lines were read, then kills. Gives what was shown as done until then; none when the run was over.
+fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
+    let script = script(pinion);
+    let file = pinion.home().join("session.jsonl");
+    let mut child = pinion.start([
+        "-p",
+        "--approve",
+        "all",
+        "--output-format",
+        "stream-json",
+        "--replay",
+        script.to_str().unwrap(),
+        "--session",
+        file.to_str().unwrap(),
+        "go",
+    ]);
+    let mut shown = Vec::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in out.by_ref().take(lines) {
+        shown.push(line.unwrap());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What it had written by then was shown, too. The last line may be cut off.
+    shown.extend(out.map_while(Result::ok));
+    let events: Vec<Value> = shown.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let is_over = events.iter().any(|event| event["type"] == "result");
+    let done = events.into_iter().filter(|event| event["type"] == "message_end").map(|event| event["message"].clone());
+    (!is_over).then(|| done.collect())
+}
+
+#[test]
+fn nothing_that_was_shown_as_done_is_lost_to_a_kill_and_the_session_goes_on() {
+    let mut killed = 0;
+    for moment in 0..MOMENTS {
+        let pinion = Pinion::default();
+        // 1 to 300 lines: from before the first message to near the end.
+        let Some(done) = run_and_kill(&pinion, 1 + moment * 3 / 2) else { continue };
+        killed += 1;
+        let file = pinion.home().join("session.jsonl");
+        let script = pinion.script(&[json!({ "text": "going on" })]);
+        let ended =
+            pinion.run(["-p", "--replay", script.to_str().unwrap(), "--session", file.to_str().unwrap(), "go on"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "going on\n"), "moment {moment}: {ended:?}");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let kept: HashSet<String> =
+            text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap()["data"].to_string()).collect();
+        for message in done {
+            assert!(kept.contains(&message.to_string()), "moment {moment} lost {message}");
+        }
+    }
+    assert!(killed > MOMENTS / 2, "only {killed} runs were killed before their end");
+}

@@ -1,0 +1,76 @@
+//! `pinion plugin`: from nothing to a tool that runs, with the commands of the README.
+
+use pinion_tests::{Pinion, guest};
+use serde_json::json;
+
+#[test]
+fn a_plugin_is_made_built_checked_and_called_in_a_few_commands() {
+    let pinion = Pinion::default();
+    pinion.write("text.txt", "one two three");
+    let made = pinion.run(["plugin", "new", "word-count"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let source = std::fs::read_to_string(pinion.workspace().join("word-count/src/lib.rs")).unwrap();
+    assert!(source.lines().count() < 30);
+
+    let built = pinion.run(["plugin", "build", "word-count"]);
+    assert_eq!(built.code, Some(0), "{built:?}");
+    let component = pinion.workspace().join("word-count/target/pinion/word-count.wasm");
+    let size = component.metadata().unwrap().len();
+    assert!(size <= 150 * 1024, "{size} bytes");
+
+    let file = component.to_str().unwrap();
+    let checked = pinion.run(["plugin", "check", file]);
+    assert!(checked.code == Some(0) && checked.stdout.ends_with("ok\n"), "{checked:?}");
+
+    let arguments = json!({ "path": "text.txt" }).to_string();
+    let denied = pinion.run(["plugin", "call", file, "word_count", &arguments]);
+    assert_eq!(denied.code, Some(1), "{denied:?}");
+    assert!(denied.stderr.contains("[plugins.word-count.grants] files"), "{denied:?}");
+    let called = pinion.run(["plugin", "call", file, "word_count", &arguments, "--grant", "files=read"]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");
+    assert!(called.stderr.contains("word-count #1") && called.stderr.contains("13 B read"), "{called:?}");
+
+    let installed = pinion.run(["plugin", "build", "word-count", "--install"]);
+    assert_eq!(installed.code, Some(0), "{installed:?}");
+    pinion.config("[plugins.word-count.grants]\nfiles = { \".\" = \"read\" }\n");
+    let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.stdout.contains("word-count") && listed.stdout.contains("built-in"), "{listed:?}");
+}
+
+#[test]
+fn a_name_that_cannot_be_one_and_a_folder_that_is_there_are_refused() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["plugin", "new", "../x"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("cannot be the name"), "{ended:?}");
+    pinion.write("taken/a.txt", "x");
+    let ended = pinion.run(["plugin", "new", "taken"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("is there already"), "{ended:?}");
+}
+
+#[test]
+fn a_component_of_another_language_gets_its_manifest_by_packing() {
+    let pinion = Pinion::default();
+    let file = pinion.write("echo.wasm", std::fs::read(guest("echo")).unwrap());
+    let file = file.to_str().unwrap();
+    let packed =
+        pinion.run(["plugin", "pack", file, "--name", "parrot", "--description", "Says it again", "--ask", "process"]);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let info = pinion.run(["plugin", "info", file]);
+    assert!(info.stdout.starts_with("parrot 0.1.0\n  about        Says it again"), "{info:?}");
+    assert!(info.stdout.contains("run programs: not granted"), "{info:?}");
+}
+
+#[test]
+fn what_is_asked_of_a_plugin_that_is_not_there_is_told() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["plugin", "info", "nothing"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, commands"), "{ended:?}");
+    let ended = pinion.run(["plugin", "call", "fs", "raed", "{}"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("it has: read, write"), "{ended:?}");
+    let ended = pinion.run(["plugin", "call", "fs", "read", "{path}"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("not JSON"), "{ended:?}");
+    let ended = pinion.run(["plugin", "check", "nothing.wasm"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("nothing.wasm"), "{ended:?}");
+}

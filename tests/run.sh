@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# All tests of Pinion: formatting, lints, plugins rebuilt from source, unit and integration tests against what was
+# rebuilt, and the demo from a clean clone with an empty home.
+#
+#   tests/run.sh
+#
+# Needs Rust with rustfmt and clippy; installs the target for plugins when it is missing. Honours CARGO_TARGET_DIR, and
+# GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+export PINION_GUESTS=$CARGO_TARGET_DIR/guests/components
+
+step() { printf '\n== %s\n' "$*"; }
+
+step toolchain
+plugins/setup-toolchain.sh
+
+step formatting
+cargo fmt --all --check
+(cd plugins && cargo fmt --all --check)
+(cd tests/guests && cargo fmt --all --check)
+
+step 'plugins and guests from source'
+tests/build-guests.sh
+# The command embeds what was just built, and so do the tests of it.
+export PINION_DIST=$PINION_GUESTS/builtin
+
+step lints
+cargo clippy --workspace --all-targets --release --locked -- -D warnings
+(cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo clippy --all-targets --locked -- -D warnings)
+
+step 'tests of the plugins'
+(cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo test --locked --quiet)
+
+step 'the demo, from a clean clone with an empty home'
+clean=$(mktemp -d)
+trap 'rm -rf "$clean"' EXIT
+git clone --quiet . "$clean/pinion"
+mkdir "$clean/home"
+(
+  cd "$clean/pinion"
+  export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} HOME=$clean/home
+  unset PINION_DIST
+  cargo run --release --locked --quiet -- demo
+)
+
+step 'the command'
+cargo build --release --locked
+
+step tests
+cargo test --workspace --release --locked

@@ -1,0 +1,140 @@
+//! The `pinion` command, as it was built, in a home and a workspace of its own.
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A home, a workspace, and the command.
+pub struct Pinion {
+    folder: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The exit status; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+}
+
+impl Default for Pinion {
+    fn default() -> Self {
+        let folder = TempDir::new().unwrap();
+        let pinion = Self { folder };
+        std::fs::create_dir_all(pinion.workspace()).unwrap();
+        std::fs::create_dir_all(pinion.home()).unwrap();
+        pinion
+    }
+}
+
+impl Pinion {
+    /// The folder that takes the place of config, data and cache.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("home")
+    }
+
+    /// The folder that commands work in.
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("work")
+    }
+
+    /// Writes a file of the workspace, with its folders.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let file = self.workspace().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Writes the config.
+    pub fn config(&self, text: &str) {
+        std::fs::write(self.home().join("config.toml"), text).unwrap();
+    }
+
+    /// Writes a script for the provider `replay`, one reply a value.
+    pub fn script(&self, replies: &[Value]) -> PathBuf {
+        let lines: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
+        self.write("../script.jsonl", lines)
+    }
+
+    /// The command with these arguments, in an environment that holds nothing else.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(arguments)
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home())
+            .env("PINION_HOME", self.home())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for name in ["CARGO_HOME", "RUSTUP_HOME", "GUEST_CARGO", "GUEST_TARGET", "GUEST_RUSTC"] {
+            pass(&mut command, name);
+        }
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_TARGET_WASM32")).for_each(
+            |(name, value)| {
+                command.env(name, value);
+            },
+        );
+        command
+    }
+
+    /// Runs the command to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ended {
+        ended(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs the command with this on its stdin.
+    pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &[u8]) -> Ended {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        // A command that does not read it is no failure of the test.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), stdin);
+        ended(child.wait_with_output().unwrap())
+    }
+
+    /// Starts the command.
+    pub fn start<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+}
+
+fn pass(command: &mut Command, name: &str) {
+    let value = std::env::var_os(name).or_else(|| {
+        // Their usual places are below the home that was taken away.
+        let home = std::env::var_os("HOME")?;
+        let folder = match name {
+            "CARGO_HOME" => ".cargo",
+            "RUSTUP_HOME" => ".rustup",
+            _ => return None,
+        };
+        Some(Path::new(&home).join(folder).into_os_string())
+    });
+    if let Some(value) = value {
+        command.env(name, value);
+    }
+}
+
+fn ended(output: Output) -> Ended {
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// `$PINION_BIN`, or the binary beside the tests, which lie in `deps`.
+fn binary() -> PathBuf {
+    let binary = std::env::var_os("PINION_BIN").map_or_else(
+        || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("pinion"),
+        PathBuf::from,
+    );
+    assert!(binary.is_file(), "no `{}`: run `tests/run.sh`, or `cargo build --release`", binary.display());
+    binary
+}
