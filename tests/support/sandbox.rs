@@ -188,7 +188,7 @@ impl SandboxBuilder {
         let config = RuntimeConfig {
             plugins: self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect(),
             workspace,
-            cache: Some((self.cache.unwrap_or_else(|| shared_cache()), CacheKey::new([7; 32]))),
+            cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,
             info: Arc::new(NoInfo),
         };

@@ -18,7 +18,7 @@ mod bindings {
 use bindings::exports::pinion::plugin::tools::GuestIndices;
 use bindings::pinion::plugin::types::{CallContext, Content};
 
-pub struct State {
+pub(crate) struct State {
     wasi: WasiCtx,
     table: ResourceTable,
 }
@@ -29,7 +29,7 @@ impl WasiView for State {
     }
 }
 
-pub struct Bare {
+pub(crate) struct Bare {
     engine: Engine,
     pre: InstancePre<State>,
     indices: GuestIndices,
@@ -43,7 +43,7 @@ fn config() -> Config {
 }
 
 impl Bare {
-    pub fn new(file: &Path, workspace: &Path) -> Self {
+    pub(crate) fn new(file: &Path, workspace: &Path) -> Self {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_component_instances(128).total_stacks(128).linear_memory_keep_resident(256 * 1024);
         let mut config = config();
@@ -57,11 +57,11 @@ impl Bare {
         Self { indices: GuestIndices::new(&pre).unwrap(), engine, pre, workspace: workspace.to_owned() }
     }
 
-    pub async fn call(&self, arguments: &str) {
+    pub(crate) async fn call(&self, arguments: &str) {
         drop(self.call_and_keep(arguments).await);
     }
 
-    pub async fn call_and_keep(&self, arguments: &str) -> Store<State> {
+    pub(crate) async fn call_and_keep(&self, arguments: &str) -> Store<State> {
         let mut builder = WasiCtxBuilder::new();
         builder.allow_blocking_current_thread(true);
         builder.preopened_dir(&self.workspace, ".", FsPerms::ReadOnly).unwrap();
@@ -85,20 +85,20 @@ impl Bare {
 }
 
 #[derive(Clone, Copy)]
-pub enum Metering {
+pub(crate) enum Metering {
     Epoch,
     FuelAndEpoch,
 }
 
 /// A loop, with or without fuel.
-pub struct Spin {
+pub(crate) struct Spin {
     store: Store<()>,
     spin: TypedFunc<u64, u64>,
     metering: Metering,
 }
 
 impl Spin {
-    pub fn new(metering: Metering) -> Self {
+    pub(crate) fn new(metering: Metering) -> Self {
         let mut config = config();
         config.consume_fuel(matches!(metering, Metering::FuelAndEpoch));
         let engine = Engine::new(&config).unwrap();
@@ -113,7 +113,7 @@ impl Spin {
         Self { store, spin, metering }
     }
 
-    pub fn run(&mut self, rounds: u64) -> u64 {
+    pub(crate) fn run(&mut self, rounds: u64) -> u64 {
         if matches!(self.metering, Metering::FuelAndEpoch) {
             self.store.set_fuel(u64::MAX).unwrap();
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-pub fn guest(name: &str) -> PathBuf {
+pub(crate) fn guest(name: &str) -> PathBuf {
     let folder = std::env::var_os("PINION_GUESTS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/components"),
         PathBuf::from,
@@ -19,7 +19,7 @@ pub fn guest(name: &str) -> PathBuf {
 }
 
 /// The component with a custom section that makes it this long.
-pub fn padded(file: &Path, length: usize) -> Vec<u8> {
+pub(crate) fn padded(file: &Path, length: usize) -> Vec<u8> {
     let mut bytes = std::fs::read(file).unwrap();
     let padding = length.saturating_sub(bytes.len()).max(16);
     let mut content = vec![1, b'p'];
@@ -35,7 +35,7 @@ pub fn padded(file: &Path, length: usize) -> Vec<u8> {
     bytes
 }
 
-pub struct Plugins {
+pub(crate) struct Plugins {
     runtime: Runtime,
     workspace: TempDir,
     _cache: Option<TempDir>,
@@ -49,18 +49,18 @@ impl ToolProgress for Silent {
 }
 
 impl Plugins {
-    pub async fn load(names: &[&str]) -> Self {
+    pub(crate) async fn load(names: &[&str]) -> Self {
         let cache = tempfile::tempdir().unwrap();
         let mut plugins = Self::load_from(names, cache.path()).await;
         plugins._cache = Some(cache);
         plugins
     }
 
-    pub async fn load_from(names: &[&str], cache: &Path) -> Self {
+    pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
         Self::of(names.iter().map(|name| Source::File(guest(name))).collect(), cache).await
     }
 
-    pub async fn load_file(file: PathBuf) -> Self {
+    pub(crate) async fn load_file(file: PathBuf) -> Self {
         let cache = tempfile::tempdir().unwrap();
         let mut plugins = Self::of(vec![Source::File(file)], cache.path()).await;
         plugins._cache = Some(cache);
@@ -85,11 +85,11 @@ impl Plugins {
         Self { runtime, workspace, _cache: None }
     }
 
-    pub fn workspace(&self) -> &Path {
+    pub(crate) fn workspace(&self) -> &Path {
         self.workspace.path()
     }
 
-    pub async fn call(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> String {
         let call = ToolInvocation {
             call_id: "c".into(),
             session_id: "s".into(),
