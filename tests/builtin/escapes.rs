@@ -35,10 +35,17 @@ async fn every_tool_refuses_a_path_that_leads_out() {
     let folders =
         ["../private", absolute, "folder-link", "absolute-link", "folder-link/../../private", "a/../../private"];
     let files = folders.map(|folder| format!("{folder}/secret.txt"));
-    for path in files.iter().map(String::as_str).chain(folders).chain(["file-link", "..", "/", "/etc/passwd"]) {
+    for path in files.iter().map(String::as_str).chain(folders).chain([
+        "folder-link/secrt.txt",
+        "../private/secrt.txt",
+        "file-link",
+        "..",
+        "/",
+        "/etc/passwd",
+    ]) {
         for (tool, arguments) in calls(path) {
             let error = sandbox.error(tool, arguments).await;
-            assert!(!error.contains("the secret") && !error.contains("secret.txt`:"), "{tool} {path}: {error}");
+            assert!(!error.contains("the secret") && !error.contains("near it: `secret"), "{tool} {path}: {error}");
         }
     }
     assert_eq!(std::fs::read_to_string(sandbox.outside().join("private/secret.txt")).unwrap(), "the secret\n");
@@ -57,7 +64,6 @@ async fn links_are_listed_and_neither_walked_nor_searched() {
     assert!(sandbox.text("read", json!({ "path": "inside-link" })).await.contains("my secret"));
 }
 
-/// Git, too, follows no link in the place of an ignore file.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ignore_file_outside_is_not_read() {
     let sandbox = with(&["fs"]).await;

@@ -24,7 +24,7 @@ async fn the_lines_asked_for_are_read_with_their_numbers() {
         "long.txt: lines 10-11 of 3000\n    10\tline 10\n    11\tline 11\n\
          [2989 lines more; continue with offset=12]\n"
     );
-    let expected = json!({ "path": "long.txt", "kind": "text", "bytes": 31_893, "first_line": 10, "last_line": 11,
+    let expected = json!({ "path": "long.txt", "kind": "text", "bytes": 28_893, "first_line": 10, "last_line": 11,
         "total_lines": 3_000, "truncated": true });
     assert_eq!(details, expected);
     let (text, details) = called(&sandbox, "read", json!({ "path": "long.txt" })).await;

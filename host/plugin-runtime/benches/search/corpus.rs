@@ -46,7 +46,7 @@ fn text(file: usize, numbers: &mut Numbers) -> String {
             let (a, b, n) = (numbers.word(), numbers.word(), numbers.below(10_000));
             writeln!(text, "    let {a}_{n} = {b}.iter().map(|{a}| {a} * {n}).sum::<u64>();").unwrap();
         }
-        if function == functions / 2 && file % 4 == 0 {
+        if function == functions / 2 && file.is_multiple_of(4) {
             writeln!(text, "    // Ask the {COMMON} first.").unwrap();
         }
         if function == 0 && file % 700 == 33 {

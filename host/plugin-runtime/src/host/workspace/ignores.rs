@@ -4,15 +4,13 @@
 //! the deeper folder wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` counts
 //! outside a repository too, and nothing above the granted folder is read.
 
-use super::folder::Folder;
 use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
+use cap_std::fs::Dir;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -125,10 +123,10 @@ impl Present {
 
 impl Rules {
     /// The rules in a folder below the one of `above`. `from_grant` is its path from the granted folder.
-    pub(super) fn below(above: &Arc<Self>, folder: &Folder, from_grant: &Path, present: Present) -> Arc<Self> {
-        let read = |is_there: bool, path: &[&str]| is_there.then(|| rules_of(folder, path, from_grant)).flatten();
-        let (ignore, gitignore) = (read(present.ignore, &[".ignore"]), read(present.gitignore, &[".gitignore"]));
-        let exclude = read(present.git, &[".git", "info", "exclude"]);
+    pub(super) fn below(above: &Arc<Self>, folder: &Dir, from_grant: &Path, present: Present) -> Arc<Self> {
+        let read = |is_there: bool, name: &str| is_there.then(|| rules_of(folder, name, from_grant)).flatten();
+        let (ignore, gitignore) = (read(present.ignore, ".ignore"), read(present.gitignore, ".gitignore"));
+        let exclude = read(present.git, ".git/info/exclude");
         if ignore.is_none() && gitignore.is_none() && exclude.is_none() {
             return above.clone();
         }
@@ -160,21 +158,13 @@ impl Rules {
 }
 
 /// The rules in one file. Lines that make no sense are left out, as git does.
-fn rules_of(folder: &Folder, path: &[&str], from_grant: &Path) -> Option<Gitignore> {
+fn rules_of(folder: &Dir, name: &str, from_grant: &Path) -> Option<Gitignore> {
     let mut text = Vec::new();
-    open(folder, path).ok()?.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
+    super::walk::open_file(folder, Path::new(name)).ok()?.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
     let mut builder = GitignoreBuilder::new(from_grant);
     for line in String::from_utf8_lossy(&text).lines() {
         // A line that is no glob is reported by `add_line` and left out.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()
-}
-
-fn open(folder: &Folder, path: &[&str]) -> io::Result<File> {
-    match path {
-        [] => Err(io::ErrorKind::InvalidInput.into()),
-        [name] => folder.file(OsStr::new(name)),
-        [name, rest @ ..] => open(&folder.folder(OsStr::new(name))?, rest),
-    }
 }

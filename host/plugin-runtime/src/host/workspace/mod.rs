@@ -2,15 +2,16 @@
 //!
 //! [`walk`] finds files, [`search`] looks into them, [`replace`] writes one whole. The first two run on the calling thread
 //! and, where there is work for more, some helpers that end with the call; the calling thread is one that may block.
-//! Every folder and file is opened relative to the handle of the [`folder`] that holds it, so that no link, `..` or rename
+//! Every folder and file is opened relative to the handle of the folder that holds it, so that no link, `..` or rename
 //! race leads out of the granted folder. What they find is the [`least`] by path, and the same each time.
 
-mod folder;
 mod ignores;
 mod least;
 mod queue;
 mod replace;
 mod search;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use crate::bindings::pinion::plugin::workspace::{

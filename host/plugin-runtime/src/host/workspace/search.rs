@@ -110,7 +110,7 @@ impl Visitor for Search<'_> {
             return;
         }
         // One that cannot be read is left out.
-        let Ok(file) = found.folder.file(found.name) else { return };
+        let Ok(file) = walk::open_file(found.folder, found.name) else { return };
         let mut reader = Reader { file, stop: self.stop, read: 0 };
         let mut lines = Lines::new(&self.matcher, self.what);
         let searched = searcher.search_reader(&self.matcher, &mut reader, &mut lines);

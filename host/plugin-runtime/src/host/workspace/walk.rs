@@ -3,13 +3,14 @@
 //! Work is cut into pieces, folders to list and runs of entries to look at, and taken in the order of their paths. One
 //! thread begins; as soon as there is work for two, there are as many as the machine has cores.
 
-use super::folder::{Folder, Listed, kind_of};
 use super::ignores::{Filter, Present, Rules, Verdict};
 use super::least::Least;
 use super::queue::Queue;
 use super::{Root, Stop, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
+use cap_std::fs::{Dir, FileType, OpenOptions};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +75,7 @@ pub(super) trait Visitor: Sync {
 /// An entry that was not left out.
 pub(super) struct Found<'a> {
     /// The folder that holds it.
-    pub(super) folder: &'a Folder,
+    pub(super) folder: &'a Dir,
     /// Its name in there.
     pub(super) name: &'a OsStr,
     /// Its path from the walk's root, with '/' between the parts; empty for the root itself.
@@ -121,26 +122,27 @@ pub(super) fn visit<V: Visitor>(
 }
 
 enum Start {
-    Folder(Folder),
-    File { folder: Folder, name: OsString, kind: Kind },
+    Folder(Dir),
+    File { folder: Dir, name: OsString, kind: Kind },
 }
 
 fn open_root(root: &Root) -> io::Result<Start> {
     if root.relative.as_os_str().is_empty() {
-        return Folder::of(&root.folder).map(Start::Folder);
+        return root.folder.try_clone().map(Start::Folder);
     }
     // Links in the path of the root itself are followed, as far as they stay inside.
-    let path = root.folder.canonicalize(&root.relative)?;
-    let metadata = root.folder.symlink_metadata(&path)?;
+    let metadata = root.folder.metadata(&root.relative)?;
     if metadata.is_dir() {
-        return Folder::of(&root.folder.open_dir(&path)?).map(Start::Folder);
+        return root.folder.open_dir(&root.relative).map(Start::Folder);
     }
-    let folder = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => Folder::of(&root.folder.open_dir(parent)?)?,
-        None => Folder::of(&root.folder)?,
-    };
-    let name = path.file_name().unwrap_or_default().to_owned();
+    let name = root.relative.file_name().unwrap_or_default().to_owned();
+    let folder = opened(&root.folder, root.relative.parent().unwrap_or(Path::new("")))?;
     Ok(Start::File { folder, name, kind: kind_of(metadata.file_type()) })
+}
+
+/// `path` below `folder`, where an empty one is the folder itself.
+fn opened(folder: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().is_empty() { folder.try_clone() } else { folder.open_dir(path) }
 }
 
 /// The ignore files from the granted folder down to the root's parent; those of the root itself come with its listing.
@@ -148,11 +150,7 @@ fn rules_above(root: &Root) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
-        let folder = match path.as_os_str().is_empty() {
-            true => Folder::of(&root.folder),
-            false => root.folder.open_dir(&path).and_then(|folder| Folder::of(&folder)),
-        };
-        if let Ok(folder) = folder {
+        if let Ok(folder) = opened(&root.folder, &path) {
             rules = Rules::below(&rules, &folder, &path, Present::ALL);
         }
         path.push(component);
@@ -172,9 +170,15 @@ struct Walker<'a, V> {
 
 /// A folder that was listed, kept open for what is in it.
 struct Place {
-    folder: Folder,
+    folder: Dir,
     /// Its path from the walk's root; ends with '/', but for the root.
     path: OsString,
+}
+
+/// What a listing tells of an entry.
+struct Listed {
+    name: OsString,
+    kind: Kind,
 }
 
 /// A piece of work.
@@ -215,8 +219,8 @@ impl<V: Visitor> Walker<'_, V> {
             match work {
                 Work::See { place, entries } => self.see(&place, entries, tools),
                 Work::List { parent, name, depth, rules } => {
-                    // What cannot be opened is left out.
-                    if let Ok(folder) = parent.folder.folder(&name) {
+                    // What cannot be opened is left out: what became a link that leads out, too.
+                    if let Ok(folder) = parent.folder.open_dir(&name) {
                         self.list(folder, path, depth, &rules);
                     }
                 }
@@ -236,7 +240,7 @@ impl<V: Visitor> Walker<'_, V> {
     }
 
     /// Lists a folder, and adds the work that it brings. `path` is as in [`Place`].
-    fn list(&self, folder: Folder, path: OsString, depth: u32, rules: &Arc<Rules>) {
+    fn list(&self, folder: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) {
         let Ok((entries, present)) = self.entries(&folder) else { return };
         let from_grant = self.root.relative.join(&path);
         let rules = match self.filter.reads_ignore_files() {
@@ -268,14 +272,20 @@ impl<V: Visitor> Walker<'_, V> {
     }
 
     /// What is in a folder, sorted by name.
-    fn entries(&self, folder: &Folder) -> io::Result<(Vec<Listed>, Present)> {
+    fn entries(&self, folder: &Dir) -> io::Result<(Vec<Listed>, Present)> {
         let mut present = Present::default();
-        let mut listing = folder.entries()?.inspect(|entry| present.see(entry.name.as_encoded_bytes()));
-        let mut entries: Vec<Listed> = listing.by_ref().take(MAX_IN_FOLDER).collect();
-        if listing.next().is_some() {
-            self.is_cut.store(true, Ordering::Relaxed);
+        let mut entries = Vec::new();
+        for entry in folder.entries()?.flatten() {
+            if entries.len() == MAX_IN_FOLDER {
+                self.is_cut.store(true, Ordering::Relaxed);
+                break;
+            }
+            let name = entry.file_name();
+            present.see(name.as_encoded_bytes());
+            if let Ok(file_type) = entry.file_type() {
+                entries.push(Listed { name, kind: kind_of(file_type) });
+            }
         }
-        drop(listing);
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok((entries, present))
     }
@@ -305,10 +315,31 @@ fn joined(path: &OsStr, name: &OsStr) -> OsString {
 }
 
 fn entry(found: &Found<'_>) -> Entry {
-    let metadata = found.folder.metadata(found.name).ok();
+    let metadata = found.folder.symlink_metadata(found.name).ok();
     let size = metadata.as_ref().filter(|_| found.kind == Kind::File).map_or(0, cap_std::fs::Metadata::len);
     let modified = metadata.and_then(|m| m.modified().ok()).map(cap_std::time::SystemTime::into_std);
     let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified_ms = since_epoch.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
     Entry { path: found.path.to_string_lossy().into_owned(), kind: found.kind, size, modified_ms }
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        t if t.is_file() => Kind::File,
+        t if t.is_dir() => Kind::Directory,
+        t if t.is_symlink() => Kind::Symlink,
+        _ => Kind::Other,
+    }
+}
+
+/// Opens a file to read it. What is no file does not make this wait: a pipe is opened without waiting for its writer.
+pub(super) fn open_file(folder: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    Ok(folder.open_with(name, &options)?.into_std())
 }
