@@ -102,7 +102,8 @@ fn create_temporary(folder: &Dir, is_private: bool) -> io::Result<(String, File)
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "all names for a temporary file are taken"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::fs;
