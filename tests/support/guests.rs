@@ -21,12 +21,14 @@ pub fn guest(name: &str) -> PathBuf {
     existing(guests_folder().join(format!("{name}.wasm")))
 }
 
-/// A built-in plugin, as it was just built from its sources.
+/// A built-in plugin: out of `$PINION_DIST`, as the command embeds it, or as it lies in the repository.
 ///
 /// # Panics
-/// It was not built.
+/// It is not there.
 pub fn builtin(name: &str) -> PathBuf {
-    existing(guests_folder().join("builtin").join(format!("{name}.wasm")))
+    let folder = std::env::var_os("PINION_DIST")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist"), PathBuf::from);
+    existing(folder.join(format!("{name}.wasm")))
 }
 
 fn existing(file: PathBuf) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The runtime with guests of the tests.
 
-use pinion_agent::{Content, ToolExecutor as _, ToolInvocation, ToolProgress};
+use pinion_agent::{Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{Access, CacheKey, Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Plugins {
         let config = RuntimeConfig {
             workspace: workspace.path().to_owned(),
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
-            plugins: BTreeMap::from([("echo".to_owned(), settings)]),
+            plugins: BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone()))),
             engine_limits: None,
             info: Arc::new(NoInfo),
         };
@@ -90,6 +90,13 @@ impl Plugins {
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> String {
+        match &self.output(tool, arguments).await.content[0] {
+            Content::Text { text } => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn output(&self, tool: &str, arguments: Value) -> ToolOutput {
         let call = ToolInvocation {
             call_id: "c".into(),
             session_id: "s".into(),
@@ -100,9 +107,6 @@ impl Plugins {
         };
         let reply = self.runtime.call(call, &Silent).await;
         assert!(reply.ledger.unwrap().fuel > 0);
-        match &reply.result.unwrap().content[0] {
-            Content::Text { text } => text.clone(),
-            other => panic!("{other:?}"),
-        }
+        reply.result.unwrap()
     }
 }

@@ -1,12 +1,17 @@
 //! `workspace`: bulk work on granted folders, on all cores.
 //!
-//! [`walk`] finds files, [`search`] looks into them, [`replace`] writes one whole. The first two run on the calling thread and some helpers that end with the
-//! call; the calling thread is one that may block. Every folder and file is opened relative to the handle of the folder
-//! that holds it, so that no link, `..` or rename race leads out of the granted folder.
+//! [`walk`] finds files, [`search`] looks into them, [`replace`] writes one whole. The first two run on the calling thread
+//! and, where there is work for more, some helpers that end with the call; the calling thread is one that may block.
+//! Every folder and file is opened relative to the handle of the folder that holds it, so that no link, `..` or rename
+//! race leads out of the granted folder. What they find is the [`least`] by path, and the same each time.
 
 mod ignores;
+mod least;
+mod queue;
 mod replace;
 mod search;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use crate::bindings::pinion::plugin::workspace::{
@@ -16,6 +21,7 @@ use crate::manifest::Access;
 use crate::state::State;
 use cap_std::fs::Dir;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -86,10 +92,14 @@ struct Stop {
 }
 
 impl Stop {
-    /// Asked between files.
+    /// Asked between files, and between reads of a large one.
     fn now(&self) -> bool {
         self.token.is_cancelled() || Instant::now() >= self.deadline
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn threads() -> usize {

@@ -1,16 +1,18 @@
 //! Looking into files, with ripgrep's own machinery.
 
-use super::walk::{self, Flow, Found, lock, slashed};
+use super::least::Least;
+use super::walk::{self, Extent, Found, Visitor};
 use super::{Root, Stop};
 use crate::bindings::pinion::plugin::workspace::{
-    FileMatches, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
+    FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
 };
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use std::io;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lines of context at most, each way.
@@ -19,7 +21,7 @@ const MAX_CONTEXT: u32 = 100;
 const MAX_MATCHES: u32 = 100_000;
 /// Compiled patterns at most, in bytes.
 const MAX_REGEX_BYTES: usize = 16 * 1024 * 1024;
-/// Found text at most, in bytes, before the rest is left out.
+/// Found lines at most, in bytes of memory, before the rest is left out.
 const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
 
 /// What a search found, and what it took.
@@ -36,19 +38,23 @@ pub(super) fn search(
     what: &SearchOptions,
     stop: &Stop,
 ) -> Result<Searched, WorkspaceError> {
-    let matcher = matcher(what)?;
-    let tally = Tally::new(options, what);
-    walk::visit(root, options, stop, &|| {
-        let mut searcher = searcher(what);
-        let (matcher, tally) = (&matcher, &tally);
-        move |file: Found<'_>| {
-            if file.file_type.is_file() {
-                search_file(&file, &mut searcher, matcher, what, tally);
-            }
-            if tally.is_full() { Flow::Stop } else { Flow::Continue }
-        }
-    })?;
-    Ok(tally.into_result())
+    let max_matches = what.max_matches.clamp(1, MAX_MATCHES);
+    let limits = [max_matches.into(), walk::limit(options), MAX_FOUND_BYTES];
+    let search = Search {
+        matcher: matcher(what)?,
+        what,
+        stop,
+        found: Least::new(limits),
+        searched: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    };
+    let extent = walk::visit(root, options, stop, &search)?;
+    let (mut files, is_over) = search.found.into_sorted();
+    files.truncate(usize::try_from(walk::limit(options)).unwrap_or(usize::MAX));
+    let matches = cut_to(&mut files, max_matches.into());
+    let truncated = is_over || extent == Extent::Cut;
+    let result = SearchResult { files, matches, searched: search.searched.into_inner(), truncated };
+    Ok(Searched { result, bytes: search.bytes.into_inner() })
 }
 
 fn matcher(what: &SearchOptions) -> Result<RegexMatcher, WorkspaceError> {
@@ -80,54 +86,64 @@ fn context(lines: u32) -> usize {
     usize::try_from(lines.min(MAX_CONTEXT)).unwrap_or(0)
 }
 
-/// What all threads have found so far.
-struct Tally {
-    files: Mutex<Vec<FileMatches>>,
-    matches: AtomicU64,
+/// A search that goes on.
+struct Search<'a> {
+    matcher: RegexMatcher,
+    what: &'a SearchOptions,
+    stop: &'a Stop,
+    /// Limited in matches, files and bytes.
+    found: Least<FileMatches, 3>,
     searched: AtomicU64,
     bytes: AtomicU64,
-    found_bytes: AtomicU64,
-    max_matches: u64,
-    max_files: u64,
-    found_files: AtomicU64,
 }
 
-impl Tally {
-    fn new(options: &WalkOptions, what: &SearchOptions) -> Self {
-        Self {
-            files: Mutex::default(),
-            matches: AtomicU64::new(0),
-            searched: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            found_bytes: AtomicU64::new(0),
-            max_matches: what.max_matches.clamp(1, MAX_MATCHES).into(),
-            max_files: walk::limit(options) as u64,
-            found_files: AtomicU64::new(0),
+impl Visitor for Search<'_> {
+    type Tools = Searcher;
+    const RUN: usize = 4;
+
+    fn tools(&self) -> Searcher {
+        searcher(self.what)
+    }
+
+    fn see(&self, searcher: &mut Searcher, found: &Found<'_>) {
+        if found.kind != Kind::File {
+            return;
+        }
+        // One that cannot be read is left out.
+        let Ok(file) = walk::open_file(found.folder, found.name) else { return };
+        let mut reader = Reader { file, stop: self.stop, read: 0 };
+        let mut lines = Lines::new(&self.matcher, self.what);
+        let searched = searcher.search_reader(&self.matcher, &mut reader, &mut lines);
+        self.searched.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(reader.read, Ordering::Relaxed);
+        // Out of memory in one file is no reason to lose what the others hold.
+        if searched.is_ok() && !lines.is_binary && lines.matches > 0 {
+            let path = found.path.to_string_lossy().into_owned();
+            let cost = [lines.matches.into(), 1, lines.bytes];
+            self.found.add(found.path, cost, FileMatches { path, lines: lines.lines, matches: lines.matches });
         }
     }
 
-    /// More than is wanted: one more than the limit, so that it is known that there was more.
-    fn is_full(&self) -> bool {
-        self.matches.load(Ordering::Relaxed) > self.max_matches
-            || self.found_files.load(Ordering::Relaxed) > self.max_files
-            || self.found_bytes.load(Ordering::Relaxed) > MAX_FOUND_BYTES
+    fn is_beyond(&self, path: &OsStr) -> bool {
+        self.found.is_beyond(path)
     }
+}
 
-    fn add(&self, file: FileMatches) {
-        self.matches.fetch_add(file.matches.into(), Ordering::Relaxed);
-        self.found_files.fetch_add(1, Ordering::Relaxed);
-        self.found_bytes.fetch_add(file.lines.iter().map(|line| line.text.len() as u64).sum(), Ordering::Relaxed);
-        lock(&self.files).push(file);
-    }
+/// A file that is counted while it is read, and given up with the call: it may be a terabyte.
+struct Reader<'a> {
+    file: File,
+    stop: &'a Stop,
+    read: u64,
+}
 
-    fn into_result(self) -> Searched {
-        let truncated = self.is_full();
-        let mut files = self.files.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        files.truncate(usize::try_from(self.max_files).unwrap_or(usize::MAX));
-        let matches = cut_to(&mut files, self.max_matches);
-        let result = SearchResult { files, matches, searched: self.searched.into_inner(), truncated };
-        Searched { result, bytes: self.bytes.into_inner() }
+impl Read for Reader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.now() {
+            return Err(io::Error::other("given up"));
+        }
+        let read = self.file.read(buffer)?;
+        self.read += read as u64;
+        Ok(read)
     }
 }
 
@@ -148,34 +164,13 @@ fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
     kept
 }
 
-/// Searches one file. One that cannot be read is left out.
-fn search_file(
-    found: &Found<'_>,
-    searcher: &mut Searcher,
-    matcher: &RegexMatcher,
-    what: &SearchOptions,
-    tally: &Tally,
-) {
-    let Ok(file) = walk::open_file(found.folder, found.name) else { return };
-    let Ok(metadata) = file.metadata() else { return };
-    if !metadata.is_file() {
-        return;
-    }
-    tally.searched.fetch_add(1, Ordering::Relaxed);
-    tally.bytes.fetch_add(metadata.len(), Ordering::Relaxed);
-    let mut lines = Lines::new(matcher, what);
-    // Out of memory or time in one file is no reason to lose what the others hold.
-    if searcher.search_file(matcher, &file, &mut lines).is_err() || lines.is_binary || lines.matches == 0 {
-        return;
-    }
-    tally.add(FileMatches { path: slashed(found.path), lines: lines.lines, matches: lines.matches });
-}
-
 /// Collects the lines that a search finds in one file.
 struct Lines<'a> {
     matcher: &'a RegexMatcher,
     lines: Vec<Line>,
     matches: u32,
+    /// What `lines` take.
+    bytes: u64,
     max_matches: u32,
     max_line: usize,
     is_binary: bool,
@@ -187,6 +182,7 @@ impl<'a> Lines<'a> {
             matcher,
             lines: Vec::new(),
             matches: 0,
+            bytes: 0,
             max_matches: what
                 .max_matches_per_file
                 .clamp(1, MAX_MATCHES)
@@ -205,6 +201,7 @@ impl<'a> Lines<'a> {
             let found = if is_match { self.matcher.find(bytes).ok().flatten() } else { None };
             window(bytes, found.map_or(0..0, |found| found.start()..found.end()), self.max_line)
         };
+        self.bytes += (text.len() + size_of::<Line>()) as u64;
         self.lines.push(Line { number, text, is_match });
     }
 }
@@ -227,7 +224,7 @@ impl Sink for Lines<'_> {
             self.push(first + at as u64, line, true);
             self.matches += 1;
         }
-        Ok(self.matches < self.max_matches)
+        Ok(self.matches < self.max_matches && self.bytes <= MAX_FOUND_BYTES)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {

@@ -1,48 +1,75 @@
-//! Finding files: a walk on several threads that hands each file that is not left out to a visitor.
+//! Finding files: a walk that shows each entry that is not left out to a visitor.
+//!
+//! Work is cut into pieces, folders to list and runs of entries to look at, and taken in the order of their paths. One
+//! thread begins; as soon as there is work for two, there are as many as the machine has cores.
 
 use super::ignores::{Filter, Present, Rules, Verdict};
+use super::least::Least;
+use super::queue::Queue;
 use super::{Root, Stop, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
 use cap_std::fs::{Dir, FileType, OpenOptions};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::UNIX_EPOCH;
 
-/// Entries that are collected before the rest is left out, whatever the limit.
-const MAX_ENTRIES: usize = 100_000;
+/// Entries told at most, whatever the limit.
+const MAX_ENTRIES: u32 = 100_000;
+/// Folders deeper below the root are not walked: each holds a handle while the walk is in it.
+const MAX_DEPTH: u32 = 128;
+/// Entries of one folder that are looked at.
+const MAX_IN_FOLDER: usize = 500_000;
 
 /// Tells the entries below a root, sorted by path.
 pub(super) fn walk(root: &Root, options: &WalkOptions, stop: &Stop) -> Result<WalkResult, WorkspaceError> {
-    let limit = limit(options);
-    let found = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
-    let collect = |found: &Mutex<Vec<Entry>>, entry: Entry| {
-        let mut found = lock(found);
-        if found.len() < MAX_ENTRIES {
-            found.push(entry);
-        } else {
-            over.store(true, Ordering::Relaxed);
-        }
-    };
-    visit(root, options, stop, &|| {
-        |file: Found<'_>| {
-            collect(&found, entry(&file));
-            if over.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
-        }
-    })?;
-    let mut entries = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    let truncated = entries.len() > limit || over.into_inner();
-    entries.truncate(limit);
-    Ok(WalkResult { entries, truncated })
+    let entries = Entries(Least::new([limit(options)]));
+    let extent = visit(root, options, stop, &entries)?;
+    let (mut entries, is_over) = entries.0.into_sorted();
+    if is_over {
+        entries.pop();
+    }
+    Ok(WalkResult { entries, truncated: is_over || extent == Extent::Cut })
 }
 
 /// How many results a plugin wants, as far as it may.
-pub(super) fn limit(options: &WalkOptions) -> usize {
-    usize::try_from(options.limit).unwrap_or(MAX_ENTRIES).clamp(1, MAX_ENTRIES)
+pub(super) fn limit(options: &WalkOptions) -> u64 {
+    options.limit.clamp(1, MAX_ENTRIES).into()
+}
+
+struct Entries(Least<Entry, 1>);
+
+impl Visitor for Entries {
+    type Tools = ();
+    const RUN: usize = 64;
+
+    fn tools(&self) {}
+
+    fn see(&self, (): &mut (), found: &Found<'_>) {
+        self.0.add(found.path, [1], entry(found));
+    }
+
+    fn is_beyond(&self, path: &OsStr) -> bool {
+        self.0.is_beyond(path)
+    }
+}
+
+/// Sees what a walk finds, on several threads.
+pub(super) trait Visitor: Sync {
+    /// What each thread has of its own.
+    type Tools;
+    /// Entries that one thread takes at once.
+    const RUN: usize;
+
+    fn tools(&self) -> Self::Tools;
+
+    fn see(&self, tools: &mut Self::Tools, found: &Found<'_>);
+
+    /// Is nothing wanted any more at this path and after it?
+    fn is_beyond(&self, path: &OsStr) -> bool;
 }
 
 /// An entry that was not left out.
@@ -50,69 +77,72 @@ pub(super) struct Found<'a> {
     /// The folder that holds it.
     pub(super) folder: &'a Dir,
     /// Its name in there.
-    pub(super) name: &'a Path,
-    /// Its path from the walk's root; empty for the root itself.
-    pub(super) path: &'a Path,
-    pub(super) file_type: FileType,
+    pub(super) name: &'a OsStr,
+    /// Its path from the walk's root, with '/' between the parts; empty for the root itself.
+    pub(super) path: &'a OsStr,
+    pub(super) kind: Kind,
 }
 
-/// Go on?
+/// How much of what there is a walk has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    Continue,
-    Stop,
+pub(super) enum Extent {
+    /// All that it should.
+    Whole,
+    /// Something was too deep, or too much in one folder.
+    Cut,
 }
 
-/// Walks and calls a visitor for each entry, on several threads, each with a visitor of its own.
+/// Walks, and shows each entry to the visitor.
 ///
 /// # Errors
 /// The root cannot be opened, an option makes no sense, or the call was given up. What goes wrong below the root is
 /// left out, like files that one may not read.
-pub(super) fn visit<V, F>(root: &Root, options: &WalkOptions, stop: &Stop, visitor: &V) -> Result<(), WorkspaceError>
-where
-    V: Fn() -> F + Sync,
-    F: FnMut(Found<'_>) -> Flow,
-{
+pub(super) fn visit<V: Visitor>(
+    root: &Root,
+    options: &WalkOptions,
+    stop: &Stop,
+    visitor: &V,
+) -> Result<Extent, WorkspaceError> {
     let filter = Filter::new(options)?;
-    let start = match open_root(root)? {
+    let folder = match open_root(root).map_err(|error| io_error(&root.path, &error))? {
         Start::Folder(folder) => folder,
-        Start::File { folder, name, file_type } => {
-            visitor()(Found { folder: &folder, name: &name, path: Path::new(""), file_type });
-            return Ok(());
+        Start::File { folder, name, kind } => {
+            visitor.see(&mut visitor.tools(), &Found { folder: &folder, name: &name, path: OsStr::new(""), kind });
+            return if stop.now() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Whole) };
         }
     };
     let rules = if filter.reads_ignore_files() { rules_above(root) } else { Arc::default() };
-    let queue = Queue::new(Job { folder: start, path: PathBuf::new(), depth: 1, rules });
-    let walker = Walker { root, options, filter, stop, queue };
-    std::thread::scope(|scope| {
-        for _ in 1..threads() {
-            scope.spawn(|| walker.work(visitor()));
-        }
-        walker.work(visitor());
-    });
-    if stop.now() { Err(WorkspaceError::Cancelled) } else { Ok(()) }
+    let walker = Walker { root, options, filter, stop, visitor, queue: Queue::new(), is_cut: AtomicBool::new(false) };
+    walker.list(folder, OsString::new(), 1, &rules);
+    walker.work();
+    if stop.now() {
+        return Err(WorkspaceError::Cancelled);
+    }
+    Ok(if walker.is_cut.into_inner() { Extent::Cut } else { Extent::Whole })
 }
 
 enum Start {
     Folder(Dir),
-    File { folder: Dir, name: PathBuf, file_type: FileType },
+    File { folder: Dir, name: OsString, kind: Kind },
 }
 
-fn open_root(root: &Root) -> Result<Start, WorkspaceError> {
-    let failed = |error: io::Error| io_error(&root.path, &error);
+fn open_root(root: &Root) -> io::Result<Start> {
     if root.relative.as_os_str().is_empty() {
-        return root.folder.try_clone().map(Start::Folder).map_err(failed);
+        return root.folder.try_clone().map(Start::Folder);
     }
-    let metadata = root.folder.metadata(&root.relative).map_err(failed)?;
+    // Links in the path of the root itself are followed, as far as they stay inside.
+    let metadata = root.folder.metadata(&root.relative)?;
     if metadata.is_dir() {
-        return root.folder.open_dir(&root.relative).map(Start::Folder).map_err(failed);
+        return root.folder.open_dir(&root.relative).map(Start::Folder);
     }
-    let name = PathBuf::from(root.relative.file_name().unwrap_or_default());
-    let folder = match root.relative.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => root.folder.open_dir(parent).map_err(failed)?,
-        None => root.folder.try_clone().map_err(failed)?,
-    };
-    Ok(Start::File { folder, name, file_type: metadata.file_type() })
+    let name = root.relative.file_name().unwrap_or_default().to_owned();
+    let folder = opened(&root.folder, root.relative.parent().unwrap_or(Path::new("")))?;
+    Ok(Start::File { folder, name, kind: kind_of(metadata.file_type()) })
+}
+
+/// `path` below `folder`, where an empty one is the folder itself.
+fn opened(folder: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().is_empty() { folder.try_clone() } else { folder.open_dir(path) }
 }
 
 /// The ignore files from the granted folder down to the root's parent; those of the root itself come with its listing.
@@ -120,8 +150,7 @@ fn rules_above(root: &Root) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
-        let folder = if path.as_os_str().is_empty() { root.folder.try_clone() } else { root.folder.open_dir(&path) };
-        if let Ok(folder) = folder {
+        if let Ok(folder) = opened(&root.folder, &path) {
             rules = Rules::below(&rules, &folder, &path, Present::ALL);
         }
         path.push(component);
@@ -129,146 +158,182 @@ fn rules_above(root: &Root) -> Arc<Rules> {
     rules
 }
 
-/// A folder yet to be listed.
-struct Job {
-    folder: Dir,
-    path: PathBuf,
-    depth: u32,
-    rules: Arc<Rules>,
-}
-
-struct Walker<'a> {
+struct Walker<'a, V> {
     root: &'a Root,
     options: &'a WalkOptions,
     filter: Filter,
     stop: &'a Stop,
-    queue: Queue,
+    visitor: &'a V,
+    queue: Queue<Work>,
+    is_cut: AtomicBool,
 }
 
-impl Walker<'_> {
-    fn work(&self, mut visitor: impl FnMut(Found<'_>) -> Flow) {
-        while let Some(job) = self.queue.next() {
-            let flow = if self.stop.now() { Flow::Stop } else { self.list(job, &mut visitor) };
-            self.queue.done(flow);
+/// A folder that was listed, kept open for what is in it.
+struct Place {
+    folder: Dir,
+    /// Its path from the walk's root; ends with '/', but for the root.
+    path: OsString,
+}
+
+/// What a listing tells of an entry.
+struct Listed {
+    name: OsString,
+    kind: Kind,
+}
+
+/// A piece of work.
+enum Work {
+    /// To list a folder. Opened only then, so that few handles are open at once.
+    List { parent: Arc<Place>, name: OsString, depth: u32, rules: Arc<Rules> },
+    /// To see a run of entries, sorted by name.
+    See { place: Arc<Place>, entries: Vec<Listed> },
+}
+
+impl<V: Visitor> Walker<'_, V> {
+    /// Works until nothing is left to do.
+    fn work(&self) {
+        let mut tools = self.visitor.tools();
+        while self.queue.waiting() == 1 {
+            self.take(&mut tools);
         }
+        if self.queue.waiting() == 0 {
+            return;
+        }
+        let work = |mut tools: V::Tools| while self.take(&mut tools).is_some() {};
+        std::thread::scope(|scope| {
+            for _ in 1..threads() {
+                scope.spawn(|| work(self.visitor.tools()));
+            }
+            work(tools);
+        });
     }
 
-    /// Lists a folder: files to the visitor, folders to the visitor and to the queue.
-    fn list(&self, job: Job, visitor: &mut impl FnMut(Found<'_>) -> Flow) -> Flow {
-        let Ok(listing) = job.folder.entries() else { return Flow::Continue };
-        let mut present = Present::default();
-        let mut entries = Vec::new();
-        for entry in listing.flatten() {
-            let name = entry.file_name();
-            present.see(name.as_encoded_bytes());
-            if let Ok(file_type) = entry.file_type() {
-                entries.push((PathBuf::from(name), file_type));
-            }
-        }
-        let from_grant = self.root.relative.join(&job.path);
-        let rules = match self.filter.reads_ignore_files() {
-            true => Rules::below(&job.rules, &job.folder, &from_grant, present),
-            false => job.rules,
-        };
-        for (name, file_type) in entries {
-            let path = job.path.join(&name);
-            let flow = match self.filter.verdict(&path, &from_grant.join(&name), file_type.is_dir(), &rules) {
-                Verdict::LeftOut => continue,
-                Verdict::Walked => Flow::Continue,
-                Verdict::Told => visitor(Found { folder: &job.folder, name: &name, path: &path, file_type }),
-            };
-            if flow == Flow::Stop || self.stop.now() {
-                return Flow::Stop;
-            }
-            if file_type.is_dir() && self.options.max_depth.is_none_or(|max| job.depth < max) {
-                // Relative to this folder's handle: a folder that was replaced by a link meanwhile does not open.
-                if let Ok(folder) = job.folder.open_dir(&name) {
-                    self.queue.add(Job { folder, path, depth: job.depth + 1, rules: rules.clone() });
+    /// Takes a piece of work and does it; none when all is done.
+    fn take(&self, tools: &mut V::Tools) -> Option<()> {
+        let (path, work, _taken) = self.queue.take()?;
+        if self.stop.now() {
+            self.queue.forget_from(OsStr::new(""));
+        } else if self.visitor.is_beyond(&path) {
+            self.queue.forget_from(&path);
+        } else {
+            match work {
+                Work::See { place, entries } => self.see(&place, entries, tools),
+                Work::List { parent, name, depth, rules } => {
+                    // What cannot be opened is left out: what became a link that leads out, too.
+                    if let Ok(folder) = parent.folder.open_dir(&name) {
+                        self.list(folder, path, depth, &rules);
+                    }
                 }
             }
         }
-        Flow::Continue
-    }
-}
-
-/// Folders yet to be listed. Ends when there are none and nobody lists one, or when somebody says so.
-struct Queue {
-    jobs: Mutex<Vec<Job>>,
-    ready: Condvar,
-    /// Jobs that wait or are worked on.
-    open: AtomicUsize,
-    stopped: AtomicBool,
-}
-
-impl Queue {
-    fn new(first: Job) -> Self {
-        Self {
-            jobs: Mutex::new(vec![first]),
-            ready: Condvar::new(),
-            open: AtomicUsize::new(1),
-            stopped: AtomicBool::new(false),
-        }
+        Some(())
     }
 
-    fn add(&self, job: Job) {
-        self.open.fetch_add(1, Ordering::AcqRel);
-        lock(&self.jobs).push(job);
-        self.ready.notify_one();
-    }
-
-    /// The next folder; waits while others may still add some.
-    fn next(&self) -> Option<Job> {
-        let mut jobs = lock(&self.jobs);
-        loop {
-            if self.stopped.load(Ordering::Acquire) || self.open.load(Ordering::Acquire) == 0 {
-                return None;
+    fn see(&self, place: &Place, entries: Vec<Listed>, tools: &mut V::Tools) {
+        for Listed { name, kind } in entries {
+            let path = joined(&place.path, &name);
+            if self.stop.now() || self.visitor.is_beyond(&path) {
+                return;
             }
-            if let Some(job) = jobs.pop() {
-                return Some(job);
-            }
-            jobs = self.ready.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            self.visitor.see(tools, &Found { folder: &place.folder, name: &name, path: &path, kind });
         }
     }
 
-    fn done(&self, flow: Flow) {
-        if flow == Flow::Stop {
-            self.stopped.store(true, Ordering::Release);
+    /// Lists a folder, and adds the work that it brings. `path` is as in [`Place`].
+    fn list(&self, folder: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) {
+        let Ok((entries, present)) = self.entries(&folder) else { return };
+        let from_grant = self.root.relative.join(&path);
+        let rules = match self.filter.reads_ignore_files() {
+            true => Rules::below(rules, &folder, &from_grant, present),
+            false => rules.clone(),
+        };
+        let place = Arc::new(Place { folder, path });
+        let (mut work, mut run) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let path = joined(&place.path, &entry.name);
+            let is_folder = entry.kind == Kind::Directory;
+            let verdict = self.filter.verdict(Path::new(&path), &from_grant.join(&entry.name), is_folder, &rules);
+            if verdict == Verdict::LeftOut {
+                continue;
+            }
+            if is_folder && self.goes_below(depth) {
+                let (parent, name, rules) = (place.clone(), entry.name.clone(), rules.clone());
+                work.push((joined(&path, OsStr::new("/")), Work::List { parent, name, depth: depth + 1, rules }));
+            }
+            if verdict == Verdict::Told {
+                run.push(entry);
+            }
+            if run.len() == V::RUN {
+                work.extend(see_work(&place, std::mem::take(&mut run)));
+            }
         }
-        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 || flow == Flow::Stop {
-            // Under the lock, so that nobody is between looking and waiting.
-            let _jobs = lock(&self.jobs);
-            self.ready.notify_all();
+        work.extend(see_work(&place, run));
+        self.queue.add(work);
+    }
+
+    /// What is in a folder, sorted by name.
+    fn entries(&self, folder: &Dir) -> io::Result<(Vec<Listed>, Present)> {
+        let mut present = Present::default();
+        let mut entries = Vec::new();
+        for entry in folder.entries()?.flatten() {
+            if entries.len() == MAX_IN_FOLDER {
+                self.is_cut.store(true, Ordering::Relaxed);
+                break;
+            }
+            let name = entry.file_name();
+            present.see(name.as_encoded_bytes());
+            if let Ok(file_type) = entry.file_type() {
+                entries.push(Listed { name, kind: kind_of(file_type) });
+            }
         }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok((entries, present))
+    }
+
+    fn goes_below(&self, depth: u32) -> bool {
+        if self.options.max_depth.is_some_and(|max| depth >= max) {
+            return false;
+        }
+        if depth == MAX_DEPTH {
+            self.is_cut.store(true, Ordering::Relaxed);
+        }
+        depth < MAX_DEPTH
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A run's place among the work is that of its first entry.
+fn see_work(place: &Arc<Place>, entries: Vec<Listed>) -> Option<(OsString, Work)> {
+    let path = joined(&place.path, &entries.first()?.name);
+    Some((path, Work::See { place: place.clone(), entries }))
+}
+
+fn joined(path: &OsStr, name: &OsStr) -> OsString {
+    let mut joined = OsString::with_capacity(path.len() + name.len() + 1);
+    joined.push(path);
+    joined.push(name);
+    joined
 }
 
 fn entry(found: &Found<'_>) -> Entry {
-    let kind = match found.file_type {
+    let metadata = found.folder.symlink_metadata(found.name).ok();
+    let size = metadata.as_ref().filter(|_| found.kind == Kind::File).map_or(0, cap_std::fs::Metadata::len);
+    let modified = metadata.and_then(|m| m.modified().ok()).map(cap_std::time::SystemTime::into_std);
+    let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified_ms = since_epoch.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
+    Entry { path: found.path.to_string_lossy().into_owned(), kind: found.kind, size, modified_ms }
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
         t if t.is_file() => Kind::File,
         t if t.is_dir() => Kind::Directory,
         t if t.is_symlink() => Kind::Symlink,
         _ => Kind::Other,
-    };
-    let metadata = found.folder.symlink_metadata(found.name).ok();
-    let size = metadata.as_ref().filter(|_| kind == Kind::File).map_or(0, cap_std::fs::Metadata::len);
-    let modified = metadata.and_then(|m| m.modified().ok()).map(cap_std::time::SystemTime::into_std);
-    let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let modified_ms = since_epoch.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
-    Entry { path: slashed(found.path), kind, size, modified_ms }
-}
-
-/// With '/' between the parts on every system.
-pub(super) fn slashed(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    if std::path::MAIN_SEPARATOR == '/' { path.into_owned() } else { path.replace(std::path::MAIN_SEPARATOR, "/") }
+    }
 }
 
 /// Opens a file to read it. What is no file does not make this wait: a pipe is opened without waiting for its writer.
-pub(super) fn open_file(folder: &Dir, name: &Path) -> io::Result<File> {
+pub(super) fn open_file(folder: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

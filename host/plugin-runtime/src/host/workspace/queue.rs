@@ -1,0 +1,119 @@
+//! Work that waits, for several threads: always the first of it by path.
+
+use super::lock;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Work by path. It ends when nothing waits and nobody works, as work may bring more work.
+pub(super) struct Queue<W> {
+    state: Mutex<State<W>>,
+    more: Condvar,
+}
+
+struct State<W> {
+    waiting: BTreeMap<OsString, W>,
+    /// Threads that work.
+    busy: usize,
+    /// Threads that wait for work.
+    idle: usize,
+}
+
+/// A piece of work, taken until this is dropped.
+pub(super) struct Taken<'a, W> {
+    queue: &'a Queue<W>,
+}
+
+impl<W> Queue<W> {
+    pub(super) fn new() -> Self {
+        Self { state: Mutex::new(State { waiting: BTreeMap::new(), busy: 0, idle: 0 }), more: Condvar::new() }
+    }
+
+    /// Pieces of work that wait.
+    pub(super) fn waiting(&self) -> usize {
+        lock(&self.state).waiting.len()
+    }
+
+    pub(super) fn add(&self, work: impl IntoIterator<Item = (OsString, W)>) {
+        let mut state = lock(&self.state);
+        state.waiting.extend(work);
+        let wanted = state.idle.min(state.waiting.len());
+        drop(state);
+        (0..wanted).for_each(|_| self.more.notify_one());
+    }
+
+    /// Gives up what waits at this path and after it.
+    pub(super) fn forget_from(&self, path: &OsStr) {
+        drop(lock(&self.state).waiting.split_off(path));
+    }
+
+    /// The first work by path; waits while others may still add some.
+    pub(super) fn take(&self) -> Option<(OsString, W, Taken<'_, W>)> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some((path, work)) = state.waiting.pop_first() {
+                state.busy += 1;
+                return Some((path, work, Taken { queue: self }));
+            }
+            if state.busy == 0 {
+                return None;
+            }
+            state.idle += 1;
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+impl<W> Drop for Taken<'_, W> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        state.busy -= 1;
+        if state.busy == 0 && state.waiting.is_empty() {
+            self.queue.more.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(queue: &Queue<u32>) -> Option<(String, u32)> {
+        queue.take().map(|(path, work, _taken)| (path.into_string().unwrap(), work))
+    }
+
+    #[test]
+    fn work_is_taken_in_the_order_of_paths_whenever_it_came() {
+        let queue = Queue::new();
+        queue.add([("b".into(), 2), ("d/".into(), 4)]);
+        assert_eq!(taken(&queue), Some(("b".into(), 2)));
+        queue.add([("a".into(), 1), ("c".into(), 3)]);
+        assert_eq!(taken(&queue), Some(("a".into(), 1)));
+        queue.forget_from(OsStr::new("d"));
+        assert_eq!(taken(&queue), Some(("c".into(), 3)));
+        assert_eq!(taken(&queue), None);
+    }
+
+    #[test]
+    fn threads_wait_for_work_that_others_may_add() {
+        let queue = Queue::new();
+        queue.add([("a".into(), 10_u32)]);
+        let work = || {
+            let mut done = 0;
+            while let Some((path, left, _taken)) = queue.take() {
+                done += 1;
+                let more = |side: &str| (format!("{}{side}", path.to_string_lossy()).into(), left - 1);
+                if left > 0 {
+                    queue.add([more("l"), more("r")]);
+                }
+            }
+            done
+        };
+        let done: u32 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(done, 2_u32.pow(11) - 1);
+    }
+}

@@ -1,0 +1,36 @@
+//! The built-in plugins as they are shipped, in the real runtime.
+
+#[path = "builtin/commands.rs"]
+mod commands;
+#[path = "builtin/edit.rs"]
+mod edit;
+#[path = "builtin/escapes.rs"]
+mod escapes;
+#[path = "builtin/find.rs"]
+mod find;
+#[path = "builtin/read.rs"]
+mod read;
+#[path = "builtin/shell.rs"]
+mod shell;
+
+use pinion_agent::ToolOutput;
+use pinion_tests::{Sandbox, SandboxBuilder, builtin};
+use serde_json::Value;
+
+/// With these built-in plugins, each with what it asks for.
+async fn with(names: &[&str]) -> Sandbox {
+    let builder = SandboxBuilder::default();
+    let sandbox = names.iter().fold(builder, |b, name| b.file(builtin(name)).trust(name).catalog(name)).build().await;
+    assert_eq!(sandbox.runtime.problems(), []);
+    sandbox
+}
+
+/// A result's text and its details.
+async fn called(sandbox: &Sandbox, tool: &str, arguments: Value) -> (String, Value) {
+    told(sandbox.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
+}
+
+fn told(output: ToolOutput) -> (String, Value) {
+    let text = output.content.iter().filter_map(|content| content.as_text()).collect();
+    (text, output.details.expect("details"))
+}

@@ -1,0 +1,67 @@
+//! The slash commands.
+
+use super::with;
+use pinion_plugin_runtime::{CommandError, Effect};
+use pinion_tests::Sandbox;
+use tokio_util::sync::CancellationToken;
+
+async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<Effect>, CommandError> {
+    sandbox.runtime.run_command(name, arguments, "session-1", CancellationToken::new()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_has_the_effect_that_it_is_for() {
+    let sandbox = with(&["commands"]).await;
+    for (name, arguments, effect) in [
+        ("reload", "", Effect::ReloadPlugins),
+        ("model", " anthropic/x ", Effect::SetModel("anthropic/x".into())),
+        ("new", " ", Effect::NewSession),
+        ("compact", "", Effect::Compact(None)),
+        ("compact", " keep the plan\n", Effect::Compact(Some("keep the plan".into()))),
+        ("quit", "", Effect::Quit),
+        ("exit", "", Effect::Quit),
+    ] {
+        assert_eq!(entered(&sandbox, name, arguments).await, Ok(vec![effect]), "/{name}{arguments}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_shown() {
+    let sandbox = with(&["commands", "fs", "shell"]).await;
+    for (name, arguments, shown) in [
+        ("help", "", "/compact [what to keep]"),
+        ("help", "/new", "`/new`: Begins a new session (plugin commands)"),
+        ("tools", "", "| bash "),
+        ("plugins", "", "- `fs` "),
+        ("model", "", "No models are known"),
+        ("cost", "", "Nothing was spent yet"),
+    ] {
+        match entered(&sandbox, name, arguments).await.as_deref() {
+            Ok([Effect::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
+            other => panic!("/{name}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_understood_is_refused() {
+    let sandbox = with(&["commands"]).await;
+    for (name, arguments, said) in [
+        ("new", "one", "`/new` takes no argument"),
+        ("model", "one two", "`/model` takes one word"),
+        ("help", "nothing", "there is no command `/nothing`"),
+    ] {
+        let refused = entered(&sandbox, name, arguments).await.unwrap_err();
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
+    assert_eq!(entered(&sandbox, "nothing", "").await, Err(CommandError::Unknown { name: "nothing".into() }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_argument_is_completed() {
+    let sandbox = with(&["commands"]).await;
+    let completed = sandbox.runtime.complete("help", "co").await;
+    let names: Vec<_> = completed.iter().map(|completion| completion.value.as_str()).collect();
+    assert_eq!(names, ["compact", "cost"]);
+    assert_eq!(sandbox.runtime.complete("quit", "x").await, []);
+}

@@ -1,0 +1,98 @@
+//! The tools `find` and `search`.
+
+use super::{called, with};
+use pinion_tests::Sandbox;
+use serde_json::json;
+
+async fn project() -> Sandbox {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write(".gitignore", "/target\n*.log\n!keep.log\n");
+    sandbox.write(".git/config", "needle\n");
+    sandbox.write(".github/ci.yml", "needle\n");
+    sandbox.write("src/lib.rs", "fn a() {}\n// needle\nfn b() {}\n");
+    sandbox.write("src/deep/mod.rs", "one\ntwo\nNeedle 42\nfour\nfive\nsix\nneedle\n");
+    sandbox.write("src/deep/.gitignore", "generated.rs\n");
+    sandbox.write("src/deep/generated.rs", "needle\n");
+    sandbox.write("target/out.rs", "needle\n");
+    sandbox.write("a.log", "needle\n");
+    sandbox.write("keep.log", "needle\n");
+    sandbox.write("data.bin", b"needle\0\n");
+    sandbox
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_found_by_glob_without_what_is_ignored() {
+    let sandbox = project().await;
+    let (text, details) = called(&sandbox, "find", json!({ "pattern": "*.rs" })).await;
+    assert_eq!(text, "src/deep/mod.rs\nsrc/lib.rs");
+    assert_eq!(details, json!({ "path": ".", "total": 2, "shown": 2, "truncated": false }));
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*.rs", "ignored": true })).await;
+    assert_eq!(text, "src/deep/generated.rs\nsrc/deep/mod.rs\nsrc/lib.rs\ntarget/out.rs");
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*", "type": "directory", "path": "src" })).await;
+    assert_eq!(text, "src/deep/");
+    let (text, details) = called(&sandbox, "find", json!({ "pattern": "**", "limit": 3 })).await;
+    assert_eq!(
+        text,
+        ".github/\n.github/ci.yml\n.gitignore\n[3 of 10 matches; narrow with path, depth or a longer pattern]"
+    );
+    assert_eq!(details["truncated"], true);
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*.py" })).await;
+    assert!(text.starts_with("nothing in the workspace matches `*.py`"), "{text}");
+    let error = sandbox.error("find", json!({ "pattern": "a[" })).await;
+    assert!(error.contains("glob"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_is_found_in_all_that_is_neither_ignored_nor_binary() {
+    let sandbox = project().await;
+    let (text, details) = called(&sandbox, "search", json!({ "pattern": "needle" })).await;
+    assert_eq!(
+        text,
+        ".github/ci.yml\n1: needle\n\nkeep.log\n1: needle\n\nsrc/deep/mod.rs\n7: needle\n\nsrc/lib.rs\n2: // needle"
+    );
+    let counts = ["files", "matches"].map(|name| details[name].as_u64());
+    assert_eq!((counts, &details["truncated"]), ([Some(4), Some(4)], &json!(false)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_is_narrowed_by_expression_glob_type_and_path() {
+    let sandbox = project().await;
+    let arguments = json!({ "pattern": r"^needle \d+$", "ignore_case": true, "context": 1, "type": "rust" });
+    let (text, _) = called(&sandbox, "search", arguments).await;
+    assert_eq!(text, "src/deep/mod.rs\n2- two\n3: Needle 42\n4- four");
+    let (text, _) =
+        called(&sandbox, "search", json!({ "pattern": "needle", "glob": "*.log", "output": "files" })).await;
+    assert_eq!(text, "keep.log");
+    let arguments = json!({ "pattern": "needle", "path": "src", "ignored": true, "output": "count" });
+    let (text, _) = called(&sandbox, "search", arguments).await;
+    assert_eq!(text, "src/deep/generated.rs: 1\nsrc/deep/mod.rs: 1\nsrc/lib.rs: 1");
+    let (text, _) =
+        called(&sandbox, "search", json!({ "pattern": "a() {}\n//", "literal": true, "multiline": true })).await;
+    assert_eq!(text, "src/lib.rs\n1: fn a() {}\n2: // needle");
+    let error = sandbox.error("search", json!({ "pattern": "a(" })).await;
+    assert!(error.contains("unclosed group"), "{error}");
+}
+
+/// Which matches are left out does not depend on which thread was faster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_with_too_many_matches_gives_the_first_ones_each_time() {
+    let sandbox = with(&["fs"]).await;
+    (0..300).for_each(|n| sandbox.write(&format!("{}/{n:03}.txt", n % 7), "many\n".repeat(n % 5 + 1)));
+    let search = json!({ "pattern": "many", "limit": 20 });
+    let (first, details) = called(&sandbox, "search", search.clone()).await;
+    assert!(first.ends_with("[stopped after 20 matches; narrow with path, glob, type or a longer pattern]"), "{first}");
+    assert!(first.starts_with("0/000.txt\n1: many\n\n0/007.txt\n1: many\n2: many\n3: many\n"), "{first}");
+    assert_eq!((&details["matches"], &details["truncated"]), (&json!(20), &json!(true)));
+    for _ in 0..20 {
+        assert_eq!(called(&sandbox, "search", search.clone()).await.0, first);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_result_of_a_search_is_bounded() {
+    let sandbox = with(&["fs"]).await;
+    (0..100).for_each(|n| sandbox.write(&format!("{n:03}.txt"), format!("{}match\n", "x".repeat(100_000)).repeat(3)));
+    let (text, details) = called(&sandbox, "search", json!({ "pattern": "match", "limit": 2_000 })).await;
+    assert!(text.len() < 51 * 1024 && text.contains("[cut at 50 KB, after "), "{}", text.len());
+    assert_eq!((&details["matches"], &details["truncated"]), (&json!(300), &json!(true)));
+}

@@ -1,0 +1,126 @@
+//! The tools `read` and `list`.
+
+use super::{called, with};
+use pinion_agent::{Content, ToolError};
+use pinion_tests::Progress;
+use serde_json::json;
+use std::fmt::Write as _;
+use tokio_util::sync::CancellationToken;
+
+fn lines(count: u32) -> String {
+    (1..=count).fold(String::new(), |mut text, n| {
+        writeln!(text, "line {n}").unwrap();
+        text
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_asked_for_are_read_with_their_numbers() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("long.txt", lines(3_000));
+    let (text, details) = called(&sandbox, "read", json!({ "path": "long.txt", "offset": 10, "limit": 2 })).await;
+    assert_eq!(
+        text,
+        "long.txt: lines 10-11 of 3000\n    10\tline 10\n    11\tline 11\n\
+         [2989 lines more; continue with offset=12]\n"
+    );
+    let expected = json!({ "path": "long.txt", "kind": "text", "bytes": 28_893, "first_line": 10, "last_line": 11,
+        "total_lines": 3_000, "truncated": true });
+    assert_eq!(details, expected);
+    let (text, details) = called(&sandbox, "read", json!({ "path": "long.txt" })).await;
+    assert!(text.ends_with("[1000 lines more; continue with offset=2001]\n"), "{text}");
+    assert_eq!(details["last_line"], 2_000);
+    let error = sandbox.error("read", json!({ "path": "long.txt", "offset": 3_001 })).await;
+    assert!(error.contains("past the end of `long.txt`, which has 3000 lines"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_line_is_cut_and_a_large_file_is_read_by_parts() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("wide.txt", "x".repeat(5_000));
+    let (text, details) = called(&sandbox, "read", json!({ "path": "wide.txt" })).await;
+    assert!(text.ends_with("x [3000 more bytes]\n") && text.len() < 2_100, "{text}");
+    assert_eq!(details["truncated"], true);
+    sandbox.write("large.txt", lines(200_000));
+    let error = sandbox.error("read", json!({ "path": "large.txt" })).await;
+    assert!(error.contains("give offset and limit"), "{error}");
+    let (text, _) = called(&sandbox, "read", json!({ "path": "large.txt", "offset": 150_000, "limit": 1 })).await;
+    assert!(text.contains("150000\tline 150000\n[more lines follow; continue with offset=150001]"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_text_is_named_and_a_picture_is_shown() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("data.bin", b"a\0b");
+    let error = sandbox.error("read", json!({ "path": "data.bin" })).await;
+    assert!(error.contains("`data.bin` is not text"), "{error}");
+    let picture = b"\x89PNG\r\n\x1a\nand so on".to_vec();
+    sandbox.write("picture.txt", &picture);
+    let output = sandbox.call("read", json!({ "path": "picture.txt" })).await.unwrap();
+    let shown = output.content.iter().find_map(|content| match content {
+        Content::Image(image) => Some((image.media_type.as_str(), &image.data)),
+        _ => None,
+    });
+    assert_eq!(shown, Some(("image/png", &picture)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_file_is_told_with_what_comes_near() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("src/parser.rs", "");
+    let error = sandbox.error("read", json!({ "path": "src/parsr.rs" })).await;
+    assert!(error.contains("`src/parsr.rs` does not exist") && error.contains("parser.rs`"), "{error}");
+    let error = sandbox.error("read", json!({ "path": "src" })).await;
+    assert!(error.contains("use list"), "{error}");
+    let error = sandbox.error("read", json!({ "file": "src" })).await;
+    assert!(error.contains("invalid arguments"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_is_not_waited_for() {
+    let sandbox = with(&["fs"]).await;
+    rustix::fs::mkfifoat(rustix::fs::CWD, sandbox.workspace().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    let error = sandbox.error("read", json!({ "path": "pipe" })).await;
+    assert!(error.contains("neither a file nor a folder"), "{error}");
+    let (text, _) = called(&sandbox, "search", json!({ "pattern": "x" })).await;
+    assert!(text.starts_with("no match"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_is_cancelled() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("a.txt", "x");
+    for (tool, arguments) in [
+        ("read", json!({ "path": "a.txt" })),
+        ("search", json!({ "pattern": "x" })),
+        ("write", json!({ "path": "a.txt", "content": "y" })),
+    ] {
+        let token = CancellationToken::new();
+        token.cancel();
+        let (result, _) = sandbox.call_with(tool, arguments, &Progress::default(), token).await;
+        assert!(matches!(result, Err(ToolError::Cancelled { .. })), "{tool}: {result:?}");
+    }
+    assert_eq!(sandbox.read("a.txt"), "x");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_listed_and_deeper_without_what_is_ignored() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write(".gitignore", "target\n");
+    sandbox.write("src/a.rs", "12345");
+    sandbox.write("target/x.o", "");
+    let (text, details) = called(&sandbox, "list", json!({})).await;
+    assert_eq!(text, ".gitignore  7 bytes\nsrc/\ntarget/");
+    assert_eq!(details, json!({ "path": ".", "total": 3, "shown": 3, "truncated": false }));
+    let (text, _) = called(&sandbox, "list", json!({ "depth": 2 })).await;
+    assert_eq!(text, ".gitignore  7 bytes\nsrc/\nsrc/a.rs  5 bytes");
+    (0..250).for_each(|n| sandbox.write(&format!("many/{n:03}"), ""));
+    let (text, details) = called(&sandbox, "list", json!({ "path": "many" })).await;
+    assert!(
+        text.ends_with("199  0 bytes\n[200 of 250 entries; list a subfolder, or use find with a pattern]"),
+        "{text}"
+    );
+    assert_eq!(details["truncated"], true);
+    let error = sandbox.error("list", json!({ "path": "src/a.rs" })).await;
+    assert!(error.contains("is a file, not a folder"), "{error}");
+}

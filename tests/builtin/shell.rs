@@ -1,0 +1,100 @@
+//! The tool `bash`.
+
+use super::{called, told, with};
+use pinion_agent::ToolError;
+use pinion_tests::{Progress, SandboxBuilder, builtin};
+use serde_json::json;
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_gives_both_streams_and_its_exit_code() {
+    let sandbox = with(&["shell"]).await;
+    std::fs::create_dir(sandbox.workspace().join("sub")).unwrap();
+    let command = "basename $PWD; echo bad >&2; exit 3";
+    let (text, details) = called(&sandbox, "bash", json!({ "command": command, "cwd": "sub" })).await;
+    assert_eq!(text, "sub\n[stderr]\nbad\n[exit code 3]");
+    let ended = ["exit_code", "signal", "success", "timed_out", "cancelled", "stdout_bytes", "truncated"];
+    assert_eq!(
+        ended.map(|name| details[name].clone()).to_vec(),
+        json!([3, null, false, false, false, 4, false]).as_array().unwrap().clone()
+    );
+    let (text, details) = called(&sandbox, "bash", json!({ "command": "true" })).await;
+    assert_eq!((text.as_str(), &details["success"]), ("[no output]", &json!(true)));
+    let (text, _) = called(&sandbox, "bash", json!({ "command": "kill -9 $$" })).await;
+    assert_eq!(text, "[killed by signal 9 (SIGKILL)]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_takes_too_long_is_killed_with_its_children() {
+    let sandbox = with(&["shell"]).await;
+    let arguments = json!({ "command": "sleep 1000 & echo $!; sleep 1000", "timeout": 1 });
+    let (text, details) = called(&sandbox, "bash", arguments).await;
+    let (pid, ending) = text.split_once('\n').unwrap();
+    assert_eq!(ending, "[timed out after 1 s and was killed; a longer timeout may help]");
+    assert_eq!((&details["timed_out"], &details["success"]), (&json!(true), &json!(false)));
+    wait_until_gone(pid).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_command_is_killed_with_its_children_and_says_what_it_wrote() {
+    let sandbox = with(&["shell"]).await;
+    let (token, progress) = (CancellationToken::new(), Progress::default());
+    let arguments = json!({ "command": "sleep 1000 & echo $!; while true; do echo on; sleep 0.05; done" });
+    let call = sandbox.call_with("bash", arguments, &progress, token.clone());
+    let ((result, _), ()) = tokio::join!(call, async {
+        progress.first().await;
+        token.cancel();
+    });
+    let (text, details) = told(result.unwrap());
+    assert!(text.ends_with("[cancelled, and killed]"), "{text}");
+    assert_eq!((&details["cancelled"], &details["success"]), (&json!(true), &json!(false)));
+    wait_until_gone(text.lines().next().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_huge_output_start_and_end_are_kept_and_all_of_it_is_in_a_file() {
+    let sandbox = with(&["shell"]).await;
+    let (text, details) = called(&sandbox, "bash", json!({ "command": "seq 1 500000; seq 1 100000 >&2" })).await;
+    assert!(text.len() < 2 * 51 * 1024 && text.starts_with("1\n2\n3\n"), "{} bytes", text.len());
+    assert!(
+        text.contains(" bytes left out ...]\n")
+            && text.contains("\n500000\n[stderr]\n1\n")
+            && text.contains("\n100000\n[full")
+    );
+    let (file, bytes) = (details["full_output"].as_str().unwrap(), details["stdout_bytes"].as_u64().unwrap());
+    assert_eq!((bytes, &details["truncated"]), (3_388_895, &json!(true)));
+    assert!(Path::new(file).metadata().unwrap().len() >= bytes);
+    assert!(text.ends_with(&format!("[full output: {file}]")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn denied_commands_are_not_run() {
+    let config = json!({ "deny": ["git push --force"] });
+    let sandbox = SandboxBuilder::default().file(builtin("shell")).trust("shell").config("shell", config).build().await;
+    for command in ["echo ran > ran; rm -fr /", "echo ran > ran && git push origin --force", "sudo shutdown now"] {
+        let denied = sandbox.call("bash", json!({ "command": command })).await;
+        assert!(matches!(denied, Err(ToolError::Denied { .. })), "{command}: {denied:?}");
+    }
+    assert!(!sandbox.workspace().join("ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_grant_nothing_runs() {
+    let sandbox = SandboxBuilder::default().file(builtin("shell")).build().await;
+    let error = sandbox.error("bash", json!({ "command": "echo ran > ran" })).await;
+    assert!(error.contains("[plugins.shell.grants] process = true"), "{error}");
+}
+
+async fn wait_until_gone(pid: &str) {
+    let stat = Path::new("/proc").join(pid.trim().parse::<u32>().unwrap().to_string()).join("stat");
+    // One that is dead and not yet reaped does not run.
+    let runs = move || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    tokio::task::spawn_blocking(move || {
+        while runs() {
+            std::thread::yield_now();
+        }
+    })
+    .await
+    .unwrap();
+}
