@@ -59,15 +59,10 @@ fn find(arguments: Arguments, call: &Call) -> Result<Output> {
 }
 
 fn options(root: &Path, arguments: &Arguments) -> WalkOptions {
-    let mut options = walk::options(root, glob(&arguments.pattern), COUNTED);
+    let mut options = walk::options(root, Some(&arguments.pattern), COUNTED);
     options.max_depth = arguments.depth;
     options.ignore_files = !arguments.ignored.unwrap_or_default();
     options
-}
-
-/// None for a pattern that matches all: what a glob names is told even where it is ignored, and that would be all.
-fn glob(pattern: &str) -> Option<&str> {
-    (!matches!(pattern.trim_start_matches("./"), "*" | "**" | "**/*")).then_some(pattern)
 }
 
 fn output(root: &str, arguments: &Arguments, result: WalkResult) -> Output {
@@ -166,6 +161,5 @@ mod tests {
         let options = options(Path::new("/src"), &arguments(json!({ "pattern": "*.rs", "depth": 2, "ignored": true })));
         assert_eq!((options.root.as_str(), options.max_depth, options.ignore_files), ("/src", Some(2), false));
         assert_eq!(options.globs, ["*.rs", "!.git"]);
-        assert_eq!(["*", "**/*", "./**", "*.*"].map(glob), [None, None, None, Some("*.*")]);
     }
 }

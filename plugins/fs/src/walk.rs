@@ -10,7 +10,7 @@ pub(crate) const HERE: &str = ".";
 /// control keeps for itself.
 pub(crate) fn options(root: &Path, glob: Option<&str>, limit: u32) -> WalkOptions {
     // Of several globs that match, the last one counts.
-    let globs = glob.into_iter().chain(["!.git"]).map(str::to_owned).collect();
+    let globs = glob.map(anchored).into_iter().chain(["!.git".to_owned()]).collect();
     WalkOptions {
         root: root.to_string_lossy().into_owned(),
         globs,
@@ -20,6 +20,11 @@ pub(crate) fn options(root: &Path, glob: Option<&str>, limit: u32) -> WalkOption
         ignore_files: true,
         limit,
     }
+}
+
+/// What begins with `./` is meant from the root of the walk; in a glob that is said by `/`.
+fn anchored(glob: &str) -> String {
+    glob.strip_prefix("./").map_or_else(|| glob.to_owned(), |rest| format!("/{rest}"))
 }
 
 /// A path that other tools take, from one relative to `root`; empty is the root itself.
@@ -36,6 +41,11 @@ pub(crate) fn joined(root: &str, relative: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_glob_that_begins_with_a_dot_counts_from_the_root() {
+        assert_eq!(["*", "**/*.rs", "./*.rs"].map(anchored), ["*", "**/*.rs", "/*.rs"]);
+    }
 
     #[test]
     fn paths_are_joined_so_that_read_takes_them() {
