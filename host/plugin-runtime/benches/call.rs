@@ -12,6 +12,7 @@ mod guests;
 use criterion::{Criterion, criterion_group, criterion_main};
 use guests::{Plugins, guest};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime as Tokio;
 
@@ -28,8 +29,12 @@ fn one_call(c: &mut Criterion) {
     group.bench_function("through the runtime", |b| {
         b.iter(|| tokio.block_on(plugins.call("echo", arguments.clone())));
     });
-    let bare = bare::Bare::new(&guest("echo"), plugins.workspace());
+    let bare = Arc::new(bare::Bare::new(&guest("echo"), plugins.workspace()));
     let arguments = arguments.to_string();
+    // Where calls have to run, as guests may block.
+    group.bench_function("bare wasmtime on a thread that may block, drop elsewhere", |b| {
+        b.iter(|| tokio.block_on(bare.clone().call_on_blocking_thread(arguments.clone())));
+    });
     group.bench_function("bare wasmtime, drop included", |b| b.iter(|| tokio.block_on(bare.call(&arguments))));
     group.bench_function("bare wasmtime, drop elsewhere", |b| {
         b.iter_custom(|n| {

@@ -1,9 +1,12 @@
 //! wasmtime without anything of ours, with the same settings.
 
 use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use wasmtime::component::{Component, InstancePre, Linker, ResourceTable};
 use wasmtime::{
-    Config, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store, TypedFunc,
+    Config, Enabled, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig, Store, TypedFunc,
 };
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
@@ -45,7 +48,13 @@ fn config() -> Config {
 impl Bare {
     pub(crate) fn new(file: &Path, workspace: &Path) -> Self {
         let mut pool = PoolingAllocationConfig::default();
-        pool.total_component_instances(128).total_stacks(128).linear_memory_keep_resident(256 * 1024);
+        pool.total_component_instances(128).total_stacks(128);
+        if PoolingAllocationConfig::is_pagemap_scan_available() {
+            pool.pagemap_scan(Enabled::Yes)
+                .linear_memory_keep_resident(1024 * 1024)
+                .table_keep_resident(64 * 1024)
+                .async_stack_keep_resident(64 * 1024);
+        }
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         let engine = Engine::new(&config).unwrap();
@@ -59,6 +68,17 @@ impl Bare {
 
     pub(crate) async fn call(&self, arguments: &str) {
         drop(self.call_and_keep(arguments).await);
+    }
+
+    /// The answer comes before the store is dropped, which that thread does.
+    pub(crate) async fn call_on_blocking_thread(self: Arc<Self>, arguments: String) {
+        let (answer, answered) = oneshot::channel();
+        tokio::task::spawn_blocking(move || {
+            let store = Handle::current().block_on(self.call_and_keep(&arguments));
+            answer.send(()).unwrap();
+            drop(store);
+        });
+        answered.await.unwrap();
     }
 
     pub(crate) async fn call_and_keep(&self, arguments: &str) -> Store<State> {
