@@ -99,7 +99,8 @@ impl ModelTable {
         let elsewhere = elsewhere.map(|model| RawModel { caching: own.caching.or(model.caching), ..model });
         match how {
             Named::Only => elsewhere,
-            Named::OrPattern => own.pattern(id).or(elsewhere),
+            // The longest pattern is the nearest.
+            Named::OrPattern => own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len()),
         }
     }
 }
@@ -324,8 +325,14 @@ mod tests {
     fn a_model_is_found_under_its_dated_name_too() {
         let table = ModelTable::builtin();
         assert_eq!(table.find("anthropic", "claude-haiku-4-5-20251001"), table.find("anthropic", "claude-haiku-4-5"));
-        assert_eq!(table.find("openai-chat", "gpt-4o-2024-08-06"), table.find("openai-chat", "gpt-4o"));
-        assert!(table.find("openai-chat", "gpt-4o").known);
+        assert_eq!(table.find("openai-responses", "gpt-4o-2024-08-06"), table.find("openai-responses", "gpt-4o"));
+        assert!(table.find("openai-chat", "gpt-4o-2024-08-06").known && table.find("azure", "gpt-4o").known);
+        let bedrock = table.find("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0");
+        assert!(bedrock.known && bedrock.caching == Caching::Breakpoints && bedrock.thinking == ThinkingStyle::Budget);
+        let newer = table.find("bedrock", "global.anthropic.claude-opus-9");
+        assert_eq!((newer.known, newer.thinking), (false, ThinkingStyle::Always));
+        assert_eq!(table.find("bedrock", "meta.llama4").caching, Caching::None);
+        assert!(table.find("vertex", "gemini-3.8-flash").signed_calls);
     }
 
     #[test]

@@ -175,7 +175,7 @@ pub(crate) fn same_model(a: &str, b: &str) -> bool {
 /// `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06` without their dates, and what follows them.
 pub(crate) fn undated(id: &str) -> &str {
     let is_date = |at: usize| {
-        let date = id[at + 1..].as_bytes();
+        let date = &id.as_bytes()[at + 1..];
         let digits = date.iter().filter(|byte| byte.is_ascii_digit()).count();
         match date {
             [_, _, _, _, b'-', _, _, b'-', _, _] => digits == 8,
