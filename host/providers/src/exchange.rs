@@ -139,7 +139,7 @@ async fn cancellable<T>(
 
 /// The same error without keys.
 pub(crate) fn clean(error: ProviderError, redactor: &Redactor) -> ProviderError {
-    let clean = |message: String| redactor.clean(message);
+    let clean = |message: String| redactor.clean_cut(message);
     match error {
         ProviderError::Api { status, message } => ProviderError::Api { status, message: clean(message) },
         ProviderError::Auth { message } => ProviderError::Auth { message: clean(message) },

@@ -66,6 +66,9 @@ struct Kept {
     until: Instant,
 }
 
+/// The fields of a form that is sent.
+type Form = Vec<(&'static str, SecretString)>;
+
 #[derive(Deserialize)]
 struct Granted {
     access_token: SecretString,
@@ -124,7 +127,7 @@ impl GoogleTokens {
 
 impl File {
     /// Where the credentials are exchanged, and the form that is sent there.
-    fn exchange(&self, now: Timestamp) -> Result<(Url, Vec<(&'static str, SecretString)>), ProviderError> {
+    fn exchange(&self, now: Timestamp) -> Result<(Url, Form), ProviderError> {
         let plain = |text: &str| SecretString::from(text);
         match self {
             Self::ServiceAccount { client_email, private_key, private_key_id, token_uri } => {

@@ -45,7 +45,7 @@ pub use http::{HttpSettings, ProxySettings};
 pub use keys::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
 pub use model_table::{ModelTable, ModelTableError};
 pub use models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
-pub use playback::{Playback, PlaybackError};
+pub use playback::{Asked, Playback, PlaybackError};
 pub use recorder::Recorder;
 pub use registry::{
     PROVIDERS, ProviderConfig, ProviderContext, ProviderInfo, RegistryError, build, build_with, provider, resolve,

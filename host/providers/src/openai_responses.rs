@@ -241,11 +241,11 @@ fn result_item<'a>(
 
 /// Sets a breakpoint at the end of the second-to-last message that can hold one.
 fn mark_second_to_last(items: &mut [Item<'_>]) {
-    let marks = items.iter_mut().rev().filter_map(|item| match item {
+    let mut marks = items.iter_mut().rev().filter_map(|item| match item {
         Item::Message { content, .. } => content.last_mut()?.breakpoint(),
         _ => None,
     });
-    if let Some(mark) = marks.skip(1).next() {
+    if let Some(mark) = marks.nth(1) {
         *mark = Some(EXPLICIT);
     }
 }

@@ -6,12 +6,13 @@
 
 use crate::event_stream::encode;
 use crate::http::RawAnswer;
-use crate::recording::{End, Line, RecordedFrame, RecordedHead, RecordedRequest, Step};
+use crate::recording::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
 use crate::redact::matches_redacted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
+use jiff::civil::Date;
 use pinion_agent::ProviderError;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -28,9 +29,31 @@ const SHOWN: usize = 40;
 /// The exchanges of a recording, for all providers that are built with it.
 #[derive(Debug)]
 pub struct Playback {
-    /// With their numbers; none where one was used.
-    exchanges: Mutex<Vec<(u64, Option<Exchange>)>>,
+    date: Date,
+    asked: Option<Asked>,
+    exchanges: Mutex<Vec<Slot>>,
 }
+
+/// Who was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's name.
+    pub model: String,
+    /// Where the provider was, when it was not at its usual place: other things are asked there.
+    pub base_url: Option<String>,
+}
+
+impl Asked {
+    fn of(request: &RecordedRequest) -> Self {
+        let RecordedRequest { provider, model, base_url, .. } = request.clone();
+        Self { provider, model, base_url }
+    }
+}
+
+/// An exchange and its number; none when it was used.
+type Slot = (u64, Option<Exchange>);
 
 /// One exchange.
 #[derive(Debug, Clone)]
@@ -53,6 +76,9 @@ pub enum PlaybackError {
         #[source]
         source: std::io::Error,
     },
+    /// It is something else, or of a newer version.
+    #[error("not a recording of this version")]
+    Version,
     /// A line makes no sense.
     #[error("line {line} of the recording {reason}")]
     Line {
@@ -78,8 +104,11 @@ impl Playback {
     /// # Errors
     /// It is no recording.
     pub fn parse(text: &str) -> Result<Self, PlaybackError> {
+        let mut lines = text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let head = lines.next().and_then(|(_, line)| serde_json::from_str::<Head>(line).ok());
+        let head = head.filter(|head| head.pinion_recording == VERSION).ok_or(PlaybackError::Version)?;
         let mut exchanges: BTreeMap<u64, Exchange> = BTreeMap::new();
-        for (at, line) in text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        for (at, line) in lines {
             let failed = |reason: String| PlaybackError::Line { line: at + 1, reason };
             let line: Line = match serde_json::from_str(line) {
                 Ok(line) => line,
@@ -88,7 +117,28 @@ impl Playback {
             };
             add(&mut exchanges, line).map_err(failed)?;
         }
-        Ok(Self { exchanges: Mutex::new(exchanges.into_iter().map(|(at, exchange)| (at, Some(exchange))).collect()) })
+        let first = exchanges.values().next().map(|exchange| &exchange.request);
+        Ok(Self {
+            date: head.date,
+            asked: first.map(Asked::of),
+            exchanges: Mutex::new(exchanges.into_iter().map(|(at, exchange)| (at, Some(exchange))).collect()),
+        })
+    }
+
+    /// Does `text` begin as a recording does? The scripts of [`Replay`](crate::Replay) do not.
+    pub fn is_recording(text: &str) -> bool {
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        serde_json::from_str::<Value>(first).is_ok_and(|head| head.get("pinion_recording").is_some())
+    }
+
+    /// The day of the run, where it was.
+    pub fn date(&self) -> Date {
+        self.date
+    }
+
+    /// Who was asked first; none when nobody was.
+    pub fn asked(&self) -> Option<&Asked> {
+        self.asked.as_ref()
     }
 
     /// How many exchanges were not used.
@@ -104,7 +154,7 @@ impl Playback {
     pub(crate) fn claim(&self, asked: &RecordedRequest) -> Result<Played, ProviderError> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let total = exchanges.len();
-        let same = |(_, slot): &&mut (u64, Option<Exchange>)| {
+        let same = |(_, slot): &&mut Slot| {
             slot.as_ref().is_some_and(|exchange| difference(&exchange.request, asked).is_none())
         };
         if let Some((_, slot)) = exchanges.iter_mut().find(same)
@@ -189,9 +239,11 @@ fn encode_frame(frame: &RecordedFrame) -> Result<Bytes, String> {
 
 /// Where two requests differ, in words; none when they do not.
 fn difference(recorded: &RecordedRequest, asked: &RecordedRequest) -> Option<String> {
-    for (what, recorded, asked) in
-        [("provider", &recorded.provider, &asked.provider), ("path", &recorded.path, &asked.path)]
-    {
+    for (what, recorded, asked) in [
+        ("provider", &recorded.provider, &asked.provider),
+        ("model", &recorded.model, &asked.model),
+        ("path", &recorded.path, &asked.path),
+    ] {
         if recorded != asked {
             return Some(format!("in its {what}: recorded `{recorded}`, now `{asked}`"));
         }

@@ -153,6 +153,7 @@ impl HttpProvider {
         }
         Ok(Draft {
             url: self.endpoint.url(&request.model),
+            model: request.model.clone(),
             path: self.endpoint.tail(&request.model),
             headers,
             body: body.into(),
@@ -165,6 +166,7 @@ impl HttpProvider {
 /// A request without its key.
 struct Draft {
     url: Url,
+    model: String,
     /// The end of the URL's path.
     path: String,
     headers: HeaderMap,
@@ -179,6 +181,8 @@ struct Draft {
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) name: &'static str,
+    /// Where the provider is, when the user says so; without a query.
+    pub(crate) base_url: Option<String>,
     pub(crate) authenticator: Authenticator,
     pub(crate) key: Option<SecretString>,
     pub(crate) keys: Option<Arc<dyn KeySource>>,
@@ -195,7 +199,11 @@ impl Caller {
     /// A call, and the beginning of the ids that are made up in its reply. What is played back is found at once, so that
     /// requests are matched in the order in which they are made.
     fn begin(self: Arc<Self>, draft: Draft) -> Result<(String, Call), ProviderError> {
-        let played = self.playback.as_ref().map(|playback| playback.claim(&draft.recorded(self.name)?)).transpose()?;
+        let played = self
+            .playback
+            .as_ref()
+            .map(|playback| playback.claim(&draft.recorded(self.name, self.base_url.as_deref())?))
+            .transpose()?;
         let id_seed = played.as_ref().map_or(&draft.id_seed, |played| &played.id_seed).clone();
         Ok((id_seed, Call { caller: self, draft, played }))
     }
@@ -281,7 +289,11 @@ async fn send(
     let started = Instant::now();
     tracing::debug!(provider = caller.name, path = draft.path, bytes = draft.body.len(), "request");
     let tape = match &caller.recorder {
-        Some(recorder) => Some(recorder.begin(draft.recorded(caller.name)?, &outgoing.headers, redactor.clone())),
+        Some(recorder) => Some(recorder.begin(
+            draft.recorded(caller.name, caller.base_url.as_deref())?,
+            &outgoing.headers,
+            redactor.clone(),
+        )),
         None => None,
     };
     let answer = caller.transport.request(outgoing).await;
@@ -295,11 +307,13 @@ async fn send(
 
 impl Draft {
     /// The request as it stands in a recording.
-    fn recorded(&self, provider: &str) -> Result<RecordedRequest, ProviderError> {
+    fn recorded(&self, provider: &str, base_url: Option<&str>) -> Result<RecordedRequest, ProviderError> {
         let body: Value = serde_json::from_slice(&self.body)
             .map_err(|error| ProviderError::Api { status: None, message: error.to_string() })?;
         Ok(RecordedRequest {
             provider: provider.to_owned(),
+            model: self.model.clone(),
+            base_url: base_url.map(str::to_owned),
             path: self.path.clone(),
             headers: Default::default(),
             id_seed: self.id_seed.clone(),

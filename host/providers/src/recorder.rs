@@ -2,14 +2,16 @@
 
 use crate::event_stream::{Frame, FrameReader};
 use crate::http::RawAnswer;
-use crate::recording::{End, Line, RecordedFrame, RecordedHead, RecordedRequest, Step};
+use crate::recording::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
 use crate::redact::Redactor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
+use jiff::civil::Date;
 use pinion_agent::ProviderError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,20 +42,23 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     /// Writes to a new file, which only its owner may read: it holds the conversation. One that is there is replaced.
+    /// `date` is the day of the run.
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, date: Date) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self::new(options.open(path)?))
+        Ok(Self::new(options.open(path)?, date))
     }
 
     /// Writes to `out`.
-    pub fn new(out: impl Write + Send + 'static) -> Self {
-        Self { state: Mutex::new(State { out: Box::new(out), exchanges: 0, error: None }) }
+    pub fn new(out: impl Write + Send + 'static, date: Date) -> Self {
+        let recorder = Self { state: Mutex::new(State { out: Box::new(out), exchanges: 0, error: None }) };
+        recorder.write(&Head { pinion_recording: VERSION, date });
+        recorder
     }
 
     /// Makes sure that all is written.
@@ -82,7 +87,7 @@ impl Recorder {
         tape
     }
 
-    fn write(&self, line: &Line) {
+    fn write(&self, line: &impl Serialize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.error.is_some() {
             return;

@@ -38,7 +38,13 @@ impl Redactor {
         }
     }
 
-    /// `text` without the secrets, whole or in part: vendors like to answer `sk-ab******yz`.
+    /// [`Self::clean`] for text that was cut somewhere, perhaps in the middle of a secret: beginnings of secrets go too.
+    pub(crate) fn clean_cut(&self, text: String) -> String {
+        let cut = |text, secret: &SecretString| without_beginnings(text, secret.expose_secret());
+        self.secrets.iter().fold(self.clean(text), cut)
+    }
+
+    /// `text` without the secrets, whole or masked: vendors like to answer `sk-ab******yz`.
     pub(crate) fn clean(&self, mut text: String) -> String {
         for secret in &self.secrets {
             let secret = secret.expose_secret();
@@ -51,6 +57,26 @@ impl Redactor {
         }
         text
     }
+}
+
+/// Replaces whatever begins as the secret does, as far as it does.
+fn without_beginnings(text: String, secret: &str) -> String {
+    let Some(head) = secret.get(..head_of(secret)).filter(|head| text.contains(*head)) else { return text };
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(head) {
+        let same = rest[at..].chars().zip(secret.chars()).take_while(|(one, other)| one == other);
+        let length: usize = same.map(|(c, _)| c.len_utf8()).sum();
+        out.push_str(&rest[..at]);
+        out.push_str(MARK);
+        rest = &rest[at + length..];
+    }
+    out + rest
+}
+
+/// How much of a secret gives it away. What is JSON or PEM begins as any other.
+fn head_of(secret: &str) -> usize {
+    if secret.starts_with(['{', '-']) { 64 } else { MIN_SECRET }
 }
 
 /// A secret as it is, and as it stands in JSON, where that is not the same.
@@ -134,6 +160,14 @@ mod tests {
         {
             assert!(!matches_redacted(recorded, text), "{recorded} {text}");
         }
+    }
+
+    #[test]
+    fn a_key_that_was_cut_is_replaced_too() {
+        let redactor = Redactor::new([SecretString::from("sk-live-0123456789")]);
+        let cut = |text: &str| redactor.clean_cut(text.to_owned());
+        assert_eq!(cut("`{\"key\": \"sk-live-0123`"), "`{\"key\": \"[redacted]`");
+        assert_eq!(cut("sk-live-01… sk-live-0123456789 sk-liv"), "[redacted]… [redacted] sk-liv");
     }
 
     #[test]

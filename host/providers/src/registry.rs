@@ -409,7 +409,9 @@ pub fn build_with(
     let (Some(format), Some(layout)) = (info.format_at(base), info.layout(base)) else {
         return Err(RegistryError::NeedsScript);
     };
-    let place = Place { region: context.region.as_deref(), project: context.project.as_deref() };
+    // What is played back goes nowhere.
+    let region = context.region.as_deref().or(context.playback.as_ref().map(|_| "nowhere"));
+    let place = Place { region, project: context.project.as_deref() };
     let endpoint = Endpoint::new(info, layout, base, place)?;
     let headers = config.headers.into_iter().map(|(name, value)| match HeaderName::from_bytes(name.as_bytes()) {
         Ok(name) => Ok((name, value)),
@@ -421,6 +423,7 @@ pub fn build_with(
     let is_elsewhere = base.is_some() && info.name != "azure";
     let caller = Caller {
         name: info.name,
+        base_url: base.map(|base| base.split(['?', '#']).next().unwrap_or_default().to_owned()),
         authenticator: Authenticator::new(info.auth, context.region, transport.clone()),
         key: config.api_key,
         keys: context.keys,
