@@ -444,7 +444,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, reply } = self;
-        sse.feed(bytes, |data| reply.event(data, events))
+        let fed = sse.feed(bytes, |data| reply.event(data, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

@@ -14,6 +14,7 @@ use reqwest::header::{HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use std::time::SystemTime;
+use tracing::subscriber::{NoSubscriber, with_default};
 
 const SERVICE: &str = "bedrock";
 
@@ -78,7 +79,9 @@ pub(crate) fn sign(
         params.build().map_err(|_| ProviderError::Auth { message: "the access key is incomplete".to_owned() })?.into();
     let signed = [("content-type", "application/json")].into_iter();
     let request = SignableRequest::new("POST", url.as_str(), signed, SignableBody::Bytes(body)).map_err(failed)?;
-    let (instructions, _) = sign_request(request, &params).map_err(failed)?.into_parts();
+    // It logs what it signs with.
+    let signed = with_default(NoSubscriber::default(), || sign_request(request, &params));
+    let (instructions, _) = signed.map_err(failed)?.into_parts();
     let headers = instructions.headers().map(|(name, value)| {
         let name = HeaderName::from_bytes(name.as_bytes());
         let name = name.map_err(|_| ProviderError::Auth { message: "the request could not be signed".to_owned() })?;

@@ -372,7 +372,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { frames, reply } = self;
-        frames.feed(bytes, |frame| reply.frame(&frame, events))
+        let fed = frames.feed(bytes, |frame| reply.frame(&frame, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

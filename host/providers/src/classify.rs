@@ -69,7 +69,7 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     let retry_after = || answer.retry_after.or(body.retry_after).or_else(|| delay_in_text(&message));
     match answer.status {
         401 | 403 => ProviderError::Auth { message },
-        400 if body.has_code(AUTH) => ProviderError::Auth { message },
+        400 if body.has_code(AUTH) || is_key_trouble(&message) => ProviderError::Auth { message },
         429 if body.has_code(NO_MONEY) => api(answer.status, message),
         429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after: retry_after(), message },
         429 => ProviderError::RateLimited { retry_after: retry_after(), message },
@@ -137,6 +137,12 @@ const OVERLOAD: &[&str] = &[
 pub(crate) fn is_overflow(message: &str) -> bool {
     let text = collapse_numbers(&message.to_lowercase());
     OVERFLOW.iter().any(|phrase| text.contains(phrase))
+}
+
+/// xAI and Gemini say with status 400 that the key is wrong.
+fn is_key_trouble(message: &str) -> bool {
+    let text = message.to_lowercase();
+    ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
 }
 
 fn api(status: u16, message: String) -> ProviderError {

@@ -45,6 +45,8 @@ pub(crate) fn events(
     redactor: Redactor,
     token: CancellationToken,
 ) -> EventStream {
+    // Some replies end with their answer, whose end is then waited for once more.
+    let packets = packets.fuse().boxed();
     let reading = Reading { packets, decoder, idle, redactor, token, events: VecDeque::new(), state: State::Open };
     stream::unfold(reading, |mut reading| async {
         let item = reading.next().await?;

@@ -382,7 +382,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, reply } = self;
-        sse.feed(bytes, |data| reply.event(data, events))
+        let fed = sse.feed(bytes, |data| reply.event(data, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     /// The vendor marks the end of a reply by nothing but the end of its answer.
@@ -554,7 +555,7 @@ fn blocked(message: &str) -> ProviderError {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Chunk<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "wire::or_default")]
     candidates: Vec<Candidate<'a>>,
     #[serde(borrow)]
     prompt_feedback: Option<PromptFeedback<'a>>,
@@ -586,14 +587,14 @@ struct Candidate<'a> {
 
 #[derive(Default, Deserialize)]
 struct WireContent<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "wire::or_default")]
     parts: Vec<WirePart<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WirePart<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "wire::text")]
     text: Cow<'a, str>,
     #[serde(default)]
     thought: bool,

@@ -255,7 +255,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { lines, reply } = self;
-        lines.feed(bytes, |line| reply.line(line, events))
+        let fed = lines.feed(bytes, |line| reply.line(line, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

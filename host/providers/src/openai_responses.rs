@@ -445,7 +445,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, reply } = self;
-        sse.feed(bytes, |data| reply.event(data, events))
+        let fed = sse.feed(bytes, |data| reply.event(data, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -486,7 +487,7 @@ impl Reply {
         let at = event.output_index.unwrap_or_default();
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
-            "error" => return Err(failure(event.error.as_ref(), event.code.as_deref(), event.message.as_deref())),
+            "error" => return Err(failure(event.error.as_ref(), &event.code, &event.message)),
             "response.created" | "response.in_progress" | "response.queued" => {
                 let model = event.response.as_ref().and_then(|response| response.model.as_deref());
                 self.parts.start(model, events);
@@ -611,7 +612,7 @@ impl Reply {
         }
         let why = response.incomplete_details.and_then(|details| details.reason).unwrap_or_default();
         let stop_reason = match (&*response.status, &*why) {
-            ("failed", _) => return Err(failure(response.error.as_ref(), None, None)),
+            ("failed", _) => return Err(failure(response.error.as_ref(), "", "")),
             ("cancelled", _) => return Err(api("the vendor cancelled the reply")),
             ("incomplete", "content_filter") => return Err(api("the vendor's content filter cut the reply off")),
             ("incomplete", _) => StopReason::Length,
@@ -623,7 +624,7 @@ impl Reply {
 }
 
 /// The error in an event; some say it in an object of its own, some beside the event's type.
-fn failure(error: Option<&Value>, code: Option<&str>, message: Option<&str>) -> ProviderError {
+fn failure(error: Option<&Value>, code: &str, message: &str) -> ProviderError {
     match error.filter(|error| !error.is_null()) {
         Some(error) => classify_object(error),
         None => classify_object(&serde_json::json!({ "code": code, "message": message })),
@@ -648,10 +649,10 @@ struct Event<'a> {
     #[serde(borrow)]
     response: Option<Response<'a>>,
     error: Option<Value>,
-    #[serde(borrow)]
-    code: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    message: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "wire::text")]
+    code: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "wire::text")]
+    message: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
@@ -659,17 +660,17 @@ struct Event<'a> {
 struct OutputItem<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     id: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     call_id: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     name: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     arguments: Cow<'a, str>,
     #[serde(borrow)]
     encrypted_content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::or_default")]
     summary: Vec<TextPart<'a>>,
     #[serde(borrow, deserialize_with = "wire::or_default")]
     content: Vec<TextPart<'a>>,
@@ -678,9 +679,9 @@ struct OutputItem<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TextPart<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     text: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     refusal: Cow<'a, str>,
 }
 
@@ -689,7 +690,7 @@ struct TextPart<'a> {
 struct Response<'a> {
     #[serde(borrow)]
     model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "wire::text")]
     status: Cow<'a, str>,
     usage: Option<WireUsage>,
     #[serde(borrow)]

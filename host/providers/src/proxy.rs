@@ -398,7 +398,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, parts } = self;
-        sse.feed(bytes, |data| step(parts, data, events))
+        let fed = sse.feed(bytes, |data| step(parts, data, events));
+        wire::settled(parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

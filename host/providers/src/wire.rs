@@ -29,6 +29,11 @@ pub(crate) fn broke_off() -> ProviderError {
     ProviderError::Network { message: "the reply broke off".to_owned() }
 }
 
+/// What came of some bytes: whatever follows the end of a reply is no error.
+pub(crate) fn settled(has_ended: bool, fed: Result<(), ProviderError>) -> Result<(), ProviderError> {
+    if has_ended { Ok(()) } else { fed }
+}
+
 /// Reads the JSON of one event.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, ProviderError> {
     serde_json::from_slice(data).map_err(|error| {
