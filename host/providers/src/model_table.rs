@@ -90,7 +90,7 @@ impl ModelTable {
     /// What the files say of a model, with what it is like filled in. Its `id` ends in `*` when only a pattern names it.
     fn raw(&self, provider: &str, id: &str, how: Named, references: usize) -> Option<RawModel> {
         let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
-        if let Some(model) = own.models.get(id).or_else(|| own.models.get(undated(id))) {
+        if let Some(model) = own.named(id) {
             let like = model.like.as_ref().filter(|like| **like != model.id);
             let base = like.and_then(|like| self.raw(provider, like, how, references + 1));
             return Some(base.unwrap_or_default().overlaid(model));
@@ -151,6 +151,13 @@ impl ProviderModels {
             let below = self.models.remove(id).unwrap_or_default();
             self.models.insert(id.clone(), below.overlaid(model));
         }
+    }
+
+    /// The model of this name, or of its name without a date or without one prefix, such as a region's.
+    fn named(&self, id: &str) -> Option<&RawModel> {
+        let without = |prefix: &String| self.models.get(id.strip_prefix(prefix.as_str())?);
+        let dated = self.models.get(id).or_else(|| self.models.get(undated(id)));
+        dated.or_else(|| self.strip_prefixes.iter().find_map(without))
     }
 
     /// The name under which the other provider knows the model: without each prefix, in their order, and one suffix.
@@ -332,6 +339,7 @@ mod tests {
         let newer = table.find("bedrock", "global.anthropic.claude-opus-9");
         assert_eq!((newer.known, newer.thinking), (false, ThinkingStyle::Always));
         assert_eq!(table.find("bedrock", "meta.llama4").caching, Caching::None);
+        assert!(table.find("bedrock", "us.amazon.nova-2-lite-v1:0").known);
         assert!(table.find("vertex", "gemini-3.8-flash").signed_calls);
     }
 

@@ -4,6 +4,7 @@
 
 mod anthropic_body;
 mod anthropic_stream;
+mod bodies;
 mod chat_body;
 mod chat_stream;
 mod fallback;
