@@ -9,6 +9,7 @@ mod kill;
 mod limits;
 mod plugins;
 mod programs;
+mod providers;
 mod readme;
 mod registry;
 mod untrusted;

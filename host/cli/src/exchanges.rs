@@ -98,3 +98,44 @@ fn replay(file: &Path) -> Result<Exchanges> {
 fn today() -> Date {
     jiff::Zoned::now().date()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+    use tempfile::TempDir;
+
+    fn of(folder: &TempDir, text: &str) -> Result<Exchanges> {
+        let file = folder.path().join("file.jsonl");
+        std::fs::write(&file, text).unwrap();
+        let cli = Cli::parse_from(["pinion", "--replay", file.to_str().unwrap()]);
+        Exchanges::of(&cli.run)
+    }
+
+    #[test]
+    fn a_recording_and_a_script_are_told_apart() {
+        let folder = TempDir::new().unwrap();
+        assert!(
+            matches!(of(&folder, "{\"text\":\"hi\"}\n"), Ok(Exchanges::Scripted(script)) if script.replies.len() == 1)
+        );
+        let played = of(&folder, "{\"pinion_recording\":1,\"date\":\"2026-01-02\"}\n").unwrap();
+        assert_eq!(played.date().to_string(), "2026-01-02");
+        assert!(played.playback().is_some() && played.recorder().is_none() && played.notice().is_none());
+        let newer = of(&folder, "{\"pinion_recording\":2}\n").unwrap_err();
+        assert!(newer.to_string().contains("not a recording of this version"), "{newer}");
+        assert!(of(&folder, "nonsense\n").unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
+    fn a_recording_is_begun_at_once_and_ends_in_good_order() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("run.jsonl");
+        let cli = Cli::parse_from(["pinion", "--record", file.to_str().unwrap()]);
+        let exchanges = Exchanges::of(&cli.run).unwrap();
+        assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
+        assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
+        let cli = Cli::parse_from(["pinion", "--record", "/no/such/folder/run.jsonl"]);
+        assert!(Exchanges::of(&cli.run).unwrap_err().to_string().contains("/no/such/folder"));
+    }
+}

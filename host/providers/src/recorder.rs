@@ -162,8 +162,9 @@ impl Tape {
     fn data(&mut self, packet: &Bytes) {
         let steps = match &mut self.content {
             Content::Lines(pending) => {
+                // What is pending holds no end of a line.
+                let whole = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
                 pending.extend_from_slice(packet);
-                let whole = memchr::memrchr(b'\n', pending).map_or(0, |at| at + 1);
                 let lines: Vec<u8> = pending.drain(..whole).collect();
                 text_step(lines).into_iter().collect::<Vec<_>>()
             }
