@@ -10,6 +10,7 @@ mod kill;
 mod limits;
 mod plugins;
 mod programs;
+mod providers;
 mod readme;
 mod registry;
 mod untrusted;

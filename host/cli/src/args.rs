@@ -54,7 +54,10 @@ pub(crate) struct RunArgs {
     /// How long the model may think
     #[arg(long, value_name = "LEVEL", help_heading = "Model")]
     pub(crate) thinking: Option<Thinking>,
-    /// The script that the provider `replay` plays
+    /// Write what is asked and answered into this file, without keys
+    #[arg(long, value_name = "FILE", help_heading = "Model", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+    /// Take the answers from this file, a recording or a script, instead of asking anybody
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub(crate) replay: Option<PathBuf>,
 

@@ -67,6 +67,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let prompt = args.prompt.join(" ");
     chat.converse(prompt, &notices).await?;
     chat.ready.session.sync();
+    base.exchanges.finish()?;
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         let id: String = session.id().chars().take(8).collect();
         chat.say(&chat.style.dim(format!("pinion -r {id} goes on with this session")));

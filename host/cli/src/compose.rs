@@ -3,31 +3,31 @@
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
 use crate::config::{Config, FileProcessGrant};
+use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
 use crate::paths::Paths;
 use crate::prompt::system_prompt;
+use crate::provider::Chosen;
 use crate::selection::Selection;
 use pinion_agent::{
-    Agent, Approval, Approver, Backoff, Context, LoopConfig, Message, MessageQueue, OutputBounds, Provider, QueueMode,
+    Agent, Approval, Approver, Backoff, Context, LoopConfig, Message, MessageQueue, OutputBounds, QueueMode,
     RequestOptions, SessionStore, Strategy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
 };
-use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, Replay, Script, build, resolve};
 use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
-use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What every command that works in a folder starts from.
 pub(crate) struct Base {
     pub(crate) paths: Paths,
     pub(crate) workspace: PathBuf,
     pub(crate) config: Config,
+    pub(crate) exchanges: Exchanges,
 }
 
 /// Which plugins are loaded.
@@ -151,79 +151,6 @@ impl Base {
             )
         })
     }
-
-    pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
-        let file = self.paths.models_file();
-        match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let own = ModelTable::read(&text).map_err(|error| {
-                    Failure::usage(format!("`{}`: {}", file.display(), crate::failure::chain(&error)))
-                })?;
-                Ok(Arc::new(ModelTable::builtin().with(&own)))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
-            Err(error) => Err(Failure::usage(format!("could not read `{}`: {error}", file.display()))),
-        }
-    }
-
-    /// The provider and the model that are meant.
-    pub(crate) fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
-        if let Some(script) = &args.replay {
-            return Chosen::replay(script, args.model.as_deref());
-        }
-        let models = self.models()?;
-        let Some(model) = &self.config.model else {
-            return Err(match &self.config.provider {
-                Some(name) if name == "replay" => {
-                    Failure::usage("the provider `replay` needs a script").hint("--replay FILE")
-                }
-                _ => no_model(),
-            });
-        };
-        self.select(self.config.provider.as_deref(), model, args.base_url.as_deref(), &models)
-    }
-
-    /// A model by name, with or without its provider.
-    pub(crate) fn select(
-        &self,
-        provider_name: Option<&str>,
-        model: &str,
-        base_url: Option<&str>,
-        models: &Arc<ModelTable>,
-    ) -> Result<Chosen> {
-        let usage = |error: pinion_providers::RegistryError| Failure::of(Status::Usage, &error);
-        let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
-        let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
-        let base_url = base_url.map(str::to_owned).or(said.base_url);
-        let api_key = info.key_variable.and_then(|name| std::env::var(name).ok()).filter(|key| !key.is_empty());
-        // A server at a place of the user's own may do without a key.
-        if let (Some(variable), None, None) = (info.key_variable, &api_key, &base_url)
-            && said.headers.is_empty()
-        {
-            return Err(Failure::usage(format!("there is no key for `{}`", info.name))
-                .hint(format!("set the environment variable {variable}")));
-        }
-        let config = ProviderConfig {
-            name: info.name.to_owned(),
-            base_url,
-            api_key: api_key.map(SecretString::from),
-            headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
-            http: HttpSettings {
-                connect_timeout: seconds(said.connect_timeout_seconds, HttpSettings::default().connect_timeout),
-                header_timeout: seconds(said.header_timeout_seconds, HttpSettings::default().header_timeout),
-                idle_timeout: seconds(said.idle_timeout_seconds, HttpSettings::default().idle_timeout),
-                proxy: proxy(),
-            },
-        };
-        let known = models.find(info.name, &name);
-        let model = pinion_agent::Model {
-            name,
-            prices: Some(Arc::new(TablePrices(known.clone()))),
-            context_window: known.known.then_some(known.context_window),
-        };
-        let provider = build(config, models.clone()).map_err(usage)?;
-        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model })
-    }
 }
 
 impl Base {
@@ -236,66 +163,6 @@ impl Base {
             None => Ok(()),
         }
     }
-}
-
-/// A provider and a model, ready to be asked.
-pub(crate) struct Chosen {
-    /// `PROVIDER/MODEL`.
-    pub(crate) label: String,
-    pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) model: pinion_agent::Model,
-}
-
-impl Chosen {
-    fn replay(script: &Path, model: Option<&str>) -> Result<Self> {
-        let script = Script::load(script).map_err(|error| Failure::of(Status::Usage, &error))?;
-        Ok(Self::scripted(script, model.unwrap_or("script")))
-    }
-
-    pub(crate) fn scripted(script: Script, model: &str) -> Self {
-        Self {
-            label: format!("replay/{model}"),
-            provider: Arc::new(Replay::new(script)),
-            model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
-        }
-    }
-}
-
-/// The table's prices, which depend on the size of the prompt.
-#[derive(Debug)]
-struct TablePrices(Arc<pinion_providers::Model>);
-
-impl pinion_agent::PriceList for TablePrices {
-    fn cost(&self, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
-        self.0.cost(usage)
-    }
-}
-
-fn no_model() -> Failure {
-    let has_key = |info: &&pinion_providers::ProviderInfo| {
-        info.key_variable.is_some_and(|name| std::env::var_os(name).is_some_and(|key| !key.is_empty()))
-    };
-    let hint = match pinion_providers::PROVIDERS.iter().find(has_key) {
-        Some(info) => format!(
-            "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
-            info.name, info.name
-        ),
-        None => "set a key such as ANTHROPIC_API_KEY, and name a model with `--model`; `pinion demo` needs neither"
-            .to_owned(),
-    };
-    Failure::usage("no model was named").hint(hint)
-}
-
-fn seconds(said: Option<u64>, default: Duration) -> Duration {
-    said.map_or(default, Duration::from_secs)
-}
-
-/// The proxy that the environment names, as curl and others take it.
-fn proxy() -> Option<ProxySettings> {
-    let variable =
-        |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    let url = variable(["https_proxy", "HTTPS_PROXY"])?;
-    Some(ProxySettings { url: SecretString::from(url), except: variable(["no_proxy", "NO_PROXY"]) })
 }
 
 /// The secret that seals compiled code, made when it is first needed. None when it can be neither read nor made, which
@@ -422,7 +289,7 @@ impl Base {
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             schemas: Arc::default(),
         };
-        let today = jiff::Zoned::now().date().to_string();
+        let today = self.exchanges.date().to_string();
         let context = Context {
             system_prompt: system_prompt(args, &self.workspace, &self.paths.config, &today).into(),
             messages: parts.session.messages.clone(),
@@ -464,7 +331,7 @@ impl Base {
         approver: Arc<dyn Approver>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
-        let chosen = self.chosen(args)?;
+        let chosen = self.chosen(args).await?;
         let info = Arc::new(SessionInfo::new(self.models()?, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         runtime.add(self.sources(args, purpose)).await;

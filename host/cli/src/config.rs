@@ -23,6 +23,8 @@ const DEFAULTS: &str = include_str!("defaults.toml");
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) model: Option<String>,
+    /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
+    pub(crate) fallback: Vec<String>,
     pub(crate) thinking: Option<ThinkingLevel>,
     pub(crate) approve: Option<ApproveName>,
     pub(crate) trusted: Vec<PathBuf>,
@@ -54,6 +56,14 @@ pub(crate) struct FileLimits {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileProvider {
     pub(crate) base_url: Option<String>,
+    /// Prints the key: run by the shell when no other place has one.
+    pub(crate) key_command: Option<String>,
+    /// `bedrock`, `vertex`.
+    pub(crate) region: Option<String>,
+    /// `vertex`.
+    pub(crate) project: Option<String>,
+    /// A PEM file of certificate authorities besides the platform's.
+    pub(crate) certificates: Option<PathBuf>,
     /// Sent with every request. Kept as secret as a key.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) connect_timeout_seconds: Option<u64>,
@@ -114,6 +124,8 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     /// The provider, where it was said apart from the model.
     pub(crate) provider: Option<String>,
+    /// Who is asked when the model fails for good.
+    pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) approve: ApprovalMode,
     pub(crate) limits: RunLimits,
@@ -149,6 +161,7 @@ impl Config {
         Ok(Self {
             model: args.model.clone().or(file.model),
             provider: args.provider.clone(),
+            fallback: file.fallback,
             thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),

@@ -6,10 +6,12 @@
 
 use crate::args::{Cli, GlobalArgs};
 use crate::builtin::GREETER;
-use crate::compose::{AgentParts, Base, Chosen, For, OpenSession};
+use crate::compose::{AgentParts, Base, For, OpenSession};
 use crate::config::Config;
+use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::paths::Paths;
+use crate::provider::Chosen;
 use crate::render::{Detail, Renderer};
 use crate::signals::interruptible;
 use crate::terminal::Style;
@@ -95,7 +97,7 @@ fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let args = Cli::parse_from(["pinion"]).run;
     let mut config = Config::load(&paths, &workspace, &args)?;
     config.approve = ApprovalMode::All;
-    Ok(Base { paths, workspace, config })
+    Ok(Base { paths, workspace, config, exchanges: Exchanges::Live })
 }
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {

@@ -2,13 +2,12 @@
 
 use crate::args::{Cli, RunArgs};
 use crate::compose::{Base, For};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, chain};
 use crate::print_out;
 use crate::render::bytes;
 use crate::terminal::Style;
 use clap::Parser as _;
 use pinion_plugin_runtime::{NoInfo, Origin};
-use pinion_providers::PROVIDERS;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +28,8 @@ pub(crate) async fn run(base: &Base) -> Result<()> {
         folder("cache", &base.paths.cache),
         cache(base),
     ];
-    findings.extend(keys());
-    findings.push(model(base));
+    findings.extend(keys(base).await);
+    findings.push(model(base).await);
     findings.extend(plugins(base).await);
     findings.extend([program("git", "`bash` and the model use it"), toolchain()]);
     if let Some(notice) = base.untrusted_notice() {
@@ -80,17 +79,20 @@ fn cache(base: &Base) -> Finding {
 }
 
 /// Which keys there are, never what they are.
-fn keys() -> Vec<Finding> {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let set: Vec<&str> = PROVIDERS.iter().filter_map(|p| p.key_variable).filter(|name| is_set(name)).collect();
-    match set.is_empty() {
-        true => vec![Finding::Missing("no key in the environment, such as ANTHROPIC_API_KEY".to_owned())],
-        false => vec![Finding::Good(format!("keys: {}", set.join(", ")))],
+async fn keys(base: &Base) -> Vec<Finding> {
+    let found = base.key_origins().await.into_iter().filter_map(|(info, origin)| match origin {
+        Ok(origin) => Some(Finding::Good(format!("key for {}: {}", info.name, origin?))),
+        Err(error) => Some(Finding::Broken(format!("key for {}: {}", info.name, chain(&error)))),
+    });
+    let found: Vec<Finding> = found.collect();
+    match found.is_empty() {
+        true => vec![Finding::Missing("no key, such as ANTHROPIC_API_KEY in the environment".to_owned())],
+        false => found,
     }
 }
 
-fn model(base: &Base) -> Finding {
-    match base.chosen(&no_options()) {
+async fn model(base: &Base) -> Finding {
+    match base.chosen(&no_options()).await {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
         Err(failure) => Finding::Missing(failure.to_string().replace('\n', "; ")),
     }

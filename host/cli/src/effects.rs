@@ -40,7 +40,7 @@ impl Chat<'_> {
     async fn do_now(&mut self, effect: Effect) -> Result<()> {
         match effect {
             Effect::Print(markdown) => self.say(&printable(&markdown)),
-            Effect::SetModel(name) => self.set_model(&name)?,
+            Effect::SetModel(name) => self.set_model(&name).await?,
             Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
             Effect::NewSession => self.switch(OpenSession::begin(self.base), "a new session")?,
             Effect::Resume(id) => self.resume(id.as_deref())?,
@@ -54,8 +54,8 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn set_model(&mut self, name: &str) -> Result<()> {
-        let chosen = self.base.select(None, name, None, &self.base.models()?)?;
+    async fn set_model(&mut self, name: &str) -> Result<()> {
+        let chosen = self.base.select(None, name, None, &self.base.models()?).await?;
         self.ready.info.set_model(chosen.label.clone());
         self.say(&format!("model: {}", chosen.label));
         self.ready.agent.configure(|config| {

@@ -12,6 +12,7 @@ mod config;
 mod demo;
 mod doctor;
 mod effects;
+mod exchanges;
 mod failure;
 mod info;
 mod logging;
@@ -21,6 +22,7 @@ mod plugin;
 mod print;
 mod private;
 mod prompt;
+mod provider;
 mod render;
 mod sdk;
 mod selection;
@@ -31,6 +33,7 @@ mod terminal;
 use crate::args::{Cli, Command, ConfigCommand};
 use crate::compose::Base;
 use crate::config::Config;
+use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::paths::Paths;
 use clap::{CommandFactory as _, Parser as _};
@@ -93,13 +96,14 @@ async fn dispatch(cli: Cli) -> Result<()> {
     let paths = Paths::from_environment()?;
     let workspace = paths::workspace(global.work_in.as_deref())?;
     let config = Config::load(&paths, &workspace, &run)?;
-    let base = Base { paths, workspace, config };
+    let exchanges = Exchanges::of(&run)?;
+    let base = Base { paths, workspace, config, exchanges };
     match command {
         None if !run.print && terminal::is_interactive() => chat::run(&base, &run, &global).await,
         None => print::run(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,
         Some(Command::Session(command)) => session::run(&base, command),
-        Some(Command::Model(command)) => model::run(&base, command),
+        Some(Command::Model(command)) => model::run(&base, command).await,
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
         Some(Command::Demo | Command::Completions { .. }) => Ok(()),

@@ -1,31 +1,65 @@
-//! `pinion model`: which models are known.
+//! `pinion model`: which models are known, what they can do and cost, and which of their providers are configured.
 
 use crate::args::ModelCommand;
 use crate::compose::Base;
-use crate::failure::Result;
+use crate::failure::{Result, chain};
 use crate::print_out;
-use pinion_providers::Model;
+use pinion_providers::{Caching, KeyError, KeyOrigin, Model, ProviderInfo, ThinkingStyle};
 
-pub(crate) fn run(base: &Base, command: ModelCommand) -> Result<()> {
+pub(crate) async fn run(base: &Base, command: ModelCommand) -> Result<()> {
     match command {
-        ModelCommand::List => list(base),
+        ModelCommand::List => list(base).await,
     }
 }
 
-fn list(base: &Base) -> Result<()> {
+async fn list(base: &Base) -> Result<()> {
     let models = base.models()?;
-    let mut table = format!("{:<44} {:>9} {:>8}   {:>16}\n", "model", "context", "output", "US$/M in, out");
+    let origins = base.key_origins().await;
+    let is_configured = |model: &Model| {
+        origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
+    };
+    let mut text = format!(
+        "{:<46} {:>7} {:>7}  {:<21} {:<33} {}\n",
+        "model (* there is a key)", "context", "output", "US$/M in, out, cached", "can", "as of"
+    );
     for model in models.iter() {
-        table.push_str(&row(model));
+        text.push_str(&row(model, is_configured(model)));
     }
-    print_out(&table)
+    text.push_str("\nprovider         key\n");
+    for (info, origin) in &origins {
+        text.push_str(&format!("{:<16} {}\n", info.name, key(info, origin)));
+    }
+    print_out(&text)
 }
 
-fn row(model: &Model) -> String {
-    let name = format!("{}/{}", model.provider, model.id);
-    let prices =
-        model.prices(0).map_or("not known".to_owned(), |prices| format!("{}, {}", prices.input, prices.output));
-    format!("{name:<44} {:>9} {:>8}   {prices:>16}\n", thousands(model.context_window), thousands(model.max_output))
+fn row(model: &Model, is_configured: bool) -> String {
+    let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
+    let prices = model
+        .prices(0)
+        .map_or("not known".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
+    let can = abilities(model).join(" ");
+    let (context, output) = (thousands(model.context_window), thousands(model.max_output));
+    format!("{name:<46} {context:>7} {output:>7}  {prices:<21} {can:<33} {}\n", model.date)
+}
+
+fn abilities(model: &Model) -> Vec<&'static str> {
+    let all = [
+        ("images", model.images),
+        ("thinking", model.thinking != ThinkingStyle::None),
+        ("caching", model.caching != Caching::None),
+        ("parallel", model.parallel_tools),
+    ];
+    all.into_iter().filter_map(|(name, can)| can.then_some(name)).collect()
+}
+
+/// Where a provider's key comes from, or what to do about it.
+fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> String {
+    match (origin, info.key_variable) {
+        (Ok(Some(origin)), _) => origin.to_string(),
+        (Ok(None), Some(variable)) => format!("none; {variable}"),
+        (Ok(None), None) => "needs none".to_owned(),
+        (Err(error), _) => chain(error),
+    }
 }
 
 fn thousands(tokens: u64) -> String {

@@ -45,6 +45,11 @@ impl Paths {
         self.config.join("models.toml")
     }
 
+    /// The user's file of keys, mode 0600.
+    pub(crate) fn auth_file(&self) -> PathBuf {
+        self.config.join("auth.toml")
+    }
+
     pub(crate) fn plugins(&self) -> PathBuf {
         self.data.join("plugins")
     }

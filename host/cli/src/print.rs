@@ -35,6 +35,10 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
     let written = writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
     ready.session.sync();
+    if let Some(notice) = base.exchanges.notice().filter(|_| !global.quiet) {
+        drop(writeln!(io::stderr(), "! {notice}"));
+    }
+    base.exchanges.finish()?;
     written
         .and_then(|()| answer(args.output_format, &outcome, &ready, started.elapsed()))
         .map_err(|e| stdout_failure(&e))?;

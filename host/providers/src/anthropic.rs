@@ -19,14 +19,14 @@ use pinion_agent::{
     ThinkingLevel, ToolChoice, ToolDefinition, ToolResultMessage, Usage,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// The version of the API that this file speaks, for the header `anthropic-version`.
 pub const VERSION: &str = "2023-06-01";
 
-const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+pub(crate) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
 const IDS: IdRule = IdRule::AtMost(64);
@@ -77,6 +77,30 @@ pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
         Some(ThinkingParam::Adaptive { block_binding: Some(_), .. }) => vec![BINDING],
         _ => Vec::new(),
     }
+}
+
+/// What asks a Claude to think that is reached over another vendor's format: the fields `thinking` and `output_config` of
+/// this format, and the beta features that they need there.
+pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
+    let plan = Plan::of(request, model, max_tokens);
+    let thinks = match &plan.thinking {
+        None | Some(ThinkingParam::Disabled) => Thinks::No,
+        Some(ThinkingParam::Enabled { .. }) => Thinks::WithBudget,
+        Some(ThinkingParam::Adaptive { .. }) => Thinks::AsItLikes,
+    };
+    let thinking = plan.thinking.and_then(|thinking| serde_json::to_value(thinking).ok());
+    let effort = plan.effort.and_then(|effort| serde_json::to_value(OutputConfig { effort }).ok());
+    let fields =
+        thinking.map(|value| ("thinking", value)).into_iter().chain(effort.map(|value| ("output_config", value)));
+    (fields.map(|(name, value)| (name.to_owned(), value)).collect(), thinks)
+}
+
+/// How a Claude thinks, when it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thinks {
+    No,
+    WithBudget,
+    AsItLikes,
 }
 
 /// How one request thinks.
@@ -420,7 +444,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, reply } = self;
-        sse.feed(bytes, |data| reply.event(data, events))
+        let fed = sse.feed(bytes, |data| reply.event(data, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

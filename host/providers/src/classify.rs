@@ -38,6 +38,9 @@ const OVERFLOW: &[&str] = &[
     "token limit exceeded",                            // several
     "maximum allowed input length",                    // SambaNova
     "tokens exceeds the model's maximum input length", // Azure
+    "input length exceeds the context length",         // Ollama
+    "prompt is longer than the context length",        // Ollama
+    "too many total text bytes",                       // Bedrock
 ];
 
 /// An answer that is not a reply.
@@ -46,6 +49,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     /// The body, or its beginning.
     pub(crate) body: &'a [u8],
+    /// A code, as a header says it.
+    pub(crate) code: Option<&'a str>,
     /// When to try again, as the headers say it.
     pub(crate) retry_after: Option<Duration>,
     /// The vendor's name for the request, for its support.
@@ -54,21 +59,26 @@ pub(crate) struct Answer<'a> {
 
 /// The error that an answer means.
 pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
-    let body = Envelope::read(answer.body);
+    let mut body = Envelope::read(answer.body);
+    body.codes.extend(answer.code.map(str::to_lowercase));
     let said = body.message.clone().unwrap_or_else(|| reason(answer.status).to_owned());
     let message = match answer.request_id {
         Some(id) => format!("{said} (request {})", bounded(id, 100)),
         None => said,
     };
-    let retry_after = || answer.retry_after.or_else(|| delay_in_text(&message));
+    let retry_after = || answer.retry_after.or(body.retry_after).or_else(|| delay_in_text(&message));
     match answer.status {
         401 | 403 => ProviderError::Auth { message },
-        429 if body.has_code(&["insufficient_quota", "billing"]) => api(answer.status, message),
+        400 if body.has_code(AUTH) || is_key_trouble(&message) => ProviderError::Auth { message },
+        429 if body.has_code(NO_MONEY) => api(answer.status, message),
+        429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after: retry_after(), message },
         429 => ProviderError::RateLimited { retry_after: retry_after(), message },
         413 => ProviderError::ContextOverflow { message },
         400 if answer.body.iter().all(u8::is_ascii_whitespace) => ProviderError::ContextOverflow { message },
         _ if body.is_overflow() => ProviderError::ContextOverflow { message },
-        408 | 425 | 500 | 502..=504 | 520..=599 => ProviderError::Overloaded { retry_after: retry_after(), message },
+        408 | 424 | 425 | 500 | 502..=504 | 520..=599 => {
+            ProviderError::Overloaded { retry_after: retry_after(), message }
+        }
         status => api(status, message),
     }
 }
@@ -77,36 +87,62 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
 pub(crate) fn classify_object(error: &Value) -> ProviderError {
     let body = Envelope::from_error(error);
     let message = body.message.clone().unwrap_or_else(|| "the vendor reports an error without a message".to_owned());
-    let retry_after = delay_in_text(&message);
-    let has = |codes: &[&str]| body.has_code(codes);
-    if has(&["insufficient_quota", "billing"]) {
+    let retry_after = body.retry_after.or_else(|| delay_in_text(&message));
+    if body.has_code(NO_MONEY) {
         ProviderError::Api { status: None, message }
-    } else if has(&["rate_limit", "too_many_requests", "429"]) {
+    } else if body.has_code(RATE_LIMIT) {
         ProviderError::RateLimited { message, retry_after }
-    } else if has(&["authentication", "permission", "invalid_api_key", "unauthorized", "401", "403"]) {
+    } else if body.has_code(AUTH) {
         ProviderError::Auth { message }
-    } else if has(&["request_too_large", "413"]) || body.is_overflow() {
+    } else if body.has_code(&["request_too_large", "413"]) || body.is_overflow() {
         ProviderError::ContextOverflow { message }
-    } else if has(&[
-        "overloaded",
-        "api_error",
-        "server_error",
-        "internal",
-        "timeout",
-        "unavailable",
-        "engine_overloaded",
-    ]) || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5'))
-    {
+    } else if body.has_code(OVERLOAD) || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5')) {
         ProviderError::Overloaded { message, retry_after }
     } else {
         ProviderError::Api { status: None, message }
     }
 }
 
+/// Parts of vendors' types and codes, in lower case.
+const NO_MONEY: &[&str] = &["insufficient_quota", "billing", "credit_balance"];
+const RATE_LIMIT: &[&str] = &["rate_limit", "too_many_requests", "429", "throttling", "resource_exhausted"];
+const AUTH: &[&str] = &[
+    "authentication",
+    "permission",
+    "invalid_api_key",
+    "api_key_invalid",
+    "unauthorized",
+    "unauthenticated",
+    "accessdenied",
+    "expiredtoken",
+    "unrecognizedclient",
+    "401",
+    "403",
+];
+const OVERLOAD: &[&str] = &[
+    "overloaded",
+    "api_error",
+    "server_error",
+    "internal",
+    "timeout",
+    "unavailable",
+    "slow_down",
+    "deadline_exceeded",
+    "modelstreamerror",
+    "modelnotready",
+    "modelerror",
+];
+
 /// Says the vendor that the prompt is larger than the model's window?
 pub(crate) fn is_overflow(message: &str) -> bool {
     let text = collapse_numbers(&message.to_lowercase());
     OVERFLOW.iter().any(|phrase| text.contains(phrase))
+}
+
+/// xAI and Gemini say with status 400 that the key is wrong.
+fn is_key_trouble(message: &str) -> bool {
+    let text = message.to_lowercase();
+    ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
 }
 
 fn api(status: u16, message: String) -> ProviderError {
@@ -118,13 +154,15 @@ struct Envelope {
     message: Option<String>,
     /// Types and codes, in lower case.
     codes: Vec<String>,
+    /// When to try again.
+    retry_after: Option<Duration>,
 }
 
 impl Envelope {
     fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_body(&value),
-            Err(_) => Self { message: plain_text(body), codes: Vec::new() },
+            Err(_) => Self { message: plain_text(body), codes: Vec::new(), retry_after: None },
         }
     }
 
@@ -134,20 +172,31 @@ impl Envelope {
         match body.get("error") {
             Some(error) if !error.is_null() => {
                 let inner = Self::from_error(error);
-                let message = inner.message.or_else(|| text_of(body));
-                Self { message, codes: inner.codes }
+                // OAuth's errors are a code, with the sentence beside it.
+                let beside =
+                    body.get("error_description").and_then(Value::as_str).map(|text| bounded(text, MAX_MESSAGE));
+                let message = beside.or(inner.message).or_else(|| text_of(body));
+                Self { message, ..inner }
             }
             _ => Self::from_error(body),
         }
     }
 
     fn from_error(error: &Value) -> Self {
-        let codes = ["type", "code", "status"].iter().filter_map(|key| match error.get(key)? {
-            Value::String(code) => Some(code.to_lowercase()),
-            Value::Number(code) => Some(code.to_string()),
-            _ => None,
-        });
-        Self { codes: codes.collect(), message: text_of(error) }
+        let of = |object: &Value, keys: &[&str]| -> Vec<String> {
+            let code = |key: &&str| match object.get(*key)? {
+                Value::String(code) => Some(code.to_lowercase()),
+                Value::Number(code) => Some(code.to_string()),
+                _ => None,
+            };
+            keys.iter().filter_map(code).collect()
+        };
+        // Google says the rest in a list of details, each of a type of its own.
+        let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let reasons = details.iter().flat_map(|detail| of(detail, &["reason"]));
+        let codes = of(error, &["type", "code", "status", "__type"]).into_iter().chain(reasons).collect();
+        let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str());
+        Self { codes, message: text_of(error), retry_after: delay.and_then(parse_delay) }
     }
 
     fn has_code(&self, parts: &[&str]) -> bool {
@@ -164,12 +213,14 @@ impl Envelope {
 fn text_of(error: &Value) -> Option<String> {
     let said = match error {
         Value::String(text) => Some(text.as_str()),
-        _ => ["message", "detail", "error", "error_description"].iter().find_map(|key| match error.get(key)? {
-            Value::String(text) => Some(text.as_str()),
-            // FastAPI: a list of what is wrong.
-            Value::Array(list) => list.first()?.get("msg")?.as_str(),
-            Value::Object(inner) => inner.get("message")?.as_str(),
-            _ => None,
+        _ => ["message", "Message", "detail", "error_description", "error"].iter().find_map(|key| {
+            match error.get(key)? {
+                Value::String(text) => Some(text.as_str()),
+                // FastAPI: a list of what is wrong.
+                Value::Array(list) => list.first()?.get("msg")?.as_str(),
+                Value::Object(inner) => inner.get("message")?.as_str(),
+                _ => None,
+            }
         }),
     };
     let upstream =
@@ -228,8 +279,8 @@ fn reason(status: u16) -> &'static str {
 /// "Please try again in 1.5s", "in 20 seconds", "in 7m12s", "in 86ms".
 fn delay_in_text(message: &str) -> Option<Duration> {
     let lower = message.to_lowercase();
-    let (_, rest) = lower.split_once("try again in ").or_else(|| lower.split_once("retry after "))?;
-    parse_delay(rest)
+    let after = |phrase| lower.split_once(phrase).map(|(_, rest)| rest);
+    parse_delay(after("try again in ").or_else(|| after("retry after ")).or_else(|| after("retry in "))?)
 }
 
 /// Reads `7m12s`, `1.5s`, `86ms`, `20 seconds`, as rate limits are written; a bare number is seconds.
@@ -279,7 +330,7 @@ mod tests {
     use serde_json::json;
 
     fn answer(status: u16, body: &str) -> ProviderError {
-        classify(&Answer { status, body: body.as_bytes(), retry_after: None, request_id: None })
+        classify(&Answer { status, body: body.as_bytes(), code: None, retry_after: None, request_id: None })
     }
 
     fn error(status: u16, message: &str) -> ProviderError {
@@ -306,6 +357,8 @@ mod tests {
         "Input validation error: too many tokens in the prompt",
         "token limit exceeded",
         "This request has 9000 tokens exceeds the model's maximum input length of 8192 tokens",
+        "the input length exceeds the context length",
+        "the prompt is longer than the context length currently available to the model; shorten the prompt",
     ];
 
     #[test]
@@ -395,12 +448,36 @@ mod tests {
     }
 
     #[test]
+    fn vendors_own_codes_are_known() {
+        let key = json!([{ "error": { "code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
+            "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }] } }]);
+        assert!(matches!(answer(400, &key.to_string()), ProviderError::Auth { .. }));
+        let quota = json!({ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+            "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s" }] } });
+        assert_eq!(answer(429, &quota.to_string()).retry_after(), Some(Duration::from_millis(34_070)));
+        assert_eq!(classify_object(&quota["error"]).retry_after(), Some(Duration::from_millis(34_070)));
+        let aws = |status, code, body: &[u8]| {
+            classify(&Answer { status, body, code: Some(code), retry_after: None, request_id: None })
+        };
+        assert!(matches!(aws(429, "ModelNotReadyException", b"{}"), ProviderError::Overloaded { .. }));
+        assert!(matches!(aws(429, "ThrottlingException:http://x", b"{}"), ProviderError::RateLimited { .. }));
+        assert!(matches!(aws(424, "ModelErrorException", b"{}"), ProviderError::Overloaded { .. }));
+        assert_eq!(aws(404, "x", b"{\"Message\":\"no model\"}").to_string(), "HTTP 404: no model");
+        let typed = |kind: &str| classify_object(&json!({ "__type": kind, "message": "x" }));
+        assert!(matches!(typed("com.amazon.coral#ExpiredTokenException"), ProviderError::Auth { .. }));
+        assert!(matches!(typed("throttlingException"), ProviderError::RateLimited { .. }));
+        assert!(matches!(typed("modelStreamErrorException"), ProviderError::Overloaded { .. }));
+        assert!(matches!(typed("validationException"), ProviderError::Api { .. }));
+    }
+
+    #[test]
     fn a_delay_in_the_text_is_read() {
         let delay = |text: &str| error(429, text).retry_after();
         assert_eq!(delay("Rate limit reached. Please try again in 1.5s. Visit"), Some(Duration::from_millis(1500)));
         assert_eq!(delay("Please try again in 7m12s."), Some(Duration::from_secs(432)));
         assert_eq!(delay("try again in 86ms"), Some(Duration::from_millis(86)));
         assert_eq!(delay("try again in 20 seconds"), Some(Duration::from_secs(20)));
+        assert_eq!(delay("Please retry in 37.5s."), Some(Duration::from_millis(37_500)));
         assert_eq!(delay("try again in a while"), None);
         assert_eq!(parse_delay("1h30m"), Some(Duration::from_secs(5400)));
         assert_eq!(parse_delay("99999999999999999999h"), Some(Duration::from_secs(86_400)));
@@ -409,8 +486,13 @@ mod tests {
 
     #[test]
     fn the_request_id_goes_with_the_message() {
-        let answer =
-            Answer { status: 404, body: b"{\"error\":\"no\"}", retry_after: None, request_id: Some("req_1\n") };
+        let answer = Answer {
+            status: 404,
+            body: b"{\"error\":\"no\"}",
+            code: None,
+            retry_after: None,
+            request_id: Some("req_1\n"),
+        };
         assert_eq!(classify(&answer).to_string(), "HTTP 404: no (request req_1)");
     }
 }

@@ -1,6 +1,6 @@
 //! From one request to the events of its reply: packets go through a decoder, under an idle limit and a cancellation.
 
-use crate::http::{Outgoing, Packets, Transport};
+use crate::http::Packets;
 use crate::redact::Redactor;
 use crate::wire::Decoder;
 use futures_util::future::TryFutureExt;
@@ -8,7 +8,6 @@ use futures_util::stream::{self, StreamExt};
 use pinion_agent::{EventStream, ProviderError, StreamEvent};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -17,17 +16,22 @@ use tokio_util::sync::CancellationToken;
 /// used again; one that was dropped before is not, and costs the next turn a handshake.
 const DRAIN: Duration = Duration::from_millis(50);
 
-/// Sends `request` when the stream is first polled, and decodes the answer.
+/// What an answer is read with.
+pub(crate) struct Opened {
+    pub(crate) packets: Packets,
+    pub(crate) redactor: Redactor,
+    /// How long it may be silent.
+    pub(crate) idle: Duration,
+}
+
+/// Waits for `opening` when the stream is first polled, and decodes what it opened.
 pub(crate) fn exchange(
-    transport: Arc<Transport>,
-    request: Outgoing,
+    opening: impl Future<Output = Result<Opened, ProviderError>> + Send + 'static,
     decoder: Box<dyn Decoder>,
     token: CancellationToken,
 ) -> EventStream {
-    let redactor = request.redactor.clone();
-    let idle = transport.idle_timeout();
     let opened = async move {
-        let packets = cancellable(&token, transport.send(request)).await.map_err(|error| clean(error, &redactor))?;
+        let Opened { packets, redactor, idle } = cancellable(&token, opening).await?;
         Ok(events(packets, decoder, idle, redactor, token))
     };
     opened.try_flatten_stream().boxed()
@@ -41,6 +45,8 @@ pub(crate) fn events(
     redactor: Redactor,
     token: CancellationToken,
 ) -> EventStream {
+    // Some replies end with their answer, whose end is then waited for once more.
+    let packets = packets.fuse().boxed();
     let reading = Reading { packets, decoder, idle, redactor, token, events: VecDeque::new(), state: State::Open };
     stream::unfold(reading, |mut reading| async {
         let item = reading.next().await?;
@@ -134,8 +140,8 @@ async fn cancellable<T>(
 }
 
 /// The same error without keys.
-fn clean(error: ProviderError, redactor: &Redactor) -> ProviderError {
-    let clean = |message: String| redactor.clean(message);
+pub(crate) fn clean(error: ProviderError, redactor: &Redactor) -> ProviderError {
+    let clean = |message: String| redactor.clean_cut(message);
     match error {
         ProviderError::Api { status, message } => ProviderError::Api { status, message: clean(message) },
         ProviderError::Auth { message } => ProviderError::Auth { message: clean(message) },

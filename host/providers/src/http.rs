@@ -1,13 +1,12 @@
 //! HTTP: one request out, the bytes of the answer back, everything bounded in time and size.
 //!
-//! The client is built when the first request is sent, and kept. For a base URL without TLS it is built without
-//! certificate authorities, because reading those takes longer than everything else that a short run does. Redirects are
+//! A client is built when the first request is sent, and kept. For a URL without TLS it is built without certificate
+//! authorities, because reading those takes longer than everything else that a short run does. Redirects are
 //! not followed: they would carry the key elsewhere. No proxy is used unless [`HttpSettings::proxy`] names one, because
 //! nothing in this crate reads the environment; the binary passes on what the user set. (Where the platform keeps its
 //! authorities, `rustls-native-certs` asks `SSL_CERT_FILE` and `SSL_CERT_DIR` itself, as every TLS client does.)
 
 use crate::classify::{Answer, classify, classify_object};
-use crate::redact::Redactor;
 use crate::retry_after::retry_after;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -16,8 +15,10 @@ use pinion_agent::ProviderError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, NoProxy, Proxy, Response, Url, redirect};
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
 use secrecy::{ExposeSecret, SecretString};
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -67,89 +68,136 @@ pub(crate) struct Outgoing {
     /// Those that hold a secret are marked so.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) redactor: Redactor,
 }
 
 /// Packets of an answer. Ends with the answer, or with the error that broke it off.
 pub(crate) type Packets = BoxStream<'static, Result<Bytes, ProviderError>>;
 
-/// Sends requests, over connections that are kept.
-#[derive(Debug)]
+/// An answer, whatever it says.
+pub(crate) struct RawAnswer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) packets: Packets,
+}
+
+/// Sends requests, over connections that are kept. Copies of it share them.
+#[derive(Debug, Clone)]
 pub(crate) struct Transport {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
     settings: HttpSettings,
-    client: OnceLock<Result<Client, String>>,
+    /// Authorities besides the platform's.
+    roots: Vec<CertificateDer<'static>>,
+    /// For hosts with TLS, and for those without.
+    secure: OnceLock<Result<Client, String>>,
+    plain: OnceLock<Result<Client, String>>,
 }
 
 impl Transport {
-    /// Costs nothing: the client is built with the first request.
-    pub(crate) fn new(settings: HttpSettings) -> Self {
-        Self { settings, client: OnceLock::new() }
+    /// Costs nothing: the client is built with the first request. `certificates` is PEM, and may be empty.
+    ///
+    /// # Errors
+    /// The certificates are no PEM.
+    pub(crate) fn new(settings: HttpSettings, certificates: &[u8]) -> Result<Self, String> {
+        let roots = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
+        let roots = roots.map_err(|error| error.to_string())?;
+        if roots.is_empty() && !certificates.trim_ascii().is_empty() {
+            return Err("no certificate in them".to_owned());
+        }
+        let shared = Shared { settings, roots, secure: OnceLock::new(), plain: OnceLock::new() };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// How long an answer may be silent.
     pub(crate) fn idle_timeout(&self) -> Duration {
-        self.settings.idle_timeout
+        self.shared.settings.idle_timeout
     }
 
     /// Sends a request and waits for the head of its answer. Dropping the future, or the packets, ends the request.
     ///
     /// # Errors
-    /// The server was not reached, was too slow, or answered with anything but a stream of events.
-    pub(crate) async fn send(&self, request: Outgoing) -> Result<Packets, ProviderError> {
+    /// [`ProviderError::Network`] when the server was not reached, or was too slow.
+    pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
         let client = self.client(&request.url)?;
         let sent = client.post(request.url).headers(request.headers).body(request.body).send();
-        let response = match timeout(self.settings.header_timeout, sent).await {
+        let limit = self.shared.settings.header_timeout;
+        let response = match timeout(limit, sent).await {
             Ok(answer) => answer.map_err(network)?,
             Err(_) => {
-                let message = format!("no answer within {} s", self.settings.header_timeout.as_secs());
+                let message = format!("no answer within {} s", limit.as_secs());
                 return Err(ProviderError::Network { message });
             }
         };
-        match response.status().as_u16() {
-            200..=299 if !is_other_than_events(&response) => Ok(packets(response)),
-            _ => Err(self.refused(response).await),
+        let status = response.status().as_u16();
+        Ok(RawAnswer { status, headers: response.headers().clone(), packets: packets(response) })
+    }
+
+    /// Sends a request that is answered at once, and small: to [`MAX_ERROR_BODY`].
+    ///
+    /// # Errors
+    /// As [`Self::request`], or what the server refused it with.
+    pub(crate) async fn fetch(&self, request: Outgoing) -> Result<Vec<u8>, ProviderError> {
+        let answer = self.request(request).await?;
+        match answer.status {
+            200..=299 => Ok(beginning(answer.packets, self.idle_timeout()).await),
+            _ => Err(refused(answer, self.idle_timeout()).await),
         }
     }
 
     fn client(&self, url: &Url) -> Result<&Client, ProviderError> {
-        let client = self.client.get_or_init(|| build(&self.settings, url).map_err(|error| chain(&*error)));
+        let is_secure = url.scheme() == "https";
+        let slot = if is_secure { &self.shared.secure } else { &self.shared.plain };
+        let client = slot.get_or_init(|| build(&self.shared, is_secure).map_err(|error| chain(&*error)));
         client
             .as_ref()
             .map_err(|error| ProviderError::Api { status: None, message: format!("could not set up HTTP: {error}") })
     }
+}
 
-    /// The error that an answer means.
-    async fn refused(&self, response: Response) -> ProviderError {
-        let status = response.status();
-        let headers = response.headers().clone();
-        let body = self.beginning(response).await;
-        if status.is_success() {
-            return not_events(&body, &headers);
-        }
-        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
-        let retry_after = retry_after(&headers, Timestamp::now());
-        classify(&Answer { status: status.as_u16(), body: &body, retry_after, request_id })
+/// The packets of an answer that is a reply.
+///
+/// # Errors
+/// What the vendor refused the request with.
+pub(crate) async fn reply(answer: RawAnswer, idle: Duration) -> Result<Packets, ProviderError> {
+    match answer.status {
+        200..=299 if !is_other_than_events(&answer.headers) => Ok(answer.packets),
+        _ => Err(refused(answer, idle).await),
     }
+}
 
-    /// As much of a body as comes in time, up to [`MAX_ERROR_BODY`].
-    async fn beginning(&self, response: Response) -> Vec<u8> {
-        let mut body = Vec::new();
-        let mut packets = packets(response);
-        while let Ok(Some(Ok(packet))) = timeout(self.settings.idle_timeout, packets.next()).await {
-            let room = MAX_ERROR_BODY - body.len();
-            body.extend_from_slice(&packet[..packet.len().min(room)]);
-            if body.len() == MAX_ERROR_BODY {
-                break;
-            }
-        }
-        body
+/// The error that an answer means.
+async fn refused(answer: RawAnswer, idle: Duration) -> ProviderError {
+    let RawAnswer { status, headers, packets } = answer;
+    let body = beginning(packets, idle).await;
+    if (200..=299).contains(&status) {
+        return not_events(&body, &headers);
     }
+    let text = |name: &&str| headers.get(*name)?.to_str().ok();
+    let request_id = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"].iter().find_map(text);
+    let retry_after = retry_after(&headers, Timestamp::now());
+    classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id })
+}
+
+/// As much of a body as comes in time, up to [`MAX_ERROR_BODY`].
+async fn beginning(mut packets: Packets, idle: Duration) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(Ok(packet))) = timeout(idle, packets.next()).await {
+        let room = MAX_ERROR_BODY - body.len();
+        body.extend_from_slice(&packet[..packet.len().min(room)]);
+        if body.len() == MAX_ERROR_BODY {
+            break;
+        }
+    }
+    body
 }
 
 /// Some servers answer with status 200 and an error in JSON, or a proxy's web page. Whatever else the type may be is read
 /// as events, because not every server says it right.
-fn is_other_than_events(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn is_other_than_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.starts_with("application/json") || kind.starts_with("text/html")
 }
 
@@ -205,11 +253,12 @@ fn chain(error: &dyn Error) -> String {
     }
 }
 
-fn build(settings: &HttpSettings, url: &Url) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(shared: &Shared, is_secure: bool) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    let settings = &shared.settings;
     let proxy_url = settings.proxy.as_ref().map(|proxy| proxy.url.expose_secret());
-    let secure = url.scheme() == "https" || proxy_url.is_some_and(|url| url.starts_with("https"));
+    let needs_roots = is_secure || proxy_url.is_some_and(|url| url.starts_with("https"));
     let mut builder = Client::builder()
-        .tls_backend_preconfigured(tls(secure)?)
+        .tls_backend_preconfigured(tls(needs_roots, &shared.roots)?)
         .no_proxy()
         .redirect(redirect::Policy::none())
         .referer(false)
@@ -222,13 +271,17 @@ fn build(settings: &HttpSettings, url: &Url) -> Result<Client, Box<dyn Error + S
     Ok(builder.build()?)
 }
 
-/// TLS by ring, with the platform's certificate authorities or, where there will be no TLS, none.
-fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?;
-    let mut config = match secure {
-        true => config.with_platform_verifier()?.with_no_client_auth(),
-        false => config.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+/// TLS by ring, with the platform's certificate authorities and the user's or, where there will be no TLS, none.
+fn tls(needs_roots: bool, roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let mut config = match (needs_roots, roots) {
+        (false, _) => config.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+        (true, []) => config.with_platform_verifier()?.with_no_client_auth(),
+        (true, roots) => {
+            let verifier = Verifier::new_with_extra_roots(roots.iter().cloned(), provider)?;
+            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+        }
     };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)

@@ -90,7 +90,7 @@ impl ModelTable {
     /// What the files say of a model, with what it is like filled in. Its `id` ends in `*` when only a pattern names it.
     fn raw(&self, provider: &str, id: &str, how: Named, references: usize) -> Option<RawModel> {
         let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
-        if let Some(model) = own.models.get(id).or_else(|| own.models.get(undated(id))) {
+        if let Some(model) = own.named(id) {
             let like = model.like.as_ref().filter(|like| **like != model.id);
             let base = like.and_then(|like| self.raw(provider, like, how, references + 1));
             return Some(base.unwrap_or_default().overlaid(model));
@@ -99,7 +99,8 @@ impl ModelTable {
         let elsewhere = elsewhere.map(|model| RawModel { caching: own.caching.or(model.caching), ..model });
         match how {
             Named::Only => elsewhere,
-            Named::OrPattern => own.pattern(id).or(elsewhere),
+            // The longest pattern is the nearest.
+            Named::OrPattern => own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len()),
         }
     }
 }
@@ -150,6 +151,13 @@ impl ProviderModels {
             let below = self.models.remove(id).unwrap_or_default();
             self.models.insert(id.clone(), below.overlaid(model));
         }
+    }
+
+    /// The model of this name, or of its name without a date or without one prefix, such as a region's.
+    fn named(&self, id: &str) -> Option<&RawModel> {
+        let without = |prefix: &String| self.models.get(id.strip_prefix(prefix.as_str())?);
+        let dated = self.models.get(id).or_else(|| self.models.get(undated(id)));
+        dated.or_else(|| self.strip_prefixes.iter().find_map(without))
     }
 
     /// The name under which the other provider knows the model: without each prefix, in their order, and one suffix.
@@ -324,8 +332,15 @@ mod tests {
     fn a_model_is_found_under_its_dated_name_too() {
         let table = ModelTable::builtin();
         assert_eq!(table.find("anthropic", "claude-haiku-4-5-20251001"), table.find("anthropic", "claude-haiku-4-5"));
-        assert_eq!(table.find("openai-chat", "gpt-4o-2024-08-06"), table.find("openai-chat", "gpt-4o"));
-        assert!(table.find("openai-chat", "gpt-4o").known);
+        assert_eq!(table.find("openai-responses", "gpt-4o-2024-08-06"), table.find("openai-responses", "gpt-4o"));
+        assert!(table.find("openai-chat", "gpt-4o-2024-08-06").known && table.find("azure", "gpt-4o").known);
+        let bedrock = table.find("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0");
+        assert!(bedrock.known && bedrock.caching == Caching::Breakpoints && bedrock.thinking == ThinkingStyle::Budget);
+        let newer = table.find("bedrock", "global.anthropic.claude-opus-9");
+        assert_eq!((newer.known, newer.thinking), (false, ThinkingStyle::Always));
+        assert_eq!(table.find("bedrock", "meta.llama4").caching, Caching::None);
+        assert!(table.find("bedrock", "us.amazon.nova-2-lite-v1:0").known);
+        assert!(table.find("vertex", "gemini-3.8-flash").signed_calls);
     }
 
     #[test]

@@ -35,12 +35,10 @@ pub struct Quirks {
     pub store: bool,
     /// Takes `prompt_cache_key`, so that the requests of a session meet the same cache.
     pub cache_key: bool,
-    /// The header that does the same.
-    pub session_header: Option<&'static str>,
     /// How thinking is asked for.
     pub thinking: ThinkingParam,
-    /// The field in which the model's thinking goes back to it, where the vendor wants it.
-    pub thinking_back: Option<&'static str>,
+    /// How the model's thinking goes back to it, where the vendor wants it.
+    pub thinking_back: ThinkingBack,
     /// What the id of a tool call may be.
     pub(crate) ids: IdRule,
     /// A tool's result may hold pictures. Elsewhere they follow in a message of the user's.
@@ -58,6 +56,17 @@ pub enum ThinkingParam {
     Switch,
 }
 
+/// How a model's thinking goes back to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkingBack {
+    /// Not at all.
+    No,
+    /// As a text in this field of the message.
+    Field(&'static str),
+    /// As a part of the message's content, with its signature.
+    Chunk,
+}
+
 impl Quirks {
     /// OpenAI's own ways.
     pub const OPENAI: Self = Self {
@@ -65,9 +74,8 @@ impl Quirks {
         stream_options: true,
         store: true,
         cache_key: true,
-        session_header: None,
         thinking: ThinkingParam::Effort,
-        thinking_back: None,
+        thinking_back: ThinkingBack::No,
         ids: IdRule::AtMost(40),
         images_in_results: false,
     };
@@ -232,13 +240,34 @@ fn reply_message<'a>(
     if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let back = quirks.thinking_back.filter(|_| is_own(reply, provider, model));
-    let thinking = back.and_then(|field| Some((field, Value::String(thought(reply)?))));
-    Some(WireMessage::Assistant {
-        content: (!text.is_empty()).then(|| text.join("\n\n")),
-        tool_calls,
-        extra: Extra(thinking.into_iter().collect()),
-    })
+    let back = if is_own(reply, provider, model) { quirks.thinking_back } else { ThinkingBack::No };
+    let (content, field) = match back {
+        ThinkingBack::No => (plain(&text), None),
+        ThinkingBack::Field(field) => (plain(&text), thought(reply).map(|thought| (field, Value::String(thought)))),
+        ThinkingBack::Chunk => (chunks(reply).or_else(|| plain(&text)), None),
+    };
+    Some(WireMessage::Assistant { content, tool_calls, extra: Extra(field.into_iter().collect()) })
+}
+
+fn plain(text: &[&str]) -> Option<ReplyContent> {
+    (!text.is_empty()).then(|| ReplyContent::Text(text.join("\n\n")))
+}
+
+/// A reply's thinking and text as a list of parts, when it thought at all.
+fn chunks(reply: &AssistantMessage) -> Option<ReplyContent> {
+    let chunk = |part: &Content| match part {
+        Content::Text { text } => has_text(text).then(|| json!({ "type": "text", "text": text })),
+        Content::Thinking(thinking) if has_text(&thinking.text) => {
+            let mut chunk = json!({ "type": "thinking", "thinking": [{ "type": "text", "text": thinking.text }] });
+            if let (Some(signature), Value::Object(chunk)) = (&thinking.signature, &mut chunk) {
+                chunk.insert("signature".to_owned(), json!(signature));
+            }
+            Some(chunk)
+        }
+        _ => None,
+    };
+    thought(reply)?;
+    Some(ReplyContent::Chunks(reply.content.iter().filter_map(chunk).collect()))
 }
 
 fn thought(reply: &AssistantMessage) -> Option<String> {
@@ -282,7 +311,7 @@ enum WireMessage<'a> {
         content: WireContent<'a>,
     },
     Assistant {
-        content: Option<String>,
+        content: Option<ReplyContent>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<Call<'a>>,
         #[serde(flatten)]
@@ -292,6 +321,14 @@ enum WireMessage<'a> {
         tool_call_id: Cow<'a, str>,
         content: WireContent<'a>,
     },
+}
+
+/// What the model said: a text, or, for those who want its thinking back so, a list of parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ReplyContent {
+    Text(String),
+    Chunks(Vec<Value>),
 }
 
 /// Content: plain text where that is all, which every server understands.
@@ -412,7 +449,8 @@ impl Decoder {
 impl wire::Decoder for Decoder {
     fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, reply } = self;
-        sse.feed(bytes, |data| reply.event(data, events))
+        let fed = sse.feed(bytes, |data| reply.event(data, events));
+        wire::settled(reply.parts.ended(), fed)
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -498,7 +536,10 @@ impl Reply {
             for piece in delta.content.0 {
                 match piece {
                     Piece::Text(text) => self.write(Key::Text, &text, events)?,
-                    Piece::Thinking(text) => self.write(Key::Thinking, &text, events)?,
+                    Piece::Thinking(text, signature) => {
+                        self.write(Key::Thinking, &text, events)?;
+                        self.parts.sign(&Key::Thinking, &signature)?;
+                    }
                 }
             }
             if let Some(refusal) = delta.refusal {
@@ -685,7 +726,8 @@ struct Pieces<'a>(Vec<Piece<'a>>);
 
 enum Piece<'a> {
     Text(Cow<'a, str>),
-    Thinking(Cow<'a, str>),
+    /// With its signature, or a piece of it; may be empty.
+    Thinking(Cow<'a, str>, String),
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
@@ -724,7 +766,8 @@ fn piece(part: &Value) -> Option<Piece<'static>> {
         "text" => Some(Piece::Text(Cow::Owned(text_of(part)?))),
         "thinking" => {
             let thoughts = part.get("thinking")?.as_array()?.iter().filter_map(text_of);
-            Some(Piece::Thinking(Cow::Owned(thoughts.collect())))
+            let signature = part.get("signature").and_then(Value::as_str).unwrap_or_default();
+            Some(Piece::Thinking(Cow::Owned(thoughts.collect()), signature.to_owned()))
         }
         _ => None,
     }

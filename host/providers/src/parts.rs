@@ -16,6 +16,8 @@ const MAX_SIGNATURE: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
     open: Vec<Part<K>>,
+    /// Those that have ended.
+    past: Vec<K>,
     begun: usize,
     calls: usize,
     state: State,
@@ -35,14 +37,24 @@ struct Part<K> {
     key: K,
     index: usize,
     signature: Option<String>,
-    /// What the vendor said with the part's start, and is only said when nothing else comes.
+    /// Nothing was added to it.
+    is_empty: bool,
+    /// What the vendor said with the part's start or end, and is only said when nothing else comes.
     initial: Option<String>,
 }
 
 impl<K: PartialEq> Parts<K> {
     /// No parts. Calls without an id of the vendor's get one that begins with `id_seed`.
     pub(crate) fn new(id_seed: String) -> Self {
-        Self { open: Vec::new(), begun: 0, calls: 0, state: State::Fresh, usage: Usage::default(), id_seed }
+        Self {
+            open: Vec::new(),
+            past: Vec::new(),
+            begun: 0,
+            calls: 0,
+            state: State::Fresh,
+            usage: Usage::default(),
+            id_seed,
+        }
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -61,6 +73,11 @@ impl<K: PartialEq> Parts<K> {
         self.open.iter().any(|part| part.key == *key)
     }
 
+    /// Is the part open, or has it been?
+    pub(crate) fn was_begun(&self, key: &K) -> bool {
+        self.is_open(key) || self.past.contains(key)
+    }
+
     /// A part begins. A call without an id gets one.
     pub(crate) fn begin(&mut self, key: K, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if self.begun == MAX_PARTS {
@@ -75,14 +92,14 @@ impl<K: PartialEq> Parts<K> {
         };
         self.calls += usize::from(matches!(part, PartKind::ToolCall { .. }));
         events.push(StreamEvent::PartStart { index: self.begun, part });
-        self.open.push(Part { key, index: self.begun, signature: None, initial: None });
+        self.open.push(Part { key, index: self.begun, signature: None, is_empty: true, initial: None });
         self.begun += 1;
         Ok(())
     }
 
-    /// Keeps `text` for the part's end, in case that nothing is added to it.
+    /// Keeps `text` for the part's end, in case that nothing is added to it, nor was.
     pub(crate) fn set_initial(&mut self, key: &K, text: String) {
-        if let Some(part) = self.part(key) {
+        if let Some(part) = self.part(key).filter(|part| part.is_empty && !text.is_empty()) {
             part.initial = Some(text);
         }
     }
@@ -93,14 +110,14 @@ impl<K: PartialEq> Parts<K> {
             return;
         }
         if let Some(part) = self.part(key) {
-            part.initial = None;
+            part.is_empty = false;
             events.push(StreamEvent::Delta { index: part.index, delta: delta.to_owned() });
         }
     }
 
-    /// More of a part's signature.
+    /// More of a part's signature. A part that is not open is ignored, and so is nothing.
     pub(crate) fn sign(&mut self, key: &K, piece: &str) -> Result<(), ProviderError> {
-        let Some(part) = self.part(key) else { return Ok(()) };
+        let Some(part) = self.part(key).filter(|_| !piece.is_empty()) else { return Ok(()) };
         let signature = part.signature.get_or_insert_default();
         if signature.len() + piece.len() > MAX_SIGNATURE {
             return Err(ProviderError::Malformed { message: "a signature is too large".to_owned() });
@@ -112,7 +129,7 @@ impl<K: PartialEq> Parts<K> {
     /// A part is complete. A part that is not open is ignored.
     pub(crate) fn end_part(&mut self, key: &K, events: &mut Vec<StreamEvent>) {
         if let Some(at) = self.open.iter().position(|part| part.key == *key) {
-            close(self.open.remove(at), events);
+            self.past.push(close(self.open.remove(at), events));
         }
     }
 
@@ -132,7 +149,7 @@ impl<K: PartialEq> Parts<K> {
             return;
         }
         self.start(None, events);
-        self.open.drain(..).for_each(|part| close(part, events));
+        self.past.extend(self.open.drain(..).map(|part| close(part, events)));
         self.state = State::Ended;
         let stop_reason = match stop_reason {
             StopReason::Stop if self.calls > 0 => StopReason::ToolUse,
@@ -146,9 +163,10 @@ impl<K: PartialEq> Parts<K> {
     }
 }
 
-fn close<K>(part: Part<K>, events: &mut Vec<StreamEvent>) {
-    if let Some(delta) = part.initial {
+fn close<K>(part: Part<K>, events: &mut Vec<StreamEvent>) -> K {
+    if let Some(delta) = part.initial.filter(|_| part.is_empty) {
         events.push(StreamEvent::Delta { index: part.index, delta });
     }
     events.push(StreamEvent::PartEnd { index: part.index, signature: part.signature });
+    part.key
 }

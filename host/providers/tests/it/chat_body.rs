@@ -189,7 +189,7 @@ async fn a_compatible_server_is_asked_for_nothing_that_only_openai_knows() {
         "model": "qwen3", "stream": true, "stream_options": { "include_usage": true }, "max_tokens": 9,
         "messages": [{ "role": "user", "content": "q" }],
     });
-    assert_eq!(sent("ollama", request.clone()).await, expected);
+    assert_eq!(sent("openrouter", request.clone()).await, expected);
     let said = sent("openai-chat", request).await;
     assert_eq!((said.get("store"), said.get("prompt_cache_key")), (None, None));
 }

@@ -4,8 +4,16 @@
 
 mod anthropic_body;
 mod anthropic_stream;
+mod bodies;
 mod chat_body;
 mod chat_stream;
+mod fallback;
+mod fixtures;
+mod google;
 mod http;
+mod keys;
+mod recording;
 mod replay;
+mod secrets;
 mod support;
+mod vendors;

@@ -1,6 +1,10 @@
 //! What the tests share: conversations, decoding, a notation for events, and a server.
 
+pub(crate) mod asking;
+pub(crate) mod formats;
 pub(crate) mod server;
+pub(crate) mod tls;
+pub(crate) mod vendors;
 
 use jiff::Timestamp;
 use pinion_agent::{

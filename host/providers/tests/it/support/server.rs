@@ -75,7 +75,12 @@ pub(crate) fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
 
 /// The head of an answer in chunks.
 pub(crate) fn chunked_head() -> Vec<u8> {
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec()
+    chunked_head_of("text/event-stream")
+}
+
+/// The same with another type.
+pub(crate) fn chunked_head_of(kind: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n").into_bytes()
 }
 
 /// One chunk.
@@ -129,7 +134,11 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
         }
     };
     let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
-    let length: usize = head.to_lowercase().split_once("content-length: ")?.1.lines().next()?.trim().parse().ok()?;
+    // A request through a proxy has no body.
+    let length: usize = match head.to_lowercase().split_once("content-length: ") {
+        Some((_, rest)) => rest.lines().next()?.trim().parse().ok()?,
+        None => 0,
+    };
     while bytes.len() < head_end + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;

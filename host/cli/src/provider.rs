@@ -1,0 +1,277 @@
+//! From the config to a provider: which one is meant, where it is, and where its key comes from.
+//!
+//! The providers themselves read no environment and know no folders; this is where they are told. Besides keys, what a
+//! vendor's own tools take from the environment counts here too (a region, a project, an endpoint), below what the config
+//! says.
+
+use crate::args::RunArgs;
+use crate::compose::Base;
+use crate::config::FileProvider;
+use crate::exchanges::Exchanges;
+use crate::failure::{Failure, Result, Status};
+use futures_util::future::join_all;
+use pinion_agent::Provider;
+use pinion_providers::{
+    Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PROVIDERS,
+    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, RegistryError, Replay, Script,
+    build_with, resolve,
+};
+use secrecy::SecretString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A provider and a model, ready to be asked.
+pub(crate) struct Chosen {
+    /// `PROVIDER/MODEL`.
+    pub(crate) label: String,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) model: pinion_agent::Model,
+}
+
+impl Chosen {
+    pub(crate) fn scripted(script: Script, model: &str) -> Self {
+        Self {
+            label: format!("replay/{model}"),
+            provider: Arc::new(Replay::new(script)),
+            model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+        }
+    }
+}
+
+impl Base {
+    /// The models that are known: the built-in table, and the user's over it.
+    pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
+        let file = self.paths.models_file();
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let own = ModelTable::read(&text).map_err(|error| {
+                    Failure::usage(format!("`{}`: {}", file.display(), crate::failure::chain(&error)))
+                })?;
+                Ok(Arc::new(ModelTable::builtin().with(&own)))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
+            Err(error) => Err(Failure::usage(format!("could not read `{}`: {error}", file.display()))),
+        }
+    }
+
+    /// The provider and the model that are meant, with those that are asked when they fail.
+    pub(crate) async fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
+        if let Exchanges::Scripted(script) = &self.exchanges {
+            return Ok(Chosen::scripted(script.clone(), args.model.as_deref().unwrap_or("script")));
+        }
+        let models = self.models()?;
+        let base_url = args.base_url.as_deref();
+        let playback = self.exchanges.playback();
+        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.asked())) {
+            // What is played back asks whom it asked, unless the command line says otherwise.
+            (_, Some(asked)) if args.model.is_none() => {
+                let base_url = base_url.or(asked.base_url.as_deref());
+                self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
+            }
+            (Some(model), _) => self.select(self.config.provider.as_deref(), model, base_url, &models).await?,
+            (None, _) => return Err(self.no_model()),
+        };
+        self.with_fallback(first, &models).await
+    }
+
+    async fn with_fallback(&self, first: Chosen, models: &Arc<ModelTable>) -> Result<Chosen> {
+        if self.config.fallback.is_empty() {
+            return Ok(first);
+        }
+        let member = |chosen: Chosen| FallbackMember { provider: chosen.provider, model: chosen.model.name };
+        let mut others = Vec::new();
+        for name in &self.config.fallback {
+            others.push(member(self.select(None, name, None, models).await?));
+        }
+        let Chosen { label, provider, model } = first;
+        let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
+        Ok(Chosen { label, provider: Arc::new(fallback), model })
+    }
+
+    /// A model by name, with or without its provider.
+    pub(crate) async fn select(
+        &self,
+        provider_name: Option<&str>,
+        model: &str,
+        base_url: Option<&str>,
+        models: &Arc<ModelTable>,
+    ) -> Result<Chosen> {
+        let usage = |error: RegistryError| Failure::of(Status::Usage, &error);
+        let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
+        let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
+        let base_url = base_url.map(str::to_owned).or(said.base_url.clone()).or_else(|| base_url_variable(info.name));
+        let keys = self.keys(info);
+        // A server at a place of the user's own may do without a key, and a recording needs none.
+        let needs_key = info.key_variable.is_some()
+            && (base_url.is_none() || info.name == "azure")
+            && said.headers.is_empty()
+            && self.exchanges.playback().is_none();
+        if needs_key && keys.origin().await.map_err(|error| Failure::of(Status::Usage, &error))?.is_none() {
+            return Err(no_key(info, self));
+        }
+        let context = ProviderContext {
+            region: said.region.clone().or_else(|| region_variable(info.name)),
+            project: said.project.clone().or_else(|| project_variable(info.name)),
+            keys: Some(Arc::new(keys)),
+            certificates: certificates(&said)?,
+            recorder: self.exchanges.recorder(),
+            playback: self.exchanges.playback(),
+        };
+        let provider = build_with(provider_config(info, said, base_url), context, models.clone()).map_err(usage)?;
+        let known = models.find(info.name, &name);
+        let model = pinion_agent::Model {
+            name,
+            prices: Some(Arc::new(TablePrices(known.clone()))),
+            context_window: known.known.then_some(known.context_window),
+        };
+        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model })
+    }
+
+    /// The places for a provider's key: the environment, the keyring, `auth.toml`, and the user's command.
+    fn keys(&self, info: &'static ProviderInfo) -> Keys {
+        let keys = Keys::new(info)
+            .environment(|name| std::env::var(name).ok())
+            .keyring(Arc::new(PlatformKeyring))
+            .auth_file(self.paths.auth_file());
+        let keys = match gcloud_credentials() {
+            Some(file) => keys.google_default_credentials(file),
+            None => keys,
+        };
+        match self.config.providers.get(info.name).and_then(|said| said.key_command.clone()) {
+            Some(command) => keys.command(KeyCommand::new(command)),
+            None => keys,
+        }
+    }
+
+    /// Where the key of each provider that takes one would come from.
+    pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
+        let takes_key = |info: &&'static ProviderInfo| info.name != "replay";
+        join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
+    }
+
+    fn no_model(&self) -> Failure {
+        if self.config.provider.as_deref() == Some("replay") {
+            return Failure::usage("the provider `replay` needs a script").hint("--replay FILE");
+        }
+        let has_key = |info: &&ProviderInfo| {
+            info.key_variable.is_some_and(|name| std::env::var_os(name).is_some_and(|key| !key.is_empty()))
+        };
+        let hint = match PROVIDERS.iter().find(has_key) {
+            Some(info) => format!(
+                "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
+                info.name, info.name
+            ),
+            None => "set a key such as ANTHROPIC_API_KEY, and name a model with `--model`; `pinion demo` needs neither"
+                .to_owned(),
+        };
+        Failure::usage("no model was named").hint(hint)
+    }
+}
+
+fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
+    Failure::usage(format!("there is no key for `{}`", info.name)).hint(format!(
+        "set the environment variable {}, or put `[{}]` and `key = \"…\"` into `{}` (mode 0600), or name a `key-command` \
+         in the config",
+        info.key_variable.unwrap_or_default(),
+        info.name,
+        base.paths.auth_file().display()
+    ))
+}
+
+fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
+    let usual = HttpSettings::default();
+    ProviderConfig {
+        name: info.name.to_owned(),
+        base_url,
+        api_key: None,
+        headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
+        http: HttpSettings {
+            connect_timeout: seconds(said.connect_timeout_seconds, usual.connect_timeout),
+            header_timeout: seconds(said.header_timeout_seconds, usual.header_timeout),
+            idle_timeout: seconds(said.idle_timeout_seconds, usual.idle_timeout),
+            proxy: proxy(),
+        },
+    }
+}
+
+/// The user's own certificate authorities, as PEM.
+fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
+    let Some(file) = &said.certificates else { return Ok(Vec::new()) };
+    std::fs::read(file).map_err(|error| Failure::usage(format!("could not read `{}`: {error}", file.display())))
+}
+
+fn seconds(said: Option<u64>, default: Duration) -> Duration {
+    said.map_or(default, Duration::from_secs)
+}
+
+/// The proxy that the environment names, as curl and others take it.
+fn proxy() -> Option<ProxySettings> {
+    let url = variable(&["https_proxy", "HTTPS_PROXY"])?;
+    Some(ProxySettings { url: SecretString::from(url), except: variable(&["no_proxy", "NO_PROXY"]) })
+}
+
+/// Where the provider is, as its vendor's tools are told.
+fn base_url_variable(provider: &str) -> Option<String> {
+    match provider {
+        "azure" => variable(&["AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"]),
+        "bedrock" => variable(&["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]),
+        "ollama" => variable(&["OLLAMA_HOST"]).map(|host| ollama_url(&host)),
+        "proxy" => variable(&["PINION_PROXY_URL"]),
+        _ => None,
+    }
+}
+
+/// Ollama's variable is meant for its server too: it may have no scheme, and an address that means all of them.
+fn ollama_url(host: &str) -> String {
+    let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
+    let url = url.replace("://0.0.0.0", "://127.0.0.1");
+    let has_port = url.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port || host.contains("://") { url } else { format!("{}:11434", url.trim_end_matches('/')) }
+}
+
+fn region_variable(provider: &str) -> Option<String> {
+    match provider {
+        "bedrock" => variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]),
+        "vertex" => variable(&["GOOGLE_CLOUD_LOCATION"]),
+        _ => None,
+    }
+}
+
+fn project_variable(provider: &str) -> Option<String> {
+    (provider == "vertex").then(|| variable(&["GOOGLE_CLOUD_PROJECT"])).flatten()
+}
+
+/// Where `gcloud auth application-default login` puts what it got.
+fn gcloud_credentials() -> Option<PathBuf> {
+    let folder = std::env::var_os("CLOUDSDK_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config/gcloud")))?;
+    Some(folder.join("application_default_credentials.json"))
+}
+
+/// The first of these variables that is set.
+fn variable(names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+/// The table's prices, which depend on the size of the prompt.
+#[derive(Debug)]
+struct TablePrices(Arc<pinion_providers::Model>);
+
+impl pinion_agent::PriceList for TablePrices {
+    fn cost(&self, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
+        self.0.cost(usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ollamas_variable_is_read_as_ollama_does() {
+        assert_eq!(ollama_url("0.0.0.0"), "http://127.0.0.1:11434");
+        assert_eq!(ollama_url("box:8080"), "http://box:8080");
+        assert_eq!(ollama_url("https://ollama.example"), "https://ollama.example");
+    }
+}

@@ -1,0 +1,7 @@
+//! Replies in the format of `bedrock`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    pinion_providers_fuzz::check(|| pinion_providers::bedrock::Decoder::new("id"), data);
+});

@@ -1,0 +1,7 @@
+//! Replies in the format of `openai_chat`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    pinion_providers_fuzz::check(|| pinion_providers::openai_chat::Decoder::new("id"), data);
+});

@@ -1,0 +1,12 @@
+//! Requests that a proxy server is sent: one that can be read is read the same again after it was written.
+
+#![no_main]
+
+use pinion_providers::proxy::{read_request, request_body};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Ok(request) = read_request(data) {
+        let body = request_body(&request).unwrap();
+        assert_eq!(request_body(&read_request(&body).unwrap()).unwrap(), body);
+    }
+});

@@ -1,0 +1,12 @@
+//! Recordings, which may come from anybody.
+
+#![no_main]
+
+use pinion_providers::Playback;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let _ = Playback::is_recording(text);
+    if let Ok(playback) = Playback::parse(text) {
+        assert!(playback.remaining() > 0 || playback.asked().is_none());
+    }
+});

@@ -1,0 +1,98 @@
+//! `auth.toml`: the user's file of keys.
+
+use super::KeyError;
+use secrecy::SecretString;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The largest file that is read: 1 MiB.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The user's file of keys, one table a provider:
+/// ```toml
+/// [anthropic]
+/// key = "sk-ant-…"
+/// ```
+/// Nobody but its owner may read or write it: a file of any other mode than 0600 or 0400 is refused. It is read before
+/// every request, so that a changed key counts at once.
+#[derive(Debug)]
+pub struct AuthFile {
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    key: SecretString,
+}
+
+impl AuthFile {
+    /// The file at `path`, which need not exist.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The key of a provider; none when the file, or the provider's table in it, is not there.
+    ///
+    /// # Errors
+    /// The file cannot be read, may be read by others, or is malformed.
+    pub fn key(&self, provider: &str) -> Result<Option<SecretString>, KeyError> {
+        let failed = |source| KeyError::File { path: self.path.clone(), source };
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        self.check_mode(&file)?;
+        let text = limited(file).map_err(failed)?;
+        let mut entries: BTreeMap<String, Entry> =
+            toml::from_str(&text).map_err(|error| self.malformed(&text, &error))?;
+        Ok(entries.remove(provider).map(|entry| entry.key))
+    }
+
+    /// Asks the opened file, not its name, so that nobody can swap it in between.
+    #[cfg(unix)]
+    fn check_mode(&self, file: &File) -> Result<(), KeyError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let metadata = file.metadata().map_err(|source| KeyError::File { path: self.path.clone(), source })?;
+        match metadata.permissions().mode() & 0o7777 {
+            0o600 | 0o400 => Ok(()),
+            mode => Err(KeyError::Mode { path: self.path.clone(), mode }),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn check_mode(&self, _: &File) -> Result<(), KeyError> {
+        Ok(())
+    }
+
+    /// The parser's own message repeats the line, which may hold a key.
+    fn malformed(&self, text: &str, error: &toml::de::Error) -> KeyError {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        KeyError::Malformed { path: self.path.clone(), line }
+    }
+}
+
+/// Reads a file that holds a key, up to a limit.
+pub(super) fn read_limited(path: &Path) -> io::Result<SecretString> {
+    Ok(SecretString::from(limited(File::open(path)?)?.as_str()))
+}
+
+fn limited(file: File) -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::new());
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_FILE {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB")),
+        false => Ok(text),
+    }
+}

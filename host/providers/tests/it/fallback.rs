@@ -1,0 +1,149 @@
+//! Another model for when the first one fails for good.
+
+use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
+use futures_util::StreamExt;
+use pinion_agent::{Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
+use pinion_providers::{Fallback, FallbackMember, Replay, Reply, Script, ScriptedErrorKind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A script under a name of its own, and what it was asked.
+struct Named {
+    name: &'static str,
+    replay: Replay,
+    asked: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Provider for Named {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        self.asked.lock().unwrap().push(request.clone());
+        self.replay.stream(request, token)
+    }
+}
+
+struct Setup {
+    fallback: Fallback,
+    first: Arc<Mutex<Vec<Request>>>,
+    second: Arc<Mutex<Vec<Request>>>,
+}
+
+fn setup(first: Vec<Reply>, second: Vec<Reply>) -> Setup {
+    let member = |name: &'static str, replies: Vec<Reply>| {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let provider = Named { name, replay: Replay::new(Script::new(replies)), asked: asked.clone() };
+        (FallbackMember { provider: Arc::new(provider), model: format!("{name}-model") }, asked)
+    };
+    let ((first, first_asked), (second, second_asked)) = (member("one", first), member("two", second));
+    Setup { fallback: Fallback::new(first, [second]), first: first_asked, second: second_asked }
+}
+
+impl Setup {
+    async fn ask(&self) -> (Vec<String>, Option<ProviderError>) {
+        self.ask_with(vec![text("hi")]).await
+    }
+
+    async fn ask_with(&self, messages: Vec<Message>) -> (Vec<String>, Option<ProviderError>) {
+        let items: Vec<_> = self.fallback.stream(request("own", messages), CancellationToken::new()).collect().await;
+        let error = items.iter().find_map(|item| item.as_ref().err().cloned());
+        let events: Vec<StreamEvent> = items.into_iter().filter_map(Result::ok).collect();
+        assert_well_formed(&events, error.as_ref());
+        (notation(&events), error)
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.first.lock().unwrap().len(), self.second.lock().unwrap().len())
+    }
+}
+
+fn fails(kind: ScriptedErrorKind) -> Reply {
+    Reply::error(kind, "no")
+}
+
+fn says(label: &str, words: &str) -> Vec<String> {
+    [format!("start {label}"), "0 text".to_owned(), format!("0 +{words}"), "0 end".to_owned(), "stop Stop".to_owned()]
+        .into()
+}
+
+#[tokio::test]
+async fn the_first_answers_as_long_as_it_can() {
+    let setup = setup(vec![Reply::text("a"), Reply::text("b")], vec![]);
+    assert_eq!(setup.ask().await, (says("-", "a"), None));
+    assert_eq!(setup.ask().await, (says("-", "b"), None));
+    assert_eq!(setup.first.lock().unwrap()[0].model, "own");
+    assert_eq!(setup.fallback.name(), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_for_good_is_answered_by_the_next_who_stays_for_a_while() {
+    for kind in [ScriptedErrorKind::Api, ScriptedErrorKind::Auth, ScriptedErrorKind::Malformed] {
+        let setup = setup(vec![fails(kind), Reply::text("back")], vec![Reply::text("a"), Reply::text("b")]);
+        assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
+        assert_eq!(setup.second.lock().unwrap()[0].model, "two-model");
+        assert_eq!(setup.ask().await, (says("two/two-model", "b"), None));
+        assert_eq!(setup.counts(), (1, 2));
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert_eq!(setup.ask().await, (says("-", "back"), None));
+    }
+}
+
+#[tokio::test]
+async fn what_is_worth_another_try_is_left_to_the_loop_until_it_was_tried_enough() {
+    let busy = || fails(ScriptedErrorKind::Overloaded);
+    let setup = setup(vec![busy(), busy(), busy()], vec![Reply::text("a")]);
+    for _ in 0..2 {
+        let (events, error) = setup.ask().await;
+        assert!(events.is_empty() && matches!(error, Some(ProviderError::Overloaded { .. })));
+    }
+    assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
+    assert_eq!(setup.counts(), (3, 1));
+}
+
+#[tokio::test]
+async fn a_success_in_between_starts_the_count_anew() {
+    let busy = || fails(ScriptedErrorKind::Network);
+    let setup = setup(vec![busy(), busy(), Reply::text("a"), busy(), busy()], vec![]);
+    for is_error in [true, true, false, true, true] {
+        assert_eq!(setup.ask().await.1.is_some(), is_error);
+    }
+    assert_eq!(setup.counts(), (5, 0));
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_is_nobodys_failure() {
+    let setup = setup(vec![fails(ScriptedErrorKind::ContextOverflow), Reply::text("a")], vec![]);
+    assert!(matches!(setup.ask().await.1, Some(ProviderError::ContextOverflow { .. })));
+    assert_eq!(setup.ask().await, (says("-", "a"), None));
+}
+
+#[tokio::test]
+async fn an_error_in_mid_reply_is_the_replys_error() {
+    let broken = Reply { error: fails(ScriptedErrorKind::Api).error, ..Reply::text("half") };
+    let setup = setup(vec![broken], vec![Reply::text("a")]);
+    let (events, error) = setup.ask().await;
+    assert_eq!(events, ["start -", "0 text", "0 +half", "0 end"]);
+    assert!(error.is_some());
+    assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
+}
+
+#[tokio::test]
+async fn when_all_fail_the_last_error_is_told_and_all_are_tried_again() {
+    let bad = || fails(ScriptedErrorKind::Api);
+    let setup = setup(vec![bad(), Reply::text("a")], vec![bad()]);
+    assert!(setup.ask().await.1.is_some());
+    assert_eq!(setup.ask().await, (says("-", "a"), None));
+}
+
+#[tokio::test]
+async fn each_gets_its_own_thinking_back() {
+    let setup = setup(vec![fails(ScriptedErrorKind::Api)], vec![Reply::text("a")]);
+    let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
+    setup.ask_with(vec![text("hi"), theirs, text("so?")]).await;
+    let asked = setup.second.lock().unwrap()[0].clone();
+    let Message::Assistant(own) = &*asked.messages[1] else { panic!("{:?}", asked.messages[1]) };
+    assert_eq!((own.provider.as_str(), own.model.as_str()), ("two", "two-model"));
+}

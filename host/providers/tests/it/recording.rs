@@ -1,0 +1,211 @@
+//! What is recorded and played back: the same events, byte for byte, or where the two runs part.
+
+use crate::support::asking::{Shared, all, built, config, context, head};
+use crate::support::formats::fixture;
+use crate::support::server::{Server, Step, answer, chunk, chunked_head_of};
+use crate::support::vendors::{ALL, ANTHROPIC, GEMINI, OPENAI_CHAT, Vendor, Wrong};
+use crate::support::{request, text};
+use jiff::civil::{Date, date};
+use pinion_agent::{ProviderError, Request, StreamEvent};
+use pinion_providers::{Asked, Playback, PlaybackError, ProviderContext, Recorder};
+use std::fs;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+const DAY: Date = date(2026, 11, 20);
+
+type Outcome = (Vec<StreamEvent>, Option<ProviderError>);
+
+fn asking(vendor: &Vendor, words: &str) -> Request {
+    request(vendor.model, vec![text(words)])
+}
+
+/// One request to a server, and the recording of it.
+async fn recorded(vendor: &Vendor, steps: Vec<Step>) -> (Outcome, String) {
+    let server = Server::start(steps).await;
+    let file = Shared::default();
+    let recorder = Arc::new(Recorder::new(file.clone(), DAY));
+    let context = ProviderContext { recorder: Some(recorder.clone()), ..context() };
+    let provider = built(vendor, config(vendor, Some(&server.url)), context);
+    let outcome = all(provider.stream(asking(vendor, "hi"), CancellationToken::new())).await;
+    recorder.finish().unwrap();
+    (outcome, file.text())
+}
+
+/// The same request, answered by the recording. No key is needed, and nobody is there to ask.
+async fn played(vendor: &Vendor, playback: &Arc<Playback>, request: Request) -> Outcome {
+    let context = ProviderContext { playback: Some(playback.clone()), ..context() };
+    let mut config = config(vendor, Some("http://127.0.0.1:1"));
+    config.api_key = None;
+    all(built(vendor, config, context).stream(request, CancellationToken::new())).await
+}
+
+fn parsed(recording: &str) -> Arc<Playback> {
+    Arc::new(Playback::parse(recording).unwrap())
+}
+
+async fn assert_plays_the_same(vendor: &Vendor, steps: Vec<Step>) {
+    let (live, recording) = recorded(vendor, steps).await;
+    let playback = parsed(&recording);
+    let again = played(vendor, &playback, asking(vendor, "hi")).await;
+    let bytes = |events: &[StreamEvent]| serde_json::to_vec(events).unwrap();
+    assert_eq!((bytes(&again.0), &again), (bytes(&live.0), &live), "{}: {recording}", vendor.name);
+    assert_eq!(playback.remaining(), 0);
+}
+
+#[tokio::test]
+async fn every_reply_is_played_back_byte_for_byte() {
+    for vendor in ALL {
+        for name in [vendor.text, vendor.tools, vendor.thinking] {
+            let answer = answer("200 OK", &head(vendor), &fixture(vendor.format, name));
+            assert_plays_the_same(vendor, vec![Step::Send(answer)]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_is_played_back_too() {
+    for vendor in ALL {
+        for wrong in [Wrong::Key, Wrong::Request, Wrong::TooFast, Wrong::Overload, Wrong::TooLong] {
+            let refusal = vendor.says.refusal(wrong);
+            let headers = format!("content-type: application/json\r\n{}", refusal.headers);
+            let answer = answer(refusal.status, &headers, refusal.body.to_string().as_bytes());
+            assert_plays_the_same(vendor, vec![Step::Send(answer)]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_was_cut_off_is_cut_off_again() {
+    for vendor in ALL {
+        let body = fixture(vendor.format, vendor.text);
+        let beginning = [chunked_head_of(vendor.content_type), chunk(&body[..body.len() / 2])].concat();
+        assert_plays_the_same(vendor, vec![Step::Send(beginning), Step::Cut]).await;
+        assert_plays_the_same(vendor, vec![Step::Cut]).await;
+    }
+}
+
+async fn a_recording(vendor: &Vendor) -> String {
+    let body = fixture(vendor.format, vendor.text);
+    recorded(vendor, vec![Step::Send(answer("200 OK", &head(vendor), &body))]).await.1
+}
+
+#[tokio::test]
+async fn a_recording_tells_who_was_asked_and_when() {
+    let recording = a_recording(&GEMINI).await;
+    assert!(Playback::is_recording(&recording) && !Playback::is_recording(r#"{"text":"a script"}"#));
+    let playback = parsed(&recording);
+    assert_eq!(playback.date(), DAY);
+    let Asked { provider, model, base_url } = playback.asked().unwrap().clone();
+    assert_eq!((provider.as_str(), model.as_str()), ("gemini", GEMINI.model));
+    assert!(base_url.unwrap().starts_with("http://127.0.0.1:"));
+}
+
+async fn refused(vendor: &Vendor, recording: &str, request: Request) -> String {
+    let (events, error) = played(vendor, &parsed(recording), request).await;
+    assert_eq!(events, []);
+    error.unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_mismatch_says_where() {
+    let recording = a_recording(&ANTHROPIC).await;
+    let message = refused(&ANTHROPIC, &recording, asking(&ANTHROPIC, "hello")).await;
+    let place = "the recording does not fit: request 1 differs at `$.messages[0].content[0].text`: ";
+    assert_eq!(message, format!("{place}recorded `hi`, now `hello`"));
+    let more = request(ANTHROPIC.model, vec![text("hi"), text("there")]);
+    assert!(refused(&ANTHROPIC, &recording, more).await.contains("content`: recorded 1 items, now 2"));
+    let mut other = asking(&ANTHROPIC, "hi");
+    other.model = "claude-haiku-4-5".to_owned();
+    let message = refused(&ANTHROPIC, &recording, other).await;
+    assert!(message.contains("in its model: recorded `claude-opus-5-5`, now `claude-haiku-4-5`"), "{message}");
+    let message = refused(&OPENAI_CHAT, &recording, asking(&OPENAI_CHAT, "hi")).await;
+    assert!(message.contains("in its provider: recorded `anthropic`, now `openai-chat`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_recording_that_is_used_up_says_so() {
+    let playback = parsed(&a_recording(&OPENAI_CHAT).await);
+    assert_eq!(played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, "hi")).await.1, None);
+    let error = played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, "hi")).await.1.unwrap();
+    assert!(error.to_string().contains("used up: it holds 1 exchanges, and one more is asked for"), "{error}");
+    assert!(!error.is_retryable());
+}
+
+#[tokio::test]
+async fn requests_at_once_may_come_in_another_order() {
+    let server = Server::answering(&head(&OPENAI_CHAT), &fixture("chat", "text.sse")).await;
+    let file = Shared::default();
+    let context = ProviderContext { recorder: Some(Arc::new(Recorder::new(file.clone(), DAY))), ..context() };
+    let provider = built(&OPENAI_CHAT, config(&OPENAI_CHAT, Some(&server.url)), context);
+    let ask = |words: &str| all(provider.stream(asking(&OPENAI_CHAT, words), CancellationToken::new()));
+    tokio::join!(ask("one"), ask("two"));
+    let playback = parsed(&file.text());
+    for words in ["two", "one"] {
+        assert_eq!(played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, words)).await.1, None);
+    }
+    assert_eq!(playback.remaining(), 0);
+}
+
+#[tokio::test]
+async fn another_session_of_the_same_conversation_fits() {
+    let server = Server::answering(&head(&OPENAI_CHAT), &fixture("chat", "text.sse")).await;
+    let proxied = |id: &str| {
+        let mut request = asking(&OPENAI_CHAT, "hi");
+        request.options.session_id = Some(id.to_owned());
+        request
+    };
+    let file = Shared::default();
+    let live = ProviderContext { recorder: Some(Arc::new(Recorder::new(file.clone(), DAY))), ..context() };
+    let provider = built(&OPENAI_CHAT, config(&OPENAI_CHAT, Some(&server.url)), live);
+    all(provider.stream(proxied("a"), CancellationToken::new())).await;
+    assert_eq!(played(&OPENAI_CHAT, &parsed(&file.text()), proxied("b")).await.1, None);
+}
+
+#[tokio::test]
+async fn a_recording_of_a_run_that_was_killed_is_good_up_to_there() {
+    let recording = a_recording(&OPENAI_CHAT).await;
+    let torn = &recording[..recording.len() - 20];
+    let (events, _) = played(&OPENAI_CHAT, &parsed(torn), asking(&OPENAI_CHAT, "hi")).await;
+    assert!(matches!(events.last(), Some(StreamEvent::End { .. })));
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    assert!(matches!(Playback::parse(""), Err(PlaybackError::Version)));
+    assert!(matches!(Playback::parse("{\"text\":\"hi\"}\n"), Err(PlaybackError::Version)));
+    let head = "{\"pinion_recording\":1,\"date\":\"2026-11-20\"}\n";
+    let error = Playback::parse(&format!("{head}{{\"exchange\":1,\"data\":\"x\"}}\n")).unwrap_err();
+    assert_eq!(error.to_string(), "line 2 of the recording belongs to exchange 1, which did not begin");
+    let error = Playback::parse(&format!("{head}\nnonsense\n")).unwrap_err();
+    assert!(error.to_string().starts_with("line 3 of the recording makes no sense"), "{error}");
+    let newer = head.replace("1,", "2,");
+    assert!(matches!(Playback::parse(&newer), Err(PlaybackError::Version)));
+    let error = Playback::load(std::path::Path::new("/no/such/file")).unwrap_err();
+    assert!(error.to_string().contains("`/no/such/file`"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recording_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.jsonl");
+    Recorder::create(&file, DAY).unwrap().finish().unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(Playback::load(&file).unwrap().asked().is_none());
+}
+
+#[test]
+fn a_write_that_fails_is_told_at_the_end() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    assert!(Recorder::new(Full, DAY).finish().is_err());
+}

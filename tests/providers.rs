@@ -1,0 +1,231 @@
+//! The command against a vendor that is played by a socket: runs that are recorded and played back, and where keys come
+//! from and never get to.
+
+use pinion_tests::{Ended, Pinion};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
+
+/// A vendor that speaks Chat Completions.
+struct Vendor {
+    url: String,
+    /// The heads of the requests that it was sent.
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Vendor {
+    /// Answers one request after the other so, and the last answer from then on.
+    fn answering(answers: Vec<String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                converse(stream, &answers, &kept);
+            }
+        });
+        Self { url, asked }
+    }
+}
+
+fn converse(stream: TcpStream, answers: &[String], asked: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut writer = stream;
+    while let Some(head) = read_request(&mut reader) {
+        let at = {
+            let mut asked = asked.lock().unwrap();
+            asked.push(head);
+            asked.len() - 1
+        };
+        let answer = answers.get(at).or(answers.last()).unwrap();
+        if writer.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let head = head.to_lowercase();
+    let length: usize = head.split_once("content-length: ")?.1.lines().next()?.trim().parse().ok()?;
+    reader.read_exact(&mut vec![0; length]).ok()?;
+    Some(head)
+}
+
+fn answer(status: &str, kind: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn reply(delta: &Value, finish: &str) -> String {
+    let chunk = |delta: &Value, finish: Option<&str>| {
+        let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
+        format!("data: {}\n\n", json!({ "id": "c", "model": "m", "choices": [choice] }))
+    };
+    let body = chunk(delta, None) + &chunk(&json!({}), Some(finish)) + "data: [DONE]\n\n";
+    answer("200 OK", "text/event-stream", &body)
+}
+
+/// A run of two turns: a look at the folder, and an answer. The call has no id, so that one is made up.
+fn two_turns() -> Vendor {
+    let call =
+        json!({ "index": 0, "type": "function", "function": { "name": "list", "arguments": "{\"path\":\".\"}" } });
+    let looks = reply(&json!({ "tool_calls": [call] }), "tool_calls");
+    Vendor::answering(vec![looks, reply(&json!({ "content": "There is one file." }), "stop")])
+}
+
+fn ended(mut command: Command) -> Ended {
+    let output = command.output().unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn live(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
+    let base = ["-p", "-m", "openai-chat/m", "--base-url", &vendor.url];
+    let mut command = pinion.command(base.iter().chain(more));
+    command.env("OPENAI_API_KEY", KEY);
+    ended(command)
+}
+
+/// The events of a run, without what is of its time.
+fn events(stdout: &str) -> Vec<Value> {
+    const OF_ITS_TIME: &[&str] =
+        &["timestamp", "session_id", "loop_id", "parent_loop_id", "duration_ms", "elapsed_ms", "ledger", "details"];
+    fn without(value: Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let fields = fields.into_iter().filter(|(name, _)| !OF_ITS_TIME.contains(&name.as_str()));
+                Value::Object(fields.map(|(name, value)| (name, without(value))).collect())
+            }
+            Value::Array(items) => Value::Array(items.into_iter().map(without).collect()),
+            other => other,
+        }
+    }
+    stdout.lines().map(|line| without(serde_json::from_str(line).unwrap())).collect()
+}
+
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_recorded_run_is_played_back_event_for_event() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    let file = pinion.home().join("run.jsonl");
+    let record = ["--record", file.to_str().unwrap(), "--output-format", "stream-json", "what is here?"];
+    let first = live(&pinion, &two_turns(), &record);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let replay = ["-p", "--replay", file.to_str().unwrap(), "--output-format", "stream-json", "what is here?"];
+    let again = pinion.run(replay);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(first.stdout.contains("There is one file."));
+    assert_eq!(events(&again.stdout), events(&first.stdout));
+}
+
+#[test]
+fn a_replay_that_parts_from_its_recording_says_where() {
+    let pinion = Pinion::default();
+    let file = pinion.home().join("run.jsonl");
+    live(&pinion, &two_turns(), &["--record", file.to_str().unwrap(), "what is here?"]);
+    let asked_otherwise = pinion.run(["-p", "--replay", file.to_str().unwrap(), "what was here?"]);
+    assert_eq!(asked_otherwise.code, Some(1), "{asked_otherwise:?}");
+    let place = "request 1 differs at `$.messages[1].content`: recorded `what is here?`, now `what was here?`";
+    assert!(asked_otherwise.stderr.contains(place), "{}", asked_otherwise.stderr);
+    pinion.write("b.txt", "new");
+    let found_otherwise = pinion.run(["-p", "--replay", file.to_str().unwrap(), "what is here?"]);
+    assert!(
+        found_otherwise.stderr.contains("request 2 differs at `$.messages[3].content`"),
+        "{}",
+        found_otherwise.stderr
+    );
+}
+
+/// Every place in turn holds the key, and the vendor repeats it in its refusal; `-vv` says all that there is to say.
+#[test]
+fn a_key_from_any_place_gets_to_the_vendor_and_nowhere_else() {
+    let said = json!({ "error": { "message": format!("Incorrect API key provided: {KEY}, {}****{}", &KEY[..5], &KEY[20..]) } });
+    for place in ["environment", "auth.toml", "key-command"] {
+        let pinion = Pinion::default();
+        let vendor = Vendor::answering(vec![answer("401 Unauthorized", "application/json", &said.to_string())]);
+        let command = format!("printf %s {KEY}");
+        let key_command = if place == "key-command" { format!("key-command = '{command}'\n") } else { String::new() };
+        pinion.config(&format!("[providers.openai-chat]\nbase-url = '{}'\n{key_command}", vendor.url));
+        if place == "auth.toml" {
+            let file = pinion.home().join("auth.toml");
+            std::fs::write(&file, format!("[openai-chat]\nkey = \"{KEY}\"\n")).unwrap();
+            #[cfg(unix)]
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        let mut seen = String::new();
+        let record = pinion.home().join("run.jsonl");
+        let run = ["-vv", "-p", "-m", "openai-chat/m", "--record", record.to_str().unwrap(), "hi"];
+        for arguments in [&run[..], &["model", "list"], &["doctor"]] {
+            let mut command = pinion.command(arguments);
+            if place == "environment" {
+                command.env("OPENAI_API_KEY", KEY);
+            }
+            let ended = ended(command);
+            if arguments == run {
+                assert!(ended.code == Some(1) && ended.stderr.contains("Incorrect API key"), "{place}: {ended:?}");
+            }
+            seen.push_str(&format!("{}{}", ended.stdout, ended.stderr));
+        }
+        assert!(vendor.asked.lock().unwrap()[0].contains(&format!("authorization: bearer {}\r\n", KEY.to_lowercase())));
+        let holds_it = |file: &PathBuf| ["auth.toml", "config.toml"].iter().any(|name| file.ends_with(name));
+        for file in all_files(&pinion.home()).into_iter().filter(|file| !holds_it(file)) {
+            seen.push_str(&String::from_utf8_lossy(&std::fs::read(file).unwrap()));
+        }
+        for start in 0..=KEY.len() - 10 {
+            let piece = &KEY[start..start + 10];
+            assert!(
+                !seen.contains(piece),
+                "{place}: {}",
+                &seen[seen.find(piece).unwrap().saturating_sub(200)..][..300]
+            );
+        }
+    }
+}
+
+#[test]
+fn models_are_listed_with_what_is_configured() {
+    let pinion = Pinion::default();
+    let mut command = pinion.command(["model", "list"]);
+    command.env("MISTRAL_API_KEY", KEY);
+    let listed = ended(command);
+    let line = |beginning: &str| listed.stdout.lines().find(|line| line.starts_with(beginning)).unwrap_or_default();
+    assert!(line("* mistral/").contains("images") || line("* mistral/").contains("caching"), "{}", listed.stdout);
+    assert!(
+        line("  anthropic/claude-opus-5-5").contains("4, 20, 0.2")
+            && line("  anthropic/claude-opus-5-5").contains("thinking")
+    );
+    assert!(line("mistral ").ends_with("MISTRAL_API_KEY") && line("anthropic ").ends_with("none; ANTHROPIC_API_KEY"));
+}
+
+#[test]
+fn the_fallback_answers_when_the_model_fails_for_good() {
+    let pinion = Pinion::default();
+    let refused = Vendor::answering(vec![answer("404 Not Found", "application/json", "{\"error\":\"no such model\"}")]);
+    let other = Vendor::answering(vec![reply(&json!({ "content": "Here I am." }), "stop")]);
+    pinion.config(&format!(
+        "model = 'openai-chat/m'\nfallback = ['mistral/x']\n[providers.openai-chat]\nbase-url = '{}'\n\
+         [providers.mistral]\nbase-url = '{}'\n",
+        refused.url, other.url
+    ));
+    let ended = pinion.run(["-p", "hi"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "Here I am."), "{ended:?}");
+}
