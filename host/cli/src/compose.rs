@@ -9,8 +9,8 @@ use crate::paths::Paths;
 use crate::prompt::system_prompt;
 use crate::selection::Selection;
 use pinion_agent::{
-    Agent, Approval, Approver, Backoff, Context, LoopConfig, Message, MessageQueue, OutputBounds, Provider, QueueMode,
-    RequestOptions, SessionStore, Strategy, ToolExecutor,
+    Agent, Approval, Approver, Backoff, ByteCounter, CompactionPolicy, Context, LoopConfig, Message, MessageQueue,
+    OutputBounds, Provider, QueueMode, RequestOptions, SessionStore, Strategy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -420,6 +420,8 @@ impl Base {
             retry: Arc::new(Backoff::default()),
             steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            compaction: CompactionPolicy::default(),
+            counter: Arc::new(ByteCounter),
             schemas: Arc::default(),
         };
         let today = jiff::Zoned::now().date().to_string();
