@@ -19,6 +19,12 @@ impl Default for OutputBounds {
 }
 
 impl OutputBounds {
+    pub(crate) fn is_exceeded_by(&self, content: &[Content]) -> bool {
+        let text: usize = content.iter().filter_map(Content::as_text).map(str::len).sum();
+        let images = content.iter().filter(|part| matches!(part, Content::Image(_))).count();
+        text > self.max_text_bytes || images > self.max_images
+    }
+
     /// Cuts what is too much, and says so in the text.
     pub(crate) fn apply(&self, content: Vec<Content>) -> Vec<Content> {
         let mut text_left = self.max_text_bytes;

@@ -2,6 +2,7 @@
 
 use crate::approval::Approval;
 use crate::bound::OutputBounds;
+use crate::compaction::CompactionPolicy;
 use crate::limits::RunLimits;
 use crate::message::Message;
 use crate::provider::{Provider, RequestOptions};
@@ -9,6 +10,7 @@ use crate::queue::MessageQueue;
 use crate::retry::RetryPolicy;
 use crate::schema::Schemas;
 use crate::store::SessionStore;
+use crate::tokens::TokenCounter;
 use crate::tool::ToolExecutor;
 use crate::usage::PriceList;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ pub struct LoopConfig {
     pub steering: Arc<MessageQueue>,
     /// Messages that come when the agent would stop.
     pub follow_up: Arc<MessageQueue>,
+    /// When the conversation is compacted by itself.
+    pub compaction: CompactionPolicy,
+    /// Who estimates tokens.
+    pub counter: Arc<dyn TokenCounter>,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
 }

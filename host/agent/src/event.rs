@@ -1,5 +1,6 @@
 //! What the agent tells those who watch it. Serializable: one event is one line of `--output-format stream-json`.
 
+use crate::compaction::CompactionReason;
 use crate::content::Content;
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
@@ -140,12 +141,18 @@ pub enum EventKind {
         /// Why.
         cause: String,
     },
-    /// The conversation was replaced by a summary of it.
+    /// The conversation was compacted. What the model no longer sees stays in the session.
     Compaction {
+        /// Why.
+        reason: CompactionReason,
         /// Messages that the model no longer sees.
         dropped: usize,
-        /// The summary.
+        /// What it sees instead; empty when only results of tools were cut.
         summary: String,
+        /// Estimated tokens of the conversation before.
+        before: u64,
+        /// Estimated tokens of the conversation now.
+        after: u64,
     },
     /// The prompt was refused before anything was sent.
     InputRejected {

@@ -31,6 +31,7 @@ mod schema;
 mod store;
 #[cfg(test)]
 mod testing;
+mod tokens;
 mod tool;
 mod turn;
 mod usage;
@@ -39,7 +40,9 @@ pub use agent::{Agent, AgentError, Totals};
 pub use approval::{Approval, ApprovalMode, Approver, Decision, DenyAll, Question};
 pub use bound::OutputBounds;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
-pub use compaction::{COMPACTION_MESSAGE, Compaction, CompactionError, compact, view};
+pub use compaction::{
+    COMPACTION_MESSAGE, Compaction, CompactionError, CompactionPolicy, CompactionReason, compact, view,
+};
 pub use config::{Context, LoopConfig, Model, Strategy};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use event::{Delta, Event, EventKind, Role};
@@ -55,6 +58,7 @@ pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
 pub use store::{SessionStore, StoreError};
+pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
     ToolProgress, ToolReply,

@@ -5,7 +5,8 @@
 //! keeps nothing to itself. Its phases:
 //!
 //! 1. `begin`: the prompts become part of the history.
-//! 2. `turn`, again and again: steering messages, one reply ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
+//! 2. `turn`, again and again: steering messages, room for the reply ([`crate::compaction`]), one reply
+//!    ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
 //! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
 //! 4. `end`: the last event, whatever happened.
 //!
@@ -14,6 +15,7 @@
 //! followed by its result, and nothing that the run began goes on.
 
 use crate::channel::Events;
+use crate::compaction::{CompactionError, CompactionReason, Compactor};
 use crate::config::{Context, LoopConfig};
 use crate::content::ToolCall;
 use crate::dispatch::Dispatch;
@@ -21,7 +23,9 @@ use crate::event::{EventKind, Role};
 use crate::limits::Spent;
 use crate::message::{AssistantMessage, ExtensionMessage, Message, StopReason};
 use crate::outcome::{Limit, Outcome, RunEnd};
+use crate::provider::ProviderError;
 use crate::store::StoreError;
+use crate::tokens::{ContextTracker, json_bytes};
 use crate::turn::Turn;
 use jiff::Timestamp;
 use serde_json::json;
@@ -44,7 +48,7 @@ pub async fn run(
     token: &CancellationToken,
 ) -> Outcome {
     let token = token.child_token();
-    let mut run = Run { context, config, events, token: &token, spent: Spent::default(), added: Vec::new() };
+    let mut run = Run::new(context, config, events, &token);
     let end = within(config.limits.max_time, &token, run.work(prompts)).await;
     run.end(end).await
 }
@@ -78,6 +82,9 @@ struct Run<'a> {
     token: &'a CancellationToken,
     spent: Spent,
     added: Vec<Arc<Message>>,
+    tracker: ContextTracker,
+    /// The model has not answered since the last compaction: another one would not get further.
+    is_compacted: bool,
 }
 
 /// What a turn leaves to do.
@@ -90,7 +97,14 @@ enum Next {
     End(RunEnd),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
+        let mut tracker = ContextTracker::new(config.counter.clone());
+        tracker.restart(fixed_tokens(context, config), &context.messages);
+        let spent = Spent::default();
+        Self { context, config, events, token, spent, added: Vec::new(), tracker, is_compacted: false }
+    }
+
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
         let ended = async {
             self.begin(prompts).await?;
@@ -122,8 +136,10 @@ impl Run<'_> {
         self.spent.turns += 1;
         let turn = self.spent.turns;
         self.emit(EventKind::TurnStart { turn }).await;
-        let asking = Turn { context: self.context, config: self.config, events: self.events, token: self.token };
-        let reply = asking.reply().await;
+        if self.is_full() {
+            self.compact(CompactionReason::Threshold).await?;
+        }
+        let reply = self.ask().await?;
         self.spent.add(&reply.usage, reply.cost);
         let next = self.take(reply).await?;
         let stop_reason = match &next {
@@ -134,6 +150,46 @@ impl Run<'_> {
         };
         self.emit(EventKind::TurnEnd { turn, stop_reason }).await;
         Ok(next)
+    }
+
+    /// Asks the model. When the vendor says that this was too much, it is asked once more, for less.
+    async fn ask(&mut self) -> Result<AssistantMessage, StoreError> {
+        let (reply, failure) = self.asking().reply().await;
+        let Some(overflow @ ProviderError::ContextOverflow { .. }) = failure else { return Ok(reply) };
+        let cause = overflow.to_string();
+        tracing::warn!(%cause, "the conversation is too long for the model and is compacted");
+        if !self.compact(CompactionReason::Overflow).await? {
+            return Ok(reply);
+        }
+        self.emit(EventKind::Retry { attempt: 1, max_attempts: 1, delay_ms: 0, cause }).await;
+        Ok(self.asking().reply().await.0)
+    }
+
+    fn asking(&self) -> Turn<'_> {
+        Turn { context: self.context, config: self.config, events: self.events, token: self.token }
+    }
+
+    /// Would the next request leave no room for a reply?
+    fn is_full(&self) -> bool {
+        let policy = &self.config.compaction;
+        let threshold = self.config.model.context_window.map(|window| policy.threshold(window));
+        policy.automatic && !self.is_compacted && threshold.is_some_and(|most| self.tracker.tokens() > most)
+    }
+
+    /// Makes room; false when there is none to be made.
+    async fn compact(&mut self, reason: CompactionReason) -> Result<bool, StoreError> {
+        let Self { config, events, token, .. } = *self;
+        let compactor = Compactor { context: &mut *self.context, config, events, token };
+        let compaction = match compactor.make_room(reason, &self.tracker).await {
+            Ok(compaction) => compaction,
+            Err(CompactionError::Store(error)) => return Err(error),
+            // An abort is met again by the request that follows.
+            Err(_) => return Ok(false),
+        };
+        self.is_compacted = true;
+        self.spent.add(&compaction.usage, compaction.cost);
+        self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
+        Ok(true)
     }
 
     /// Takes a reply into the history, and the results of its calls.
@@ -201,12 +257,14 @@ impl Run<'_> {
 
     /// The beginning of a reply was told while it came in; of one that never began, nothing was.
     async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
+        self.is_compacted = false;
         self.keep(Message::Assistant(reply)).await
     }
 
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
         let message = Arc::new(message);
         self.config.store.append(&message)?;
+        self.tracker.add(&message);
         self.context.messages.push(message.clone());
         self.added.push(message.clone());
         self.emit(EventKind::MessageEnd { message }).await;
@@ -216,6 +274,19 @@ impl Run<'_> {
     async fn emit(&self, kind: EventKind) {
         self.events.emit(&self.context.loop_id, kind).await;
     }
+}
+
+/// Estimated tokens of what comes with every request: the system prompt and the tools.
+fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
+    let tools = config.tools.definitions();
+    let texts = tools.iter().flat_map(|tool| {
+        let guidelines = tool.guidelines.iter().map(String::as_str);
+        [&*tool.name, &*tool.description].into_iter().chain(guidelines)
+    });
+    let texts: u64 = texts.map(|text| config.counter.count(text)).sum();
+    // Schemas are letters as other text is; the rule of thumb is good enough for them.
+    let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
+    config.counter.count(&context.system_prompt) + texts + schemas
 }
 
 fn limit_message(limit: &Limit) -> Message {

@@ -93,6 +93,8 @@ pub(crate) enum Act {
     UntilCancelled,
     /// Begins, and ends with an answer when it is cancelled.
     AnswerOnCancel(&'static str),
+    /// Answers with so many bytes.
+    Long(usize),
     /// Reports this often, and answers.
     Report(usize),
 }
@@ -150,6 +152,7 @@ impl ToolExecutor for ScriptedTools {
                     call.token.cancelled().await;
                     Ok(ToolOutput::text(*text))
                 }
+                Act::Long(bytes) => Ok(ToolOutput::text("x".repeat(*bytes))),
                 Act::Report(times) => {
                     (0..*times).for_each(|n| progress.report(format!("{n}")));
                     Ok(ToolOutput::text("reported"))
@@ -203,6 +206,7 @@ pub(crate) struct Setup {
     pub(crate) approver: Arc<Answers>,
     pub(crate) model_info: Model,
     pub(crate) queue_mode: QueueMode,
+    pub(crate) compaction: CompactionPolicy,
 }
 
 impl Setup {
@@ -219,6 +223,7 @@ impl Setup {
             approver: Arc::new(approver),
             model_info: Model { name: "m".into(), ..Model::default() },
             queue_mode: QueueMode::OneAtATime,
+            compaction: CompactionPolicy::default(),
         }
     }
 
@@ -262,6 +267,8 @@ impl Setup {
             retry: Arc::new(Backoff { jitter: (1.0, 1.0), ..Backoff::default() }),
             steering: Arc::new(MessageQueue::new(self.queue_mode)),
             follow_up: Arc::new(MessageQueue::new(self.queue_mode)),
+            compaction: self.compaction,
+            counter: Arc::new(ByteCounter),
             schemas: Arc::default(),
         };
         let context = Context {

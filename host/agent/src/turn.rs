@@ -28,17 +28,18 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     /// Asks the model until it answers, or until it is certain that it will not. A failure is a message too: it has the
     /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
-    pub(crate) async fn reply(&self) -> AssistantMessage {
+    /// The error comes beside it.
+    pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
         self.ask(ToolChoice::Auto).await
     }
 
     /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
     /// no sense to some vendors without them.
     pub(crate) async fn answer_without_tools(&self) -> AssistantMessage {
-        self.ask(ToolChoice::None).await
+        self.ask(ToolChoice::None).await.0
     }
 
-    async fn ask(&self, tool_choice: ToolChoice) -> AssistantMessage {
+    async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<ProviderError>) {
         let request = self.request(self.config.tools.definitions(), tool_choice);
         let mut attempt = 0;
         loop {
@@ -46,19 +47,21 @@ impl Turn<'_> {
             let Err(error) = self.attempt(request.clone(), &mut assembly).await else {
                 let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
                 let error = (stop_reason == StopReason::Error).then(|| REFUSED.to_owned());
-                return self.message(assembly, stop_reason, error);
+                return (self.message(assembly, stop_reason, error), None);
             };
             attempt += 1;
             if self.token.is_cancelled() {
-                return self.message(assembly, StopReason::Aborted, None);
+                return (self.message(assembly, StopReason::Aborted, None), None);
             }
             let Some(delay) = self.config.retry.delay(&error, attempt) else {
-                return self.message(assembly, StopReason::Error, Some(error.to_string()));
+                return (self.message(assembly, StopReason::Error, Some(error.to_string())), Some(error));
             };
             self.announce(attempt, delay, &error).await;
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                () = self.token.cancelled() => return self.message(Assembly::default(), StopReason::Aborted, None),
+                () = self.token.cancelled() => {
+                    return (self.message(Assembly::default(), StopReason::Aborted, None), None);
+                }
             }
         }
     }

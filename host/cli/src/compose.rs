@@ -11,8 +11,8 @@ use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use crate::selection::Selection;
 use pinion_agent::{
-    Agent, Approval, Approver, Backoff, Context, LoopConfig, Message, MessageQueue, OutputBounds, QueueMode,
-    RequestOptions, SessionStore, Strategy, ToolExecutor,
+    Agent, Approval, Approver, Backoff, ByteCounter, CompactionPolicy, Context, LoopConfig, Message, MessageQueue,
+    OutputBounds, QueueMode, RequestOptions, SessionStore, Strategy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -287,6 +287,8 @@ impl Base {
             retry: Arc::new(Backoff::default()),
             steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            compaction: CompactionPolicy::default(),
+            counter: Arc::new(ByteCounter),
             schemas: Arc::default(),
         };
         let today = self.exchanges.date().to_string();

@@ -54,8 +54,12 @@ impl<W: Write> Renderer<W> {
                 let cause = printable(cause);
                 self.notice(&format!("{cause}; attempt {attempt} of {max_attempts} in {seconds:.1} s"))
             }
-            EventKind::Compaction { dropped, .. } => {
-                self.notice(&format!("{dropped} messages were replaced by a summary"))
+            EventKind::Compaction { dropped, before, after, .. } => {
+                let what = match dropped {
+                    0 => "long results of old tool calls were cut".to_owned(),
+                    n => format!("{n} messages were replaced by a summary"),
+                };
+                self.notice(&format!("{what}: about {before} tokens before, {after} now; the session keeps all"))
             }
             EventKind::AgentEnd { end, .. } => self.end(end),
             _ => Ok(()),

@@ -1,0 +1,341 @@
+//! Making room: a long conversation is replaced by less of it.
+//!
+//! What is replaced stays in the session: a compaction is an extension message that says what the model sees instead.
+//! [`view`] is what the model sees of a history with compactions in it.
+//!
+//! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
+//! after tool results as well as after a reply. First, long results of old tool calls are cut. Where that does not make
+//! the history half as long, what is old is replaced by a summary that the model writes, or, when it does not, by a list
+//! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction
+//! before the model has answered again.
+
+mod shrink;
+mod summary;
+
+use crate::channel::Events;
+use crate::config::{Context, LoopConfig};
+use crate::content::Content;
+use crate::event::EventKind;
+use crate::message::{ExtensionMessage, Message, ToolResultMessage, UserMessage};
+use crate::store::StoreError;
+use crate::tokens::{ContextTracker, json_bytes};
+use crate::usage::{Cost, Usage};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use shrink::Budget;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The kind of the extension message that holds a compaction.
+pub const COMPACTION_MESSAGE: &str = "pinion/compaction";
+
+/// Goes before the summary, so that the model takes it for what it is.
+const FRAME: &str = "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
+
+/// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
+const KEPT_ROUND_BYTES: u64 = 32 * 1024;
+
+/// When a conversation is compacted by itself, and how far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactionPolicy {
+    /// Does it happen by itself? Needs a model whose context window is known.
+    pub automatic: bool,
+    /// Tokens of the context window that are left for the reply; at most a quarter of the window.
+    pub reserve: u64,
+    /// How full the context is at most afterwards, as a share of the threshold, 0 to 1.
+    pub target: f64,
+    /// Messages at the end that are kept as they are, as far as they take no more than half of the room.
+    pub keep_recent: usize,
+    /// Bytes to which the text of an old tool result is cut.
+    pub result_bytes: usize,
+    /// Does the model write the summary? Else it is a list of what was said and done.
+    pub by_model: bool,
+}
+
+impl Default for CompactionPolicy {
+    fn default() -> Self {
+        Self { automatic: true, reserve: 16_384, target: 0.5, keep_recent: 10, result_bytes: 2_048, by_model: true }
+    }
+}
+
+impl CompactionPolicy {
+    /// How many tokens a request may hold before the history is compacted.
+    pub fn threshold(&self, window: u64) -> u64 {
+        window - self.reserve.min(window / 4)
+    }
+
+    fn budget(&self, threshold: u64) -> u64 {
+        (threshold as f64 * self.target.clamp(0.0, 1.0)) as u64
+    }
+}
+
+/// Why a conversation is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionReason {
+    /// The user asked for it.
+    Asked,
+    /// The context is as good as full.
+    Threshold,
+    /// The vendor refused a request as too long.
+    Overflow,
+}
+
+/// A conversation was compacted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compaction {
+    /// Why.
+    pub reason: CompactionReason,
+    /// Messages that the model no longer sees.
+    pub dropped: usize,
+    /// What it sees instead; empty when only results of tools were cut.
+    pub summary: String,
+    /// Estimated tokens of the conversation before.
+    pub before: u64,
+    /// Estimated tokens of the conversation now.
+    pub after: u64,
+    /// Tokens of the request for the summary.
+    pub usage: Usage,
+    /// What it cost; none when the model's prices are not known.
+    pub cost: Option<Cost>,
+}
+
+/// A conversation was not compacted, and is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// There is nothing to replace.
+    #[error("there is nothing to compact yet")]
+    Nothing,
+    /// The model did not write a summary.
+    #[error("the model wrote no summary: {message}")]
+    NoSummary {
+        /// Why.
+        message: String,
+    },
+    /// It was aborted.
+    #[error("aborted")]
+    Aborted,
+    /// The session could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a compaction message holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Record {
+    /// In the place of what is not kept; empty when all is.
+    summary: String,
+    /// Messages at the end that are kept.
+    kept: usize,
+    /// What became of the results of tools among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cut: Option<Cut>,
+}
+
+/// Results of tools are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Cut {
+    /// To so many bytes of text, and no images.
+    bytes: usize,
+    /// But not those among so many messages at the end.
+    spared: usize,
+}
+
+/// What the model sees of a history: from its last compaction on, the summary and what came after, and of what came
+/// before only what the compaction kept. Compactions that cannot be read are passed over.
+pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    let mut seen: Vec<Arc<Message>> = Vec::new();
+    for message in messages {
+        match record(&message) {
+            Some(record) => seen = record.apply(&seen, message.timestamp()),
+            None => seen.push(message),
+        }
+    }
+    seen
+}
+
+fn record(message: &Message) -> Option<Record> {
+    match message {
+        Message::Extension(extension) if extension.kind == COMPACTION_MESSAGE => {
+            serde_json::from_value(extension.data.clone()).ok()
+        }
+        _ => None,
+    }
+}
+
+impl Record {
+    /// What the model sees of `messages` from then on.
+    fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
+        let kept = &messages[messages.len() - self.kept.min(messages.len())..];
+        let summary = (!self.summary.is_empty()).then(|| {
+            let content = vec![Content::text(format!("{FRAME}{}", self.summary))];
+            Arc::new(Message::User(UserMessage { content, timestamp }))
+        });
+        let spared = kept.len() - self.cut.map_or(kept.len(), |cut| cut.spared).min(kept.len());
+        let cut = kept.iter().enumerate().map(|(at, message)| match self.cut {
+            Some(cut) if at < spared => cut.apply(message),
+            _ => message.clone(),
+        });
+        summary.into_iter().chain(cut).collect()
+    }
+}
+
+impl Cut {
+    fn apply(self, message: &Arc<Message>) -> Arc<Message> {
+        let Message::ToolResult(result) = &**message else { return message.clone() };
+        let bounds = crate::OutputBounds { max_text_bytes: self.bytes, max_images: 0 };
+        if !bounds.is_exceeded_by(&result.content) {
+            return message.clone();
+        }
+        let content = bounds.apply(result.content.clone());
+        Arc::new(Message::ToolResult(ToolResultMessage { content, details: None, ..result.clone() }))
+    }
+}
+
+/// A conversation that is to be compacted, and with what.
+pub(crate) struct Compactor<'a> {
+    pub(crate) context: &'a mut Context,
+    pub(crate) config: &'a LoopConfig,
+    pub(crate) events: &'a Events,
+    pub(crate) token: &'a CancellationToken,
+}
+
+/// Asks the model for a summary and puts it in the place of the conversation.
+///
+/// # Errors
+/// The context is as it was then.
+pub async fn compact(
+    context: &mut Context,
+    instructions: Option<&str>,
+    config: &LoopConfig,
+    events: &Events,
+    token: &CancellationToken,
+) -> Result<Compaction, CompactionError> {
+    let kept = last_round(&context.messages);
+    if context.messages.len() - kept < 2 {
+        return Err(CompactionError::Nothing);
+    }
+    let compactor = Compactor { context, config, events, token };
+    let summary = compactor.summary(&compactor.context.messages, instructions).await?;
+    let (text, usage, cost) = (summary.text, summary.usage, summary.cost);
+    let record = Record { summary: text, kept, cut: None };
+    compactor.settle(record, CompactionReason::Asked, usage, cost).await
+}
+
+impl Compactor<'_> {
+    /// Makes room for the next request.
+    ///
+    /// # Errors
+    /// [`CompactionError::Nothing`] when less cannot be made of it.
+    pub(crate) async fn make_room(
+        self,
+        reason: CompactionReason,
+        tracker: &ContextTracker,
+    ) -> Result<Compaction, CompactionError> {
+        let policy = &self.config.compaction;
+        let budget = Budget { tokens: self.budget(reason, tracker), tracker };
+        let messages = &self.context.messages;
+        if let Some(record) = shrink::cut_results(messages, &budget, policy) {
+            return self.settle(record, reason, Usage::default(), None).await;
+        }
+        let kept = shrink::kept(messages, &budget, policy);
+        let dropped = messages.len() - kept.count;
+        if dropped == 0 {
+            return Err(CompactionError::Nothing);
+        }
+        let (mut usage, mut cost) = (Usage::default(), None);
+        let text = match self.written(reason).await? {
+            Some(summary) => {
+                (usage, cost) = (summary.usage, summary.cost);
+                summary.text
+            }
+            None => shrink::listing(&messages[..dropped]),
+        };
+        let record = shrink::fit(messages, text, kept, &budget);
+        self.settle(record, reason, usage, cost).await
+    }
+
+    /// Tokens that the messages may take afterwards.
+    fn budget(&self, reason: CompactionReason, tracker: &ContextTracker) -> u64 {
+        let policy = &self.config.compaction;
+        let full = self.config.model.context_window.map(|window| policy.threshold(window));
+        match reason {
+            // The vendor counts more than we do, or has less room than we know of.
+            CompactionReason::Overflow => full.unwrap_or(u64::MAX).min(tracker.tokens()) / 2,
+            CompactionReason::Asked | CompactionReason::Threshold => {
+                policy.budget(full.unwrap_or_else(|| tracker.tokens()))
+            }
+        }
+    }
+
+    /// The model's summary, or none when it wrote none, which must not stop the run.
+    async fn written(&self, reason: CompactionReason) -> Result<Option<summary::Summary>, CompactionError> {
+        let policy = &self.config.compaction;
+        if !policy.by_model {
+            return Ok(None);
+        }
+        let cut = Cut { bytes: policy.result_bytes, spared: 0 };
+        let shorter: Vec<Arc<Message>>;
+        let messages = match reason {
+            CompactionReason::Overflow => {
+                shorter = self.context.messages.iter().map(|message| cut.apply(message)).collect();
+                &shorter
+            }
+            _ => &self.context.messages,
+        };
+        match self.summary(messages, None).await {
+            Ok(summary) => Ok(Some(summary)),
+            Err(CompactionError::NoSummary { message }) => {
+                tracing::warn!(message, "the model wrote no summary; a list of what was done takes its place");
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Keeps the compaction in the session, then in the context, then tells of it.
+    async fn settle(
+        self,
+        record: Record,
+        reason: CompactionReason,
+        usage: Usage,
+        cost: Option<Cost>,
+    ) -> Result<Compaction, CompactionError> {
+        let message = Message::Extension(ExtensionMessage {
+            kind: COMPACTION_MESSAGE.to_owned(),
+            data: serde_json::json!(record),
+            timestamp: Timestamp::now(),
+        });
+        let timestamp = message.timestamp();
+        self.config.store.append(&Arc::new(message))?;
+        let old = std::mem::take(&mut self.context.messages);
+        self.context.messages = record.apply(&old, timestamp);
+        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.counter);
+        let compaction = Compaction {
+            reason,
+            dropped: old.len() - record.kept.min(old.len()),
+            summary: record.summary,
+            before: count(&old),
+            after: count(&self.context.messages),
+            usage,
+            cost,
+        };
+        let told = EventKind::Compaction {
+            reason,
+            dropped: compaction.dropped,
+            summary: compaction.summary.clone(),
+            before: compaction.before,
+            after: compaction.after,
+        };
+        self.events.emit(&self.context.loop_id, told).await;
+        Ok(compaction)
+    }
+}
+
+/// How many messages the last round has, from the user's last message on, when it is small.
+fn last_round(messages: &[Arc<Message>]) -> usize {
+    let Some(at) = messages.iter().rposition(|message| matches!(**message, Message::User(_))) else { return 0 };
+    let round = &messages[at..];
+    let bytes: u64 = round.iter().map(json_bytes).sum();
+    if bytes <= KEPT_ROUND_BYTES { round.len() } else { 0 }
+}

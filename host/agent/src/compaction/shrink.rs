@@ -1,0 +1,301 @@
+//! The arithmetic of compaction: what is cut, what is kept, and that it fits.
+//!
+//! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`LEAST`] tokens,
+//! and never parts a call from its result: what is kept begins with a message that is no result.
+
+use super::{CompactionPolicy, Cut, FRAME, Record};
+use crate::bound::cut_middle;
+use crate::content::Content;
+use crate::message::Message;
+use crate::tokens::{ContextTracker, messages_tokens};
+use jiff::Timestamp;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The smallest budget, in tokens. Less would not even hold the words that go before a summary.
+pub(super) const LEAST: u64 = 64;
+/// Bytes of a user's message in a listing. Longer ones are cut in the middle.
+const USER_BYTES: usize = 2_000;
+/// Bytes of any other line of a listing.
+const LINE_BYTES: usize = 160;
+
+/// Room for messages.
+pub(super) struct Budget<'a> {
+    pub(super) tokens: u64,
+    pub(super) tracker: &'a ContextTracker,
+}
+
+impl Budget<'_> {
+    fn tokens(&self) -> u64 {
+        self.tokens.max(LEAST)
+    }
+
+    fn count(&self, messages: &[Arc<Message>]) -> u64 {
+        self.tracker.calibrated(messages_tokens(messages, self.tracker.counter()))
+    }
+
+    fn holds(&self, messages: &[Arc<Message>]) -> bool {
+        self.count(messages) <= self.tokens()
+    }
+}
+
+/// What stays of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// So many messages at the end.
+    pub(super) count: usize,
+    /// With their results cut.
+    cut: Option<Cut>,
+}
+
+/// Cuts the results of old tool calls, when that is enough.
+pub(super) fn cut_results(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Option<Record> {
+    let cut = Cut { bytes: policy.result_bytes, spared: policy.keep_recent };
+    let record = Record { summary: String::new(), kept: messages.len(), cut: Some(cut) };
+    budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some(record)
+}
+
+/// The messages at the end that are kept: as many of the last `keep_recent` as take half of the room; with their results
+/// cut where that saves more of them.
+pub(super) fn kept(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Kept {
+    let half = Budget { tokens: budget.tokens() / 2, tracker: budget.tracker };
+    let recent = messages.len().min(policy.keep_recent);
+    let cut = Cut { bytes: policy.result_bytes, spared: 0 };
+    for count in (1..=recent).rev() {
+        let tail = &messages[messages.len() - count..];
+        if matches!(*tail[0], Message::ToolResult(_)) {
+            continue;
+        }
+        for cut in [None, Some(cut)] {
+            let record = Record { summary: String::new(), kept: count, cut };
+            if half.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half.tokens {
+                return Kept { count, cut };
+            }
+        }
+    }
+    Kept { count: 0, cut: None }
+}
+
+/// Puts a summary before what is kept, and cuts it until both fit.
+pub(super) fn fit(messages: &[Arc<Message>], summary: String, kept: Kept, budget: &Budget<'_>) -> Record {
+    let mut record = Record { summary, kept: kept.count, cut: kept.cut };
+    let mut bytes = record.summary.len();
+    while !budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)) && bytes > 0 {
+        bytes = bytes * 3 / 4;
+        let shorter = cut_middle(std::mem::take(&mut record.summary), bytes);
+        // The mark of the cut has a length too, and below that nothing is left to say.
+        record.summary =
+            if shorter.len() > bytes.saturating_add(64) || bytes < 64 { "…".to_owned() } else { shorter };
+        if record.summary == "…" {
+            break;
+        }
+    }
+    record
+}
+
+/// What was said and done, a line for each: in the place of a summary that no model wrote.
+pub(super) fn listing(messages: &[Arc<Message>]) -> String {
+    let mut listing = String::new();
+    for message in messages {
+        match &**message {
+            Message::User(message) => {
+                let text = texts(&message.content);
+                // An earlier summary goes on as it is.
+                let text = text.strip_prefix(FRAME).unwrap_or(&text);
+                line(&mut listing, "The user: ", text, USER_BYTES);
+            }
+            Message::Assistant(message) => {
+                let text = message.text();
+                if !text.trim().is_empty() {
+                    line(&mut listing, "The model: ", &text, LINE_BYTES);
+                }
+                for call in message.tool_calls() {
+                    let arguments = call.partial.clone().unwrap_or_else(|| call.arguments.to_string());
+                    line(&mut listing, "It called ", &format!("{} {arguments}", call.name), LINE_BYTES);
+                }
+            }
+            Message::ToolResult(message) if message.is_error => {
+                line(&mut listing, "That failed: ", &texts(&message.content), LINE_BYTES);
+            }
+            Message::ToolResult(_) | Message::Extension(_) => {}
+        }
+    }
+    listing
+}
+
+fn texts(content: &[Content]) -> String {
+    content.iter().filter_map(Content::as_text).collect()
+}
+
+fn line(listing: &mut String, who: &str, text: &str, bytes: usize) {
+    // Writing to a string does not fail.
+    let _ = writeln!(listing, "{who}{}", cut_middle(text.trim().to_owned(), bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Image, Thinking, ToolCall};
+    use crate::message::{AssistantMessage, StopReason, ToolResultMessage, UserMessage};
+    use crate::testing::assert_paired;
+    use crate::tokens::{ByteCounter, TokenCounter};
+    use crate::usage::Usage;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// Counts letters, so that short texts count too.
+    struct Letters;
+
+    impl TokenCounter for Letters {
+        fn count(&self, text: &str) -> u64 {
+            text.chars().count() as u64
+        }
+    }
+
+    fn tracker(counter: impl TokenCounter + 'static) -> ContextTracker {
+        ContextTracker::new(Arc::new(counter))
+    }
+
+    /// What a user does, or a model with its tools.
+    #[derive(Debug, Clone)]
+    enum Step {
+        User(String),
+        Reply(String, Vec<(String, bool)>),
+        Image(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let text = prop_oneof![4 => "[ -~äß→]{0,80}", 1 => "[a-z\n]{400,4000}"];
+        let results = prop::collection::vec((text.clone(), any::<bool>()), 0..5);
+        prop_oneof![
+            2 => text.clone().prop_map(Step::User),
+            6 => (text, results).prop_map(|(text, results)| Step::Reply(text, results)),
+            1 => (0_usize..2_000_000).prop_map(Step::Image),
+        ]
+    }
+
+    fn history(steps: Vec<Step>) -> Vec<Arc<Message>> {
+        let mut messages = Vec::new();
+        let timestamp = Timestamp::UNIX_EPOCH;
+        for (n, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::User(text) => messages.push(Message::user(text)),
+                Step::Image(bytes) => {
+                    let image = Content::Image(Image { media_type: "image/png".into(), data: vec![0; bytes] });
+                    messages.push(Message::User(UserMessage { content: vec![image], timestamp }));
+                }
+                Step::Reply(text, results) => {
+                    let mut content = vec![
+                        Content::Thinking(Thinking { text: text.clone(), ..Thinking::default() }),
+                        Content::text(text),
+                    ];
+                    let call =
+                        |i: usize, text: &str| ToolCall::new(format!("{n}.{i}"), "read", json!({ "path": text }));
+                    content.extend(results.iter().enumerate().map(|(i, (text, _))| Content::ToolCall(call(i, text))));
+                    messages.push(Message::Assistant(AssistantMessage {
+                        content,
+                        stop_reason: StopReason::ToolUse,
+                        provider: "p".into(),
+                        model: "m".into(),
+                        usage: Usage::default(),
+                        cost: None,
+                        error: None,
+                        timestamp,
+                    }));
+                    messages.extend(results.into_iter().enumerate().map(|(i, (text, is_error))| {
+                        Message::ToolResult(ToolResultMessage {
+                            call_id: format!("{n}.{i}"),
+                            tool_name: "read".into(),
+                            content: vec![Content::text(text)],
+                            details: None,
+                            is_error,
+                            child_loop_id: None,
+                            timestamp,
+                        })
+                    }));
+                }
+            }
+        }
+        messages.into_iter().map(Arc::new).collect()
+    }
+
+    /// What a compaction without a model makes of it.
+    fn shrunk(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Vec<Arc<Message>> {
+        let record = cut_results(messages, budget, policy).unwrap_or_else(|| {
+            let kept = kept(messages, budget, policy);
+            fit(messages, listing(&messages[..messages.len() - kept.count]), kept, budget)
+        });
+        record.apply(messages, Timestamp::UNIX_EPOCH)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_history_fits_any_budget_and_every_call_keeps_its_result(
+            steps in prop::collection::vec(step(), 0..24),
+            tokens in prop_oneof![0_u64..400, 0_u64..20_000],
+            keep_recent in 0_usize..12,
+            result_bytes in 0_usize..3_000,
+            counts_letters in any::<bool>(),
+        ) {
+            let messages = history(steps);
+            let tracker = if counts_letters { tracker(Letters) } else { tracker(ByteCounter) };
+            // Letters count four times as much, the frame's too.
+            let tokens = if counts_letters { tokens.max(4 * LEAST) } else { tokens };
+            let budget = Budget { tokens, tracker: &tracker };
+            let policy = CompactionPolicy { keep_recent, result_bytes, ..CompactionPolicy::default() };
+            let seen = shrunk(&messages, &budget, &policy);
+            prop_assert!(budget.holds(&seen), "{} tokens in {}", budget.count(&seen), budget.tokens());
+            prop_assert!(seen.len() <= messages.len() + 1);
+            assert_paired(&seen);
+        }
+    }
+
+    fn policy() -> CompactionPolicy {
+        CompactionPolicy { keep_recent: 2, result_bytes: 100, ..CompactionPolicy::default() }
+    }
+
+    fn long_work() -> Vec<Arc<Message>> {
+        let work = |n: usize| Step::Reply(format!("step {n}"), vec![("x".repeat(2_000), n == 1)]);
+        history(vec![Step::User("the task".into()), work(0), work(1), work(2)])
+    }
+
+    #[test]
+    fn first_old_results_are_cut_and_recent_ones_are_not() {
+        let (messages, tracker) = (long_work(), tracker(ByteCounter));
+        let budget = Budget { tokens: 2_200, tracker: &tracker };
+        let seen = shrunk(&messages, &budget, &policy());
+        let lengths: Vec<usize> = seen
+            .iter()
+            .map(|message| match &**message {
+                Message::ToolResult(result) => texts(&result.content).len(),
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(seen.len(), messages.len());
+        assert!(lengths[2] < 200 && lengths[4] < 200 && lengths[6] == 2_000, "{lengths:?}");
+    }
+
+    #[test]
+    fn then_old_turns_become_lines_that_begin_with_the_task() {
+        let (messages, tracker) = (long_work(), tracker(ByteCounter));
+        let budget = Budget { tokens: 1_300, tracker: &tracker };
+        let seen = shrunk(&messages, &budget, &policy());
+        assert_eq!(seen.len(), 3);
+        let Message::User(summary) = &*seen[0] else { panic!("no summary") };
+        let summary = texts(&summary.content);
+        assert!(summary.starts_with(FRAME));
+        let lines: Vec<&str> = summary[FRAME.len()..].lines().collect();
+        assert_eq!(lines[..2], ["The user: the task", "The model: step 0"]);
+        assert!(lines.iter().any(|line| line.starts_with("That failed: xxx")));
+        assert!(matches!(*seen[1], Message::Assistant(_)) && matches!(*seen[2], Message::ToolResult(_)));
+    }
+
+    #[test]
+    fn a_summary_of_a_summary_has_one_frame() {
+        let record = Record { summary: "so far".into(), kept: 0, cut: None };
+        let seen = record.apply(&[], Timestamp::UNIX_EPOCH);
+        assert_eq!(listing(&seen), "The user: so far\n");
+    }
+}

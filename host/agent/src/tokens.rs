@@ -1,0 +1,318 @@
+//! How much of a model's context window a conversation fills.
+//!
+//! Nobody counts exactly but the vendor, and only afterwards. So the count is what the vendor reported last, plus an
+//! estimate of what came since; and the estimate is corrected by how far earlier ones were off.
+
+use crate::content::Content;
+use crate::message::Message;
+use crate::message::StopReason;
+use crate::usage::Usage;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of UTF-8 for one token, as a rule of thumb for English and code.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens around a user's or a model's message.
+const MESSAGE_TOKENS: u64 = 4;
+/// Tokens around a tool's result, which carries the id of its call.
+const RESULT_TOKENS: u64 = 8;
+/// Bytes of an encoded image for one token, and the least and the most that an image counts.
+const IMAGE_BYTES_PER_TOKEN: u64 = 750;
+const IMAGE_TOKENS: std::ops::RangeInclusive<u64> = 85..=16_000;
+/// How much the latest report counts in the moving average of all.
+const WEIGHT: f64 = 0.3;
+/// Reported tokens for an estimated one. A report beyond that is about something else, such as a cache that the vendor
+/// does not tell of, and is not believed.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+
+/// Estimates tokens. A longer text never counts less than a part of it.
+pub trait TokenCounter: Send + Sync {
+    /// Tokens of a text; 0 for none.
+    fn count(&self, text: &str) -> u64;
+}
+
+/// A token for every four bytes, rounded up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ByteCounter;
+
+impl TokenCounter for ByteCounter {
+    fn count(&self, text: &str) -> u64 {
+        (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+    }
+}
+
+/// Estimates the tokens of a message, with what is around it. Extension messages count nothing: no model sees them.
+pub fn message_tokens(message: &Message, counter: &dyn TokenCounter) -> u64 {
+    let (content, around) = match message {
+        Message::User(message) => (&message.content, MESSAGE_TOKENS),
+        Message::Assistant(message) => (&message.content, MESSAGE_TOKENS),
+        Message::ToolResult(message) => (&message.content, RESULT_TOKENS),
+        Message::Extension(_) => return 0,
+    };
+    content.iter().map(|part| part_tokens(part, counter)).fold(around, u64::saturating_add)
+}
+
+/// The sum of [`message_tokens`].
+pub fn messages_tokens(messages: &[Arc<Message>], counter: &dyn TokenCounter) -> u64 {
+    messages.iter().map(|message| message_tokens(message, counter)).fold(0, u64::saturating_add)
+}
+
+fn part_tokens(part: &Content, counter: &dyn TokenCounter) -> u64 {
+    match part {
+        Content::Text { text } => counter.count(text),
+        Content::Thinking(thinking) => counter.count(&thinking.text),
+        Content::Image(image) => {
+            let tokens = image.data.len() as u64 / IMAGE_BYTES_PER_TOKEN;
+            tokens.clamp(*IMAGE_TOKENS.start(), *IMAGE_TOKENS.end())
+        }
+        Content::ToolCall(call) => {
+            let arguments = match &call.partial {
+                Some(partial) => counter.count(partial),
+                None => counter.count(&call.arguments.to_string()),
+            };
+            counter.count(&call.id) + counter.count(&call.name) + arguments
+        }
+    }
+}
+
+/// Counts what a request carries besides messages, such as schemas of tools, without writing it down.
+pub(crate) fn json_bytes(value: &impl serde::Serialize) -> u64 {
+    struct Counted(u64);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    // Counting does not fail; what cannot be JSON is not sent either.
+    let _ = serde_json::to_writer(&mut counted, value);
+    counted.0
+}
+
+/// Follows how full the context is, message by message.
+#[derive(Clone)]
+pub struct ContextTracker {
+    counter: Arc<dyn TokenCounter>,
+    /// Reported tokens for an estimated one.
+    ratio: f64,
+    /// What the vendor reported last.
+    reported: u64,
+    /// The estimate of what that report does not hold.
+    since: u64,
+    /// The estimate of everything.
+    estimated: u64,
+}
+
+impl ContextTracker {
+    /// Nothing is there yet.
+    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Self { counter, ratio: 1.0, reported: 0, since: 0, estimated: 0 }
+    }
+
+    /// Tokens that the next request will hold, as far as anyone knows.
+    pub fn tokens(&self) -> u64 {
+        self.reported.saturating_add(self.calibrated(self.since))
+    }
+
+    /// Reported tokens for an estimated one, as a moving average; 1 until something was reported.
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    /// Who estimates.
+    pub fn counter(&self) -> &dyn TokenCounter {
+        &*self.counter
+    }
+
+    /// Begins anew with another history. `fixed` is the estimate of what comes with every request: the system prompt
+    /// and the tools. Of the reports in the history the last one is taken, unless a message before it is newer: then the
+    /// history was compacted since, and the report is about what is no longer there.
+    pub fn restart(&mut self, fixed: u64, messages: &[Arc<Message>]) {
+        let oldest = messages.first().map(|message| message.timestamp());
+        self.estimated = fixed.saturating_add(messages_tokens(messages, self.counter()));
+        (self.reported, self.since) = (0, self.estimated);
+        let mut since = 0_u64;
+        for message in messages.iter().rev() {
+            let tokens = message_tokens(message, self.counter());
+            let sent = self.estimated - since - tokens;
+            if let Some(usage) = report(message, sent) {
+                if Some(message.timestamp()) >= oldest {
+                    (self.reported, self.since) = (usage.context().saturating_add(usage.output), since);
+                }
+                return;
+            }
+            since += tokens;
+        }
+    }
+
+    /// A message came to the history.
+    pub fn add(&mut self, message: &Message) {
+        let tokens = message_tokens(message, self.counter());
+        let sent = self.estimated;
+        self.estimated = sent.saturating_add(tokens);
+        match report(message, sent) {
+            Some(usage) => {
+                let ratio = usage.context() as f64 / sent.max(1) as f64;
+                self.ratio = self.ratio * (1.0 - WEIGHT) + ratio * WEIGHT;
+                self.reported = usage.context().saturating_add(usage.output);
+                self.since = 0;
+            }
+            None => self.since = self.since.saturating_add(tokens),
+        }
+    }
+
+    /// An estimate, corrected. Never less than the estimate says: to compact early is cheaper than to be refused.
+    pub(crate) fn calibrated(&self, tokens: u64) -> u64 {
+        (tokens as f64 * self.ratio.max(1.0)).ceil() as u64
+    }
+}
+
+impl std::fmt::Debug for ContextTracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ContextTracker({} tokens, ratio {:.2})", self.tokens(), self.ratio)
+    }
+}
+
+/// What the vendor reported with a reply that came to its end, when it can be true of what was sent.
+fn report(message: &Message, sent: u64) -> Option<&Usage> {
+    let Message::Assistant(reply) = message else { return None };
+    let ended = !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
+    let ratio = reply.usage.context() as f64 / sent.max(1) as f64;
+    (ended && PLAUSIBLE.contains(&ratio)).then_some(&reply.usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Image, ToolCall};
+    use crate::message::{AssistantMessage, ToolResultMessage};
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn reply(text: &str, usage: Usage, second: i64) -> Message {
+        Message::Assistant(AssistantMessage {
+            content: vec![Content::text(text)],
+            stop_reason: StopReason::Stop,
+            provider: "p".into(),
+            model: "m".into(),
+            usage,
+            cost: None,
+            error: None,
+            timestamp: Timestamp::from_second(second).unwrap(),
+        })
+    }
+
+    fn user(text: &str, second: i64) -> Message {
+        let timestamp = Timestamp::from_second(second).unwrap();
+        Message::User(crate::UserMessage { content: vec![Content::text(text)], timestamp })
+    }
+
+    #[test]
+    fn four_bytes_are_a_token_and_every_message_has_a_frame() {
+        assert_eq!([0, 1, 4, 5].map(|n| ByteCounter.count(&"x".repeat(n))), [0, 1, 1, 2]);
+        assert_eq!(message_tokens(&Message::user("12345678"), &ByteCounter), 4 + 2);
+        let result = ToolResultMessage {
+            call_id: "c".into(),
+            tool_name: "t".into(),
+            content: vec![Content::text("12345678")],
+            details: Some(json!("details are not for the model")),
+            is_error: false,
+            child_loop_id: None,
+            timestamp: Timestamp::now(),
+        };
+        assert_eq!(message_tokens(&Message::ToolResult(result), &ByteCounter), 8 + 2);
+    }
+
+    #[test]
+    fn an_image_counts_by_its_bytes_within_bounds() {
+        let tokens = |bytes: usize| {
+            let image = Image { media_type: "image/png".into(), data: vec![0; bytes] };
+            part_tokens(&Content::Image(image), &ByteCounter)
+        };
+        assert_eq!([0, 75_000, 75_000_000].map(tokens), [85, 100, 16_000]);
+    }
+
+    #[test]
+    fn a_call_counts_its_name_and_arguments() {
+        let call = Content::ToolCall(ToolCall::new("1234", "read", json!({ "p": 1 })));
+        assert_eq!(part_tokens(&call, &ByteCounter), 1 + 1 + 2);
+    }
+
+    #[test]
+    fn what_was_reported_counts_and_what_came_since_is_estimated() {
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        tracker.restart(100, &[]);
+        tracker.add(&user(&"x".repeat(384), 1));
+        assert_eq!(tracker.tokens(), 200);
+        tracker.add(&reply("ok", Usage { input: 150, cache_read: 50, output: 7, ..Usage::default() }, 2));
+        assert_eq!((tracker.tokens(), tracker.ratio()), (207, 1.0));
+        tracker.add(&user("12345678", 3));
+        assert_eq!(tracker.tokens(), 213);
+    }
+
+    #[test]
+    fn estimates_that_were_too_low_are_raised() {
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        tracker.restart(0, &[]);
+        tracker.add(&user(&"x".repeat(384), 1));
+        tracker.add(&reply("", Usage { input: 200, ..Usage::default() }, 2));
+        assert!((tracker.ratio() - 1.3).abs() < 1e-9);
+        tracker.add(&user(&"x".repeat(384), 3));
+        assert_eq!(tracker.tokens(), 200 + 130);
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_true_is_not_believed() {
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        tracker.restart(10_000, &[]);
+        tracker.add(&reply("", Usage { input: 3, ..Usage::default() }, 2));
+        assert!((tracker.ratio() - 1.0).abs() < 1e-9);
+        assert_eq!(tracker.tokens(), 10_004);
+    }
+
+    #[test]
+    fn a_report_from_before_a_compaction_does_not_count() {
+        let usage = Usage { input: 40, ..Usage::default() };
+        let history = |summary_at| [user("summary!", summary_at), reply("abcd", usage, 5)].map(Arc::new);
+        let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
+        tracker.restart(10, &history(9));
+        assert_eq!(tracker.tokens(), 10 + 4 + 2 + 4 + 1);
+        tracker.restart(10, &history(1));
+        assert_eq!(tracker.tokens(), 40);
+    }
+
+    proptest! {
+        #[test]
+        fn to_follow_a_history_and_to_begin_with_it_come_to_the_same(
+            texts in prop::collection::vec(("[a-z]{0,60}", prop::option::of(0_u64..5_000)), 0..20),
+        ) {
+            let messages: Vec<Arc<Message>> = texts
+                .iter()
+                .zip(1..)
+                .map(|((text, reported), second)| Arc::new(match reported {
+                    Some(input) => reply(text, Usage { input: *input, output: 3, ..Usage::default() }, second),
+                    None => user(text, second),
+                }))
+                .collect();
+            let mut followed = ContextTracker::new(Arc::new(ByteCounter));
+            followed.restart(7, &[]);
+            messages.iter().for_each(|message| followed.add(message));
+            let mut begun = followed.clone();
+            begun.restart(7, &messages);
+            prop_assert_eq!(followed.tokens(), begun.tokens());
+            prop_assert_eq!(followed.estimated, begun.estimated);
+        }
+
+        #[test]
+        fn json_is_counted_as_it_would_be_written(text in ".{0,50}", number in any::<i64>()) {
+            let value = json!({ "text": text, "number": number });
+            prop_assert_eq!(json_bytes(&value), value.to_string().len() as u64);
+        }
+    }
+}
