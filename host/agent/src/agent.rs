@@ -156,8 +156,7 @@ impl Agent {
     fn begin(&self, context: &mut Context) -> CancellationToken {
         let number = self.loops.fetch_add(1, Ordering::Relaxed) + 1;
         let config = self.config();
-        let (provider, model) = (config.provider.name(), &config.model.name);
-        context.loop_id = format!("{}.{provider}.{model}.{number}", context.session_id).into();
+        context.loop_id = format!("{}.{}.{number}", context.session_id, config.id()).into();
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token

@@ -201,6 +201,7 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TurnTrigger;
     use crate::event::Delta;
 
     fn text(delta: &str) -> Event {
@@ -209,7 +210,7 @@ mod tests {
     }
 
     fn turn(turn: u32) -> Event {
-        Event { loop_id: "l".into(), kind: EventKind::TurnStart { turn } }
+        Event { loop_id: "l".into(), kind: EventKind::TurnStart { turn, trigger: TurnTrigger::User } }
     }
 
     #[tokio::test]
@@ -264,7 +265,7 @@ mod tests {
     async fn every_watcher_sees_everything() {
         let events = Events::default();
         let (mut one, mut two) = (events.subscribe(8), events.subscribe(8));
-        events.emit(&"l".into(), EventKind::TurnStart { turn: 7 }).await;
+        events.emit(&"l".into(), EventKind::TurnStart { turn: 7, trigger: TurnTrigger::User }).await;
         assert_eq!((one.recv().await, two.recv().await), (Some(turn(7)), Some(turn(7))));
     }
 }

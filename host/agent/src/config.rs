@@ -1,16 +1,19 @@
 //! What a loop is told, and what it carries from run to run.
 
-use crate::approval::Approval;
+use crate::approval::{Approval, ApprovalMode, DenyAll};
 use crate::bound::OutputBounds;
 use crate::compaction::CompactionPolicy;
+use crate::filter::InputFilter;
+use crate::hooks::Hooks;
+use crate::identity::{Continuation, TurnTrigger};
 use crate::limits::RunLimits;
 use crate::message::Message;
-use crate::provider::{Provider, RequestOptions};
-use crate::queue::MessageQueue;
-use crate::retry::RetryPolicy;
+use crate::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
+use crate::queue::{MessageQueue, QueueMode};
+use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
-use crate::store::SessionStore;
-use crate::tokens::TokenCounter;
+use crate::store::{NoStore, SessionStore};
+use crate::tokens::{ByteCounter, TokenCounter};
 use crate::tool::ToolExecutor;
 use crate::usage::PriceList;
 use std::sync::Arc;
@@ -42,6 +45,16 @@ pub struct LoopConfig {
     pub steering: Arc<MessageQueue>,
     /// Messages that come when the agent would stop.
     pub follow_up: Arc<MessageQueue>,
+    /// The application's own code, called as the loop works.
+    pub hooks: Vec<Arc<dyn Hooks>>,
+    /// Who looks at what the user says, before it is sent.
+    pub filters: Vec<Arc<dyn InputFilter>>,
+    /// May, or must, the model call tools?
+    pub tool_choice: ToolChoice,
+    /// How often the same call may be made in a row with the same result.
+    pub max_repeats: u32,
+    /// The middle of the ids of loops; from provider, model and thinking when none.
+    pub config_id: Option<String>,
     /// When the conversation is compacted by itself.
     pub compaction: CompactionPolicy,
     /// Who estimates tokens.
@@ -80,8 +93,74 @@ pub struct Context {
     pub system_prompt: Arc<str>,
     /// The history. Every tool call in it is followed by its result.
     pub messages: Vec<Arc<Message>>,
+    /// The agent.
+    pub agent_id: Arc<str>,
     /// The session.
     pub session_id: Arc<str>,
     /// The loop that runs, or ran last.
     pub loop_id: Arc<str>,
+    /// The loop from which this one came: the one before it, or the one whose tool began it.
+    pub parent_loop_id: Option<Arc<str>>,
+    /// How it goes on from there; none for a loop that begins with a prompt.
+    pub continuation: Option<Continuation>,
+    /// What begins the first turn of a loop that begins with a prompt.
+    pub first_trigger: TurnTrigger,
+}
+
+impl Context {
+    /// An empty conversation.
+    pub fn new(system_prompt: impl Into<Arc<str>>, session_id: impl Into<Arc<str>>) -> Self {
+        Self {
+            system_prompt: system_prompt.into(),
+            messages: Vec::new(),
+            agent_id: "agent".into(),
+            session_id: session_id.into(),
+            loop_id: "".into(),
+            parent_loop_id: None,
+            continuation: None,
+            first_trigger: TurnTrigger::User,
+        }
+    }
+}
+
+impl LoopConfig {
+    /// The defaults of everything but what has none. Calls that have to be approved are denied, and nothing is kept:
+    /// change the fields that should be otherwise.
+    pub fn new(provider: Arc<dyn Provider>, model: Model, tools: Arc<dyn ToolExecutor>) -> Self {
+        let reason = "nobody is there to approve it".to_owned();
+        Self {
+            provider,
+            model,
+            options: RequestOptions::default(),
+            tools,
+            strategy: Strategy::default(),
+            approval: Approval::new(ApprovalMode::default(), Arc::new(DenyAll { reason })),
+            output: OutputBounds::default(),
+            store: Arc::new(NoStore),
+            limits: RunLimits::default(),
+            retry: Arc::new(Backoff::default()),
+            steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
+            hooks: Vec::new(),
+            filters: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            max_repeats: 3,
+            config_id: None,
+            compaction: CompactionPolicy::default(),
+            counter: Arc::new(ByteCounter),
+            schemas: Arc::default(),
+        }
+    }
+
+    /// The middle of the ids of loops.
+    pub(crate) fn id(&self) -> String {
+        let id = || {
+            let thinking = match self.options.thinking {
+                ThinkingLevel::Off => "",
+                _ => ".thinking",
+            };
+            format!("{}.{}{thinking}", self.provider.name(), self.model.name)
+        };
+        self.config_id.clone().unwrap_or_else(id)
+    }
 }

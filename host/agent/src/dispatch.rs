@@ -8,7 +8,9 @@ use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
 use crate::content::{Content, ToolCall};
 use crate::event::EventKind;
+use crate::hooks::{HookChain, Verdict};
 use crate::message::ToolResultMessage;
+use crate::repetition::Repetition;
 use crate::tool::{Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::join_all;
 use jiff::Timestamp;
@@ -54,14 +56,23 @@ impl Interrupt {
 
 impl Dispatch<'_> {
     /// Runs the calls and gives their results, one for each, in order.
-    pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<ToolResultMessage> {
+    pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<ToolResultMessage> {
         let definitions = self.config.tools.definitions();
         let mut prepared: Vec<Prepared<'_>> = calls.iter().map(|call| self.prepare(call, &definitions)).collect();
         let mut results = Vec::with_capacity(calls.len());
         for group in self.groups(&mut prepared) {
+            let done = results.len();
             match self.interrupt() {
                 Some(why) => results.extend(self.skip(group, why).await),
-                None => results.extend(self.run_group(group).await),
+                None => {
+                    let refused: Vec<bool> =
+                        group.iter_mut().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
+                    results.extend(self.run_group(group).await);
+                    let news = calls[done..].iter().zip(&results[done..]).zip(refused);
+                    // A call that was not made has no result that could be another one.
+                    let made = news.filter(|(_, refused)| !refused);
+                    made.for_each(|((call, result), _)| repetition.record(call, result));
+                }
             }
         }
         results
@@ -93,6 +104,16 @@ impl Dispatch<'_> {
             }
         });
         Prepared { call: accepted, tool }
+    }
+
+    /// A call that led to the same result too often in a row is not made again. Was it?
+    fn refuse_repetition(&self, prepared: &mut Prepared<'_>, repetition: &Repetition) -> bool {
+        let times = repetition.times(&prepared.call);
+        let refused = prepared.tool.is_ok() && times >= self.config.max_repeats.max(1);
+        if refused {
+            prepared.tool = Err(ToolError::Repeated { tool: prepared.call.name.clone(), times });
+        }
+        refused
     }
 
     /// Calls that run beside each other.
@@ -157,9 +178,18 @@ impl Dispatch<'_> {
         }
     }
 
+    fn hooks(&self) -> HookChain<'_> {
+        HookChain::new(&self.config.hooks, self.token)
+    }
+
     async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
         let call = &*prepared.call;
-        let tool = std::mem::replace(&mut prepared.tool, Err(ToolError::Cancelled { tool: call.name.clone() }));
+        let mut tool = std::mem::replace(&mut prepared.tool, Err(ToolError::Cancelled { tool: call.name.clone() }));
+        if tool.is_ok()
+            && let Verdict::Deny(reason) = self.hooks().before_tool(call).await
+        {
+            tool = Err(ToolError::Denied { tool: call.name.clone(), reason });
+        }
         let started = EventKind::ToolExecutionStart {
             call_id: call.id.clone(),
             tool: call.name.clone(),
@@ -183,7 +213,7 @@ impl Dispatch<'_> {
             arguments: call.arguments.clone(),
             token: token.clone(),
         };
-        let progress = Reporter { call_id: &call.id, events: self.events, loop_id: self.loop_id };
+        let progress = Reporter { call_id: &call.id, events: self.events, loop_id: self.loop_id, hooks: self.hooks() };
         self.config.tools.call(invocation, &progress).await
     }
 
@@ -201,7 +231,7 @@ impl Dispatch<'_> {
             ledger: reply.ledger,
         };
         self.events.emit(self.loop_id, ended).await;
-        ToolResultMessage {
+        let result = ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
             content,
@@ -209,7 +239,9 @@ impl Dispatch<'_> {
             is_error,
             child_loop_id: output.child_loop_id,
             timestamp: Timestamp::now(),
-        }
+        };
+        self.hooks().after_tool(call, &result).await;
+        result
     }
 
     /// Results for calls that are not begun.
@@ -253,6 +285,7 @@ struct Reporter<'a> {
     call_id: &'a str,
     events: &'a Events,
     loop_id: &'a Arc<str>,
+    hooks: HookChain<'a>,
 }
 
 impl ToolProgress for Reporter<'_> {
@@ -261,7 +294,10 @@ impl ToolProgress for Reporter<'_> {
     }
 
     fn update(&self, partial: Vec<Content>) {
-        self.events.offer(self.loop_id, &EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial });
+        self.hooks.update(self.call_id, partial, |partial| {
+            let update = EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial };
+            self.events.offer(self.loop_id, &update);
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::compaction::CompactionReason;
 use crate::content::Content;
+use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
 use crate::tool::{Authority, Display, Ledger};
@@ -26,8 +27,16 @@ pub struct Event {
 pub enum EventKind {
     /// A run begins. The first event of a loop.
     AgentStart {
+        /// The agent that runs it.
+        agent_id: Arc<str>,
         /// The session that it belongs to.
         session_id: Arc<str>,
+        /// The loop from which it came.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_loop_id: Option<Arc<str>>,
+        /// How it goes on from there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        continuation: Option<Continuation>,
     },
     /// The run is over. The last event of a loop, emitted exactly once.
     AgentEnd {
@@ -46,6 +55,8 @@ pub enum EventKind {
     TurnStart {
         /// Counted from 1 in each run.
         turn: u32,
+        /// What began it.
+        trigger: TurnTrigger,
     },
     /// A turn is over: the reply and all its tool results are in the history.
     TurnEnd {

@@ -17,12 +17,16 @@ mod config;
 mod content;
 mod dispatch;
 mod event;
+mod filter;
+mod hooks;
+mod identity;
 mod limits;
 mod message;
 mod outcome;
 mod prompt;
 mod provider;
 mod queue;
+mod repetition;
 mod retry;
 mod run;
 #[cfg(test)]
@@ -46,6 +50,9 @@ pub use compaction::{
 pub use config::{Context, LoopConfig, Model, Strategy};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use event::{Delta, Event, EventKind, Role};
+pub use filter::{FilterVerdict, InputFilter};
+pub use hooks::{Flow, Hooks, Verdict};
+pub use identity::{Continuation, TurnTrigger};
 pub use limits::RunLimits;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use outcome::{Limit, Outcome, RunEnd};
@@ -57,7 +64,7 @@ pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
-pub use store::{SessionStore, StoreError};
+pub use store::{NoStore, SessionStore, StoreError};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,

@@ -20,10 +20,14 @@ use crate::config::{Context, LoopConfig};
 use crate::content::ToolCall;
 use crate::dispatch::Dispatch;
 use crate::event::{EventKind, Role};
+use crate::filter::admit;
+use crate::hooks::{Flow, HookChain, Verdict};
+use crate::identity::{Continuation, TurnTrigger};
 use crate::limits::Spent;
 use crate::message::{AssistantMessage, ExtensionMessage, Message, StopReason};
 use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::ProviderError;
+use crate::repetition::Repetition;
 use crate::store::StoreError;
 use crate::tokens::{ContextTracker, json_bytes};
 use crate::turn::Turn;
@@ -48,9 +52,12 @@ pub async fn run(
     token: &CancellationToken,
 ) -> Outcome {
     let token = token.child_token();
+    let hooks = HookChain::new(&config.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
     let end = within(config.limits.max_time, &token, run.work(prompts)).await;
-    run.end(end).await
+    let outcome = run.end(end).await;
+    hooks.after_loop(&outcome).await;
+    outcome
 }
 
 /// Aborts the work when its time is over, and waits for its end.
@@ -85,6 +92,7 @@ struct Run<'a> {
     tracker: ContextTracker,
     /// The model has not answered since the last compaction: another one would not get further.
     is_compacted: bool,
+    repetition: Repetition,
 }
 
 /// What a turn leaves to do.
@@ -102,12 +110,15 @@ impl<'a> Run<'a> {
         let mut tracker = ContextTracker::new(config.counter.clone());
         tracker.restart(fixed_tokens(context, config), &context.messages);
         let spent = Spent::default();
-        Self { context, config, events, token, spent, added: Vec::new(), tracker, is_compacted: false }
+        let repetition = Repetition::default();
+        Self { context, config, events, token, spent, added: Vec::new(), tracker, is_compacted: false, repetition }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
         let ended = async {
-            self.begin(prompts).await?;
+            if let Some(end) = self.begin(prompts).await? {
+                return Ok(end);
+            }
             loop {
                 match self.turn().await? {
                     Next::Turn => {}
@@ -123,24 +134,79 @@ impl<'a> Run<'a> {
         ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: full_text(&error) })
     }
 
-    async fn begin(&mut self, prompts: Vec<Message>) -> Result<(), StoreError> {
-        self.emit(EventKind::AgentStart { session_id: self.context.session_id.clone() }).await;
-        self.append_all(prompts).await
+    /// Takes the prompts into the history; gives the end when the run is over before it began.
+    async fn begin(&mut self, prompts: Vec<Message>) -> Result<Option<RunEnd>, StoreError> {
+        let verdict = self.hooks().before_loop(self.context).await;
+        let started = EventKind::AgentStart {
+            agent_id: self.context.agent_id.clone(),
+            session_id: self.context.session_id.clone(),
+            parent_loop_id: self.context.parent_loop_id.clone(),
+            continuation: self.context.continuation.clone(),
+        };
+        self.emit(started).await;
+        if let Verdict::Deny(reason) = verdict {
+            return Ok(Some(self.rejected(reason).await));
+        }
+        match admit(&self.config.filters, prompts) {
+            Ok(prompts) => self.append_all(prompts).await.map(|()| None),
+            Err(reason) => Ok(Some(self.rejected(reason).await)),
+        }
+    }
+
+    async fn rejected(&self, reason: String) -> RunEnd {
+        if self.token.is_cancelled() {
+            return RunEnd::Aborted;
+        }
+        self.emit(EventKind::InputRejected { reason: reason.clone() }).await;
+        RunEnd::Rejected { reason }
+    }
+
+    /// Takes messages that waited into the history. One that is rejected is told, and the run goes on without it.
+    async fn admit(&mut self, messages: Vec<Message>) -> Result<bool, StoreError> {
+        match admit(&self.config.filters, messages) {
+            Ok(messages) => {
+                let any = !messages.is_empty();
+                self.append_all(messages).await?;
+                Ok(any)
+            }
+            Err(reason) => {
+                self.emit(EventKind::InputRejected { reason }).await;
+                Ok(false)
+            }
+        }
+    }
+
+    fn hooks(&self) -> HookChain<'a> {
+        HookChain::new(&self.config.hooks, self.token)
+    }
+
+    /// What begins the next turn.
+    fn trigger(&self) -> TurnTrigger {
+        match &self.context.continuation {
+            _ if self.spent.turns > 0 => TurnTrigger::Continuation,
+            None => self.context.first_trigger,
+            Some(Continuation::Branch { .. }) => TurnTrigger::Branch,
+            Some(Continuation::Default | Continuation::Rerun { .. }) => TurnTrigger::Continuation,
+        }
     }
 
     async fn turn(&mut self) -> Result<Next, StoreError> {
         if let Some(limit) = self.config.limits.reached(&self.spent) {
             return Ok(Next::End(RunEnd::Limit { limit }));
         }
-        self.append_all(self.config.steering.take()).await?;
-        self.spent.turns += 1;
-        let turn = self.spent.turns;
-        self.emit(EventKind::TurnStart { turn }).await;
+        self.admit(self.config.steering.take()).await?;
+        let (turn, trigger) = (self.spent.turns + 1, self.trigger());
+        if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
+            return Ok(Next::End(self.rejected(reason).await));
+        }
+        self.spent.turns = turn;
+        self.emit(EventKind::TurnStart { turn, trigger }).await;
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
         }
         let reply = self.ask().await?;
-        self.spent.add(&reply.usage, reply.cost);
+        let usage = reply.usage;
+        self.spent.add(&usage, reply.cost);
         let next = self.take(reply).await?;
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
@@ -149,7 +215,14 @@ impl<'a> Run<'a> {
             Next::End(_) => StopReason::Error,
         };
         self.emit(EventKind::TurnEnd { turn, stop_reason }).await;
-        Ok(next)
+        if let Next::End(RunEnd::Error { message }) = &next {
+            self.hooks().on_error(message).await;
+        }
+        let flow = self.hooks().after_turn(self.context, &usage).await;
+        Ok(match (flow, next) {
+            (Flow::Stop, Next::Turn | Next::Done(_)) => Next::End(RunEnd::Done { stop_reason }),
+            (_, next) => next,
+        })
     }
 
     /// Asks the model. When the vendor says that this was too much, it is asked once more, for less.
@@ -205,7 +278,7 @@ impl<'a> Run<'a> {
             token: self.token,
         };
         // Also after an abort: the results then say so.
-        let results = dispatch.run(&calls).await;
+        let results = dispatch.run(&calls, &mut self.repetition).await;
         self.append_all(results.into_iter().map(Message::ToolResult)).await?;
         Ok(match stop_reason {
             _ if self.token.is_cancelled() => Next::End(RunEnd::Aborted),
@@ -220,10 +293,13 @@ impl<'a> Run<'a> {
 
     /// Begins another round when a message waits for the end of this one.
     async fn follow(&mut self) -> Result<bool, StoreError> {
-        let messages = self.config.follow_up.take();
-        let is_another_round = !messages.is_empty();
-        self.append_all(messages).await?;
-        Ok(is_another_round)
+        // One that is rejected must not keep the next one from its turn.
+        while !self.config.follow_up.is_empty() {
+            if self.admit(self.config.follow_up.take()).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn end(mut self, end: RunEnd) -> Outcome {

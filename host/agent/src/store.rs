@@ -14,6 +14,16 @@ pub trait SessionStore: Send + Sync {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError>;
 }
 
+/// Keeps nothing: for agents whose conversation need not outlive the process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoStore;
+
+impl SessionStore for NoStore {
+    fn append(&self, _: &Arc<Message>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
 /// A session could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write the session: {message}")]

@@ -95,6 +95,8 @@ pub(crate) enum Act {
     AnswerOnCancel(&'static str),
     /// Answers with so many bytes.
     Long(usize),
+    /// Shows this, and answers.
+    Update(&'static str),
     /// Reports this often, and answers.
     Report(usize),
 }
@@ -153,6 +155,10 @@ impl ToolExecutor for ScriptedTools {
                     Ok(ToolOutput::text(*text))
                 }
                 Act::Long(bytes) => Ok(ToolOutput::text("x".repeat(*bytes))),
+                Act::Update(text) => {
+                    progress.update(vec![Content::text(*text)]);
+                    Ok(ToolOutput::text("shown"))
+                }
                 Act::Report(times) => {
                     (0..*times).for_each(|n| progress.report(format!("{n}")));
                     Ok(ToolOutput::text("reported"))
@@ -207,6 +213,8 @@ pub(crate) struct Setup {
     pub(crate) model_info: Model,
     pub(crate) queue_mode: QueueMode,
     pub(crate) compaction: CompactionPolicy,
+    pub(crate) hooks: Vec<Arc<dyn Hooks>>,
+    pub(crate) filters: Vec<Arc<dyn InputFilter>>,
 }
 
 impl Setup {
@@ -224,6 +232,8 @@ impl Setup {
             model_info: Model { name: "m".into(), ..Model::default() },
             queue_mode: QueueMode::OneAtATime,
             compaction: CompactionPolicy::default(),
+            hooks: vec![],
+            filters: vec![],
         }
     }
 
@@ -255,28 +265,19 @@ impl Setup {
     pub(crate) fn build(self) -> Harness {
         let (tools, store) = (Arc::new(self.tools), Arc::new(self.store));
         let config = LoopConfig {
-            provider: self.model.clone(),
-            model: self.model_info,
-            options: RequestOptions::default(),
-            tools: tools.clone(),
             strategy: self.strategy,
             approval: Approval::new(self.mode, self.approver.clone()),
-            output: OutputBounds::default(),
             store: store.clone(),
             limits: self.limits,
             retry: Arc::new(Backoff { jitter: (1.0, 1.0), ..Backoff::default() }),
             steering: Arc::new(MessageQueue::new(self.queue_mode)),
             follow_up: Arc::new(MessageQueue::new(self.queue_mode)),
+            hooks: self.hooks,
+            filters: self.filters,
             compaction: self.compaction,
-            counter: Arc::new(ByteCounter),
-            schemas: Arc::default(),
+            ..LoopConfig::new(self.model.clone(), self.model_info, tools.clone())
         };
-        let context = Context {
-            system_prompt: "You are a test.".into(),
-            messages: vec![],
-            session_id: "s".into(),
-            loop_id: "l".into(),
-        };
+        let context = Context::new("You are a test.", "s");
         let events = Events::default();
         let seen = events.subscribe(10_000);
         let agent = Agent::new(config, context).watched_by(events);

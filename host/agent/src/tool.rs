@@ -216,6 +216,14 @@ pub enum ToolError {
         /// What happened; names the plugin, and the limit where it was one.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The model: it makes the same call with the same result again and again.
+    #[error("`{tool}`: called {times} times in a row with the same result")]
+    Repeated {
+        /// The tool.
+        tool: String,
+        /// How often.
+        times: u32,
+    },
     /// Nobody: the call was no longer wanted.
     #[error("`{tool}`: cancelled")]
     Cancelled {
@@ -237,6 +245,7 @@ impl ToolError {
             Self::Failed { message, retryable: true, .. } => format!("{message}\n(The same call may succeed later.)"),
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
             Self::Fault { source, .. } => format!("The tool broke down: {source}"),
+            Self::Repeated { times, .. } => crate::repetition::note(*times),
             Self::Cancelled { .. } => "The call was cancelled before it ended.".to_owned(),
         }
     }

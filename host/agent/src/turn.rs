@@ -4,7 +4,8 @@ use crate::assemble::{Assembly, Step};
 use crate::channel::Events;
 use crate::config::{Context, LoopConfig};
 use crate::event::{EventKind, Role};
-use crate::message::{AssistantMessage, Message, StopReason};
+use crate::hooks::HookChain;
+use crate::message::{AssistantMessage, StopReason};
 use crate::prompt::with_guidelines;
 use crate::provider::{ProviderError, Request, ToolChoice};
 use crate::tool::ToolDefinition;
@@ -30,7 +31,7 @@ impl Turn<'_> {
     /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
     /// The error comes beside it.
     pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
-        self.ask(ToolChoice::Auto).await
+        self.ask(self.config.tool_choice.clone()).await
     }
 
     /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
@@ -67,14 +68,17 @@ impl Turn<'_> {
     }
 
     fn request(&self, tools: Vec<Arc<ToolDefinition>>, tool_choice: ToolChoice) -> Request {
-        let is_for_model = |message: &&Arc<Message>| !matches!(***message, Message::Extension(_));
+        let hooks = HookChain::new(&self.config.hooks, self.token);
+        let messages = hooks.messages(&self.context.messages);
+        let mut options = self.config.options.clone();
+        options.api_key = hooks.api_key().or(options.api_key);
         Request {
             model: self.config.model.name.clone(),
             system: with_guidelines(&self.context.system_prompt, &tools),
-            messages: self.context.messages.iter().filter(is_for_model).cloned().collect(),
+            messages,
             tools,
             tool_choice,
-            options: self.config.options.clone(),
+            options,
         }
     }
 

@@ -11,8 +11,7 @@ use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use crate::selection::Selection;
 use pinion_agent::{
-    Agent, Approval, Approver, Backoff, ByteCounter, CompactionPolicy, Context, LoopConfig, Message, MessageQueue,
-    OutputBounds, QueueMode, RequestOptions, SessionStore, Strategy, ToolExecutor,
+    Agent, Approval, Approver, Context, LoopConfig, Message, RequestOptions, SessionStore, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -271,33 +270,20 @@ pub(crate) struct AgentParts<'a> {
 impl Base {
     pub(crate) fn agent(&self, args: &RunArgs, parts: AgentParts<'_>) -> Agent {
         let config = LoopConfig {
-            provider: parts.chosen.provider,
-            model: parts.chosen.model,
             options: RequestOptions {
                 thinking: self.config.thinking,
                 session_id: Some(parts.session.id.to_string()),
                 ..RequestOptions::default()
             },
-            tools: parts.tools,
-            strategy: Strategy::Parallel,
             approval: Approval::new(self.config.approve, parts.approver),
-            output: OutputBounds::default(),
             store: parts.session.store.clone(),
             limits: self.config.limits.clone(),
-            retry: Arc::new(Backoff::default()),
-            steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
-            follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
-            compaction: CompactionPolicy::default(),
-            counter: Arc::new(ByteCounter),
-            schemas: Arc::default(),
+            ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();
-        let context = Context {
-            system_prompt: system_prompt(args, &self.workspace, &self.paths.config, &today).into(),
-            messages: parts.session.messages.clone(),
-            session_id: parts.session.id.clone(),
-            loop_id: "".into(),
-        };
+        let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
+        let messages = parts.session.messages.clone();
+        Agent::new(config, Context { messages, ..Context::new(prompt, parts.session.id.clone()) })
         Agent::new(config, context)
     }
 

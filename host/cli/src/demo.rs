@@ -125,7 +125,7 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
     let mut renderer = Renderer::new(io::stdout(), style, detail);
     while let Some(event) = events.recv().await {
-        if let EventKind::TurnStart { turn } = event.kind {
+        if let EventKind::TurnStart { turn, .. } = event.kind {
             renderer.line(&style.dim(format!("── turn {turn}")))?;
         }
         renderer.event(&event)?;

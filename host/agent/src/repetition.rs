@@ -1,0 +1,56 @@
+//! A model that makes the same call with the same result again and again.
+
+use crate::content::{Content, ToolCall};
+use crate::message::ToolResultMessage;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// Counts how often the last call was made in a row with the same result.
+#[derive(Debug, Default)]
+pub(crate) struct Repetition {
+    call: u64,
+    result: u64,
+    times: u32,
+}
+
+impl Repetition {
+    /// How often this very call was made in a row with one and the same result.
+    pub(crate) fn times(&self, call: &ToolCall) -> u32 {
+        if self.call == call_hash(call) { self.times } else { 0 }
+    }
+
+    /// A call has its result.
+    pub(crate) fn record(&mut self, call: &ToolCall, result: &ToolResultMessage) {
+        let (call, result) = (call_hash(call), result_hash(result));
+        let is_same = (call, result) == (self.call, self.result);
+        *self = Self { call, result, times: if is_same { self.times.saturating_add(1) } else { 1 } };
+    }
+}
+
+/// What the model is told instead of a result.
+pub(crate) fn note(times: u32) -> String {
+    format!(
+        "This call was made {times} times in a row with the same result, and was not made again. Do something else: \
+         change the arguments, take another way, or tell the user what is in the way."
+    )
+}
+
+fn call_hash(call: &ToolCall) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    call.name.hash(&mut hasher);
+    call.arguments.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn result_hash(result: &ToolResultMessage) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    result.is_error.hash(&mut hasher);
+    for part in &result.content {
+        match part {
+            Content::Text { text } => text.hash(&mut hasher),
+            Content::Image(image) => image.data.hash(&mut hasher),
+            // Results hold nothing else.
+            Content::Thinking(_) | Content::ToolCall(_) => {}
+        }
+    }
+    hasher.finish()
+}
