@@ -284,7 +284,6 @@ impl Base {
         let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
         let messages = parts.session.messages.clone();
         Agent::new(config, Context { messages, ..Context::new(prompt, parts.session.id.clone()) })
-        Agent::new(config, context)
     }
 
     /// The tools that the options leave of what is loaded.
