@@ -3,10 +3,12 @@
 use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::{Context, LoopConfig};
+use crate::identity::Continuation;
 use crate::message::Message;
 use crate::outcome::Outcome;
 use crate::run::run;
 use crate::usage::{Cost, Usage};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +25,7 @@ pub struct Agent {
 }
 
 /// What an agent has spent since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Requests to models.
     pub requests: u64,
@@ -33,12 +35,41 @@ pub struct Totals {
     pub cost: Option<Cost>,
 }
 
+/// An agent at rest, as [`Agent::snapshot`] gives it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The agent.
+    pub agent_id: Arc<str>,
+    /// Its session.
+    pub session_id: Arc<str>,
+    /// The loop that ran last.
+    pub loop_id: Arc<str>,
+    /// The system prompt.
+    pub system_prompt: Arc<str>,
+    /// The history.
+    pub messages: Vec<Arc<Message>>,
+    /// Messages that wait to steer the next run.
+    pub steering: Vec<Message>,
+    /// Messages that wait to follow it.
+    pub follow_up: Vec<Message>,
+    /// Loops so far.
+    pub loops: u32,
+    /// What was spent so far.
+    pub totals: Totals,
+}
+
 /// A run was not begun.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
     /// One is under way: steer it, or let a message follow.
     #[error("a run is under way")]
     AlreadyRunning,
+    /// There is no asynchronous runtime.
+    #[error("no runtime to run in: {message}")]
+    NoRuntime {
+        /// Why.
+        message: String,
+    },
     /// The history is empty, or the model has spoken last.
     #[error("there is nothing to continue: {why}")]
     NothingToContinue {
@@ -75,8 +106,33 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        let mut context = self.context.try_lock().map_err(|_| AgentError::AlreadyRunning)?;
-        Ok(self.drive(&mut context, prompts).await)
+        self.run_with(&self.current_config(), prompts).await
+    }
+
+    /// The same, with another config.
+    pub(crate) async fn run_with(&self, config: &LoopConfig, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
+        let mut context = self.idle()?;
+        Ok(self.drive(&mut context, prompts, config, None).await)
+    }
+
+    /// The same, with the events of this run beside the future that drives it. Both must be polled, or the receiver
+    /// dropped.
+    pub fn stream(
+        &self,
+        prompts: Vec<Message>,
+        capacity: usize,
+    ) -> (EventReceiver, impl Future<Output = Result<Outcome, AgentError>> + '_) {
+        (self.subscribe(capacity), self.run(prompts))
+    }
+
+    /// The same, on a thread without an asynchronous runtime, which it blocks until the run is over.
+    ///
+    /// # Errors
+    /// A run is under way, or there is no runtime to be had.
+    pub fn run_blocking(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| AgentError::NoRuntime { message: error.to_string() })?;
+        runtime.block_on(self.run(prompts))
     }
 
     /// Goes on without a new prompt: after an interrupted turn, or after an error.
@@ -84,14 +140,80 @@ impl Agent {
     /// # Errors
     /// A run is under way, or there is nothing to go on from.
     pub async fn resume(&self) -> Result<Outcome, AgentError> {
-        let mut context = self.context.try_lock().map_err(|_| AgentError::AlreadyRunning)?;
-        let last = context.messages.iter().rev().find(|message| !matches!(***message, Message::Extension(_)));
-        let nothing = |why| Err(AgentError::NothingToContinue { why });
-        match last.map(|message| &**message) {
-            None => nothing("nothing was said yet"),
-            Some(Message::Assistant(_)) => nothing("the model has spoken last"),
-            Some(_) => Ok(self.drive(&mut context, Vec::new()).await),
+        self.resume_as(Continuation::Default).await
+    }
+
+    /// The same, as a rerun or a branch of what came before: after [`Agent::restore`], for example.
+    ///
+    /// # Errors
+    /// A run is under way, or there is nothing to go on from.
+    pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
+        let mut context = self.idle()?;
+        match last(&context) {
+            None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
+            Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
+            Some(_) => Ok(self.drive(&mut context, Vec::new(), &self.current_config(), Some(continuation)).await),
         }
+    }
+
+    /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
+    /// outcome. Else it begins a run, which continues the one before when that was interrupted.
+    ///
+    /// # Errors
+    /// None that a caller could meet; the type is that of the other ways to begin a run.
+    pub async fn send(&self, message: Message) -> Result<Option<Outcome>, AgentError> {
+        let Ok(mut context) = self.idle() else {
+            self.steer(message);
+            return Ok(None);
+        };
+        let is_interrupted = matches!(last(&context), Some(Message::User(_) | Message::ToolResult(_)));
+        let continuation = is_interrupted.then_some(Continuation::Default);
+        Ok(Some(self.drive(&mut context, vec![message], &self.current_config(), continuation).await))
+    }
+
+    /// Waits until no run is under way.
+    pub async fn wait_until_idle(&self) {
+        drop(self.context.lock().await);
+    }
+
+    /// What the agent is: enough to go on with it later, elsewhere, as a rerun or a branch.
+    ///
+    /// # Errors
+    /// A run is under way.
+    pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
+        let context = self.idle()?;
+        let config = self.current_config();
+        Ok(Snapshot {
+            agent_id: context.agent_id.clone(),
+            session_id: context.session_id.clone(),
+            loop_id: context.loop_id.clone(),
+            system_prompt: context.system_prompt.clone(),
+            messages: context.messages.clone(),
+            steering: config.steering.waiting(),
+            follow_up: config.follow_up.waiting(),
+            loops: self.loops.load(Ordering::Relaxed),
+            totals: self.totals(),
+        })
+    }
+
+    /// An agent as it was, with a config of now. The config's queues take the messages that waited.
+    pub fn restore(config: LoopConfig, snapshot: Snapshot) -> Self {
+        snapshot.steering.into_iter().for_each(|message| config.steering.push(message));
+        snapshot.follow_up.into_iter().for_each(|message| config.follow_up.push(message));
+        let context = Context {
+            messages: snapshot.messages,
+            agent_id: snapshot.agent_id,
+            loop_id: snapshot.loop_id,
+            ..Context::new(snapshot.system_prompt, snapshot.session_id)
+        };
+        let agent = Self::new(config, context);
+        agent.loops.store(snapshot.loops, Ordering::Relaxed);
+        *lock(&agent.spent) = snapshot.totals;
+        agent
+    }
+
+    fn idle(&self) -> Result<tokio::sync::MutexGuard<'_, Context>, AgentError> {
+        self.context.try_lock().map_err(|_| AgentError::AlreadyRunning)
     }
 
     /// Replaces the conversation by a summary that the model writes.
@@ -100,7 +222,8 @@ impl Agent {
     /// The conversation is as it was; a run under way counts as nothing to compact.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
         let mut context = self.context.try_lock().map_err(|_| CompactionError::Nothing)?;
-        let (config, token) = (self.config(), self.begin(&mut context));
+        let config = self.current_config();
+        let token = self.begin(&mut context, &config);
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
         self.add(1, &compaction.usage, compaction.cost);
         Ok(compaction)
@@ -108,12 +231,12 @@ impl Agent {
 
     /// Interrupts the tools of the turn under way; the message comes before the next request.
     pub fn steer(&self, message: Message) {
-        self.config().steering.push(message);
+        self.current_config().steering.push(message);
     }
 
     /// The message begins another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
-        self.config().follow_up.push(message);
+        self.current_config().follow_up.push(message);
     }
 
     /// Ends the run or compaction under way soon. Nothing happens when there is none.
@@ -131,10 +254,10 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub fn reset(&self, session_id: Arc<str>, messages: Vec<Arc<Message>>) -> Result<(), AgentError> {
-        let mut context = self.context.try_lock().map_err(|_| AgentError::AlreadyRunning)?;
+        let mut context = self.idle()?;
         context.session_id = session_id;
         context.messages = messages;
-        let config = self.config();
+        let config = self.current_config();
         config.steering.clear();
         config.follow_up.clear();
         Ok(())
@@ -145,24 +268,31 @@ impl Agent {
         *lock(&self.spent)
     }
 
-    async fn drive(&self, context: &mut Context, prompts: Vec<Message>) -> Outcome {
-        let (config, token) = (self.config(), self.begin(context));
-        let outcome = run(context, prompts, &config, &self.events, &token).await;
+    async fn drive(
+        &self,
+        context: &mut Context,
+        prompts: Vec<Message>,
+        config: &LoopConfig,
+        continuation: Option<Continuation>,
+    ) -> Outcome {
+        context.parent_loop_id = continuation.is_some().then(|| context.loop_id.clone());
+        context.continuation = continuation;
+        let token = self.begin(context, config);
+        let outcome = run(context, prompts, config, &self.events, &token).await;
         self.add(u64::from(outcome.turns), &outcome.usage, outcome.cost);
         outcome
     }
 
     /// A new loop, with an id and a token of its own.
-    fn begin(&self, context: &mut Context) -> CancellationToken {
+    fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
         let number = self.loops.fetch_add(1, Ordering::Relaxed) + 1;
-        let config = self.config();
         context.loop_id = format!("{}.{}.{number}", context.session_id, config.id()).into();
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token
     }
 
-    fn config(&self) -> LoopConfig {
+    pub(crate) fn current_config(&self) -> LoopConfig {
         lock(&self.config).clone()
     }
 
@@ -174,6 +304,11 @@ impl Agent {
             spent.cost = Some(spent.cost.unwrap_or_default().combine(&cost));
         }
     }
+}
+
+/// What was said last, as far as the model sees it.
+fn last(context: &Context) -> Option<&Message> {
+    context.messages.iter().rev().map(|message| &**message).find(|message| !matches!(message, Message::Extension(_)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

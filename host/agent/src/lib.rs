@@ -7,6 +7,8 @@
 //! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] is the same
 //! with a conversation of its own, for applications.
 
+#[cfg(test)]
+mod adversary_tests;
 mod agent;
 mod approval;
 mod assemble;
@@ -33,6 +35,7 @@ mod run;
 mod run_tests;
 mod schema;
 mod store;
+mod structured;
 #[cfg(test)]
 mod testing;
 mod tokens;
@@ -40,7 +43,7 @@ mod tool;
 mod turn;
 mod usage;
 
-pub use agent::{Agent, AgentError, Totals};
+pub use agent::{Agent, AgentError, Snapshot, Totals};
 pub use approval::{Approval, ApprovalMode, Approver, Decision, DenyAll, Question};
 pub use bound::OutputBounds;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
@@ -65,6 +68,7 @@ pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
 pub use store::{NoStore, SessionStore, StoreError};
+pub use structured::{ANSWER_TOOL, Answer, AnswerError};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,

@@ -50,6 +50,11 @@ impl MessageQueue {
         self.lock().drain(..).collect()
     }
 
+    /// Copies of the messages that wait.
+    pub(crate) fn waiting(&self) -> Vec<Message> {
+        self.lock().iter().cloned().collect()
+    }
+
     /// Takes what the mode takes at once.
     pub(crate) fn take(&self) -> Vec<Message> {
         let mut messages = self.lock();

@@ -944,3 +944,103 @@ async fn l26_other_arguments_or_other_results_are_no_repetition() {
     harness.prompt("go").await;
     assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 8);
 }
+
+fn schema() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "properties": { "sum": { "type": "integer" } },
+        "required": ["sum"],
+        "additionalProperties": false,
+    })
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Sum {
+    sum: i64,
+}
+
+#[tokio::test]
+async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminded() {
+    let replies = vec![
+        calls(&[("look", json!({}))]),
+        says("It is five."),
+        calls(&[(ANSWER_TOOL, json!({ "sum": "five" }))]),
+        calls(&[(ANSWER_TOOL, json!({ "sum": 5 }))]),
+        says("never"),
+    ];
+    let harness = Setup::new(replies).tool("look", Act::Answer("2 and 3")).build();
+    let answer: Answer<Sum> = harness.agent.answer_as(vec![Message::user("add")], schema(), 1).await.unwrap();
+    assert_eq!(answer.value, Sum { sum: 5 });
+    assert_eq!(harness.requests(), 4);
+    let requests = harness.model.requests.lock().unwrap();
+    assert_eq!(requests[0].tool_choice, ToolChoice::Auto);
+    assert_eq!(requests[3].tool_choice, ToolChoice::Tool(ANSWER_TOOL.into()));
+    assert!(letters(requests[3].messages.last().unwrap()).starts_with("failed call-0: Invalid arguments"));
+}
+
+#[tokio::test]
+async fn l19_a_model_that_never_answers_is_given_up() {
+    let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
+    let answer = harness.agent.answer(vec![Message::user("add")], schema(), 2).await;
+    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3 })), "{answer:?}");
+    assert_eq!(harness.prompt("go on").await.text(), "nothing left to say", "the agent is as it was");
+    assert_eq!(harness.model.requests.lock().unwrap().last().unwrap().tools.len(), 0);
+}
+
+#[tokio::test]
+async fn l24_an_agent_goes_on_from_its_snapshot_as_a_rerun() {
+    let harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("one")]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    let mut snapshot = harness.agent.snapshot().unwrap();
+    snapshot.messages.pop();
+    let json = serde_json::to_string(&snapshot).unwrap();
+    let other = Setup::new(vec![says("another")]).tool("look", Act::Answer("seen")).build();
+    let restored = Agent::restore(other.agent.current_config(), serde_json::from_str(&json).unwrap());
+    let mut seen = restored.subscribe(100);
+    let outcome = restored.resume_as(Continuation::Rerun { tag: "again".into() }).await.unwrap();
+    assert_eq!(outcome.text(), "another");
+    assert_eq!(other.last_request(), ["user: go", "assistant calls call-0", "result call-0: seen"]);
+    let first = seen.try_recv().unwrap();
+    assert_eq!(&*first.loop_id, "s.scripted.m.2");
+    let EventKind::AgentStart { parent_loop_id, continuation, .. } = first.kind else { panic!("{first:?}") };
+    assert_eq!(parent_loop_id.as_deref(), Some("s.scripted.m.1"));
+    assert_eq!(continuation, Some(Continuation::Rerun { tag: "again".into() }));
+    assert_eq!(restored.totals().requests, 3);
+}
+
+#[tokio::test]
+async fn l7_send_begins_a_run_or_steers_the_one_under_way() {
+    let harness =
+        Setup::new(vec![calls(&[("wait", json!({}))]), says("turned")]).tool("wait", Act::UntilCancelled).build();
+    let steering = async {
+        harness.tools.reached("+call-0").await;
+        assert_eq!(harness.agent.send(Message::user("turn")).await, Ok(None));
+    };
+    let (outcome, ()) = tokio::join!(harness.agent.send(Message::user("go")), steering);
+    assert_eq!(outcome.unwrap().unwrap().text(), "turned");
+    harness.agent.wait_until_idle().await;
+}
+
+#[test]
+fn l7_a_run_can_block_its_thread() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let outcome = harness.agent.run_blocking(vec![Message::user("hi")]).unwrap();
+    assert_eq!(outcome.text(), "hello");
+}
+
+#[tokio::test]
+async fn l7_a_stream_of_events_comes_with_the_run() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let (mut events, run) = harness.agent.stream(vec![Message::user("hi")], 4);
+    let reading = async {
+        while let Some(event) = events.recv().await {
+            if let EventKind::AgentEnd { end, .. } = event.kind {
+                return Some(end);
+            }
+        }
+        None
+    };
+    let (outcome, end) = tokio::join!(run, reading);
+    assert_eq!(Some(outcome.unwrap().end), end);
+}

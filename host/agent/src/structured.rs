@@ -1,0 +1,159 @@
+//! An answer as JSON that fits a schema.
+//!
+//! The model is offered one more tool, whose arguments are the answer, and the run ends when it was called. Arguments that
+//! do not fit the schema are refused as those of any tool are, so that the model mends them. A model that stops without
+//! the call is told to make it, and from then on it has to call that tool.
+
+use crate::agent::{Agent, AgentError};
+use crate::config::{Context, LoopConfig};
+use crate::hooks::{Flow, Hooks};
+use crate::message::Message;
+use crate::outcome::{Outcome, RunEnd};
+use crate::provider::ToolChoice;
+use crate::tool::{
+    Authority, Execution, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+};
+use crate::usage::Usage;
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The tool's name.
+pub const ANSWER_TOOL: &str = "final_answer";
+
+const REMINDER: &str = "Give your answer now, by a call of the tool `final_answer`.";
+
+/// An answer, and the run that led to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<T = Value> {
+    /// Fits the schema.
+    pub value: T,
+    /// The last of the runs that it took.
+    pub outcome: Outcome,
+}
+
+/// There is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// No run was begun.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A tool has the name that is needed.
+    #[error("there is a tool `{ANSWER_TOOL}` already")]
+    NameTaken,
+    /// A run ended in another way.
+    #[error("the run ended without an answer: {end:?}")]
+    Ended {
+        /// How.
+        end: RunEnd,
+    },
+    /// The model did not give one, however often it was told to.
+    #[error("the model gave no answer in {attempts} attempts")]
+    NoAnswer {
+        /// How often it was asked.
+        attempts: u32,
+    },
+    /// It fits the schema, but not the type.
+    #[error("the answer is not what the program expects")]
+    Type(#[from] serde_json::Error),
+}
+
+impl Agent {
+    /// Works prompts off to an answer that fits a JSON Schema, whose root must be an object. A model that stops without
+    /// one is told to give it, up to `max_retries` times.
+    ///
+    /// # Errors
+    /// See [`AnswerError`]. What was said until then is in the history.
+    pub async fn answer(&self, prompts: Vec<Message>, schema: Value, max_retries: u32) -> Result<Answer, AnswerError> {
+        let config = self.current_config();
+        if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
+            return Err(AnswerError::NameTaken);
+        }
+        let tools = Arc::new(WithAnswer::new(config.tools.clone(), schema));
+        let mut config = LoopConfig { tools: tools.clone(), ..config };
+        config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
+        let mut prompts = prompts;
+        for _ in 0..=max_retries {
+            let outcome = self.run_with(&config, prompts).await?;
+            if let Some(value) = tools.take() {
+                return Ok(Answer { value, outcome });
+            }
+            if !matches!(outcome.end, RunEnd::Done { .. }) {
+                return Err(AnswerError::Ended { end: outcome.end });
+            }
+            prompts = vec![Message::user(REMINDER)];
+            config.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
+        }
+        Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
+    }
+
+    /// The same, as a value of a type; `schema` is the schema of that type.
+    ///
+    /// # Errors
+    /// See [`AnswerError`].
+    pub async fn answer_as<T: DeserializeOwned>(
+        &self,
+        prompts: Vec<Message>,
+        schema: Value,
+        max_retries: u32,
+    ) -> Result<Answer<T>, AnswerError> {
+        let answer = self.answer(prompts, schema, max_retries).await?;
+        Ok(Answer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
+    }
+}
+
+/// The tools, and one for the answer.
+struct WithAnswer {
+    tools: Arc<dyn ToolExecutor>,
+    definition: Arc<ToolDefinition>,
+    answer: Mutex<Option<Value>>,
+}
+
+impl WithAnswer {
+    fn new(tools: Arc<dyn ToolExecutor>, schema: Value) -> Self {
+        let definition = ToolDefinition {
+            name: ANSWER_TOOL.to_owned(),
+            label: "Final answer".to_owned(),
+            description: "Gives the final answer. Call it once, when the work is done.".to_owned(),
+            input_schema: schema,
+            guidelines: Vec::new(),
+            authority: Authority::default(),
+            execution: Execution::Sequential,
+        };
+        Self { tools, definition: Arc::new(definition), answer: Mutex::default() }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn take(&self) -> Option<Value> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ToolExecutor for WithAnswer {
+    fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        let mut definitions = self.tools.definitions();
+        definitions.push(self.definition.clone());
+        definitions
+    }
+
+    fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
+        if call.name != ANSWER_TOOL {
+            return self.tools.call(call, progress);
+        }
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.arguments);
+        Box::pin(async { Ok(ToolOutput::text("The answer was taken.")).into() })
+    }
+}
+
+struct StopWhenAnswered(Arc<WithAnswer>);
+
+impl Hooks for StopWhenAnswered {
+    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage) -> BoxFuture<'a, Flow> {
+        let flow = if self.0.is_answered() { Flow::Stop } else { Flow::Continue };
+        Box::pin(async move { flow })
+    }
+}
