@@ -61,6 +61,7 @@ fn head(header: &Header, out: &mut impl Write) -> io::Result<()> {
 fn payload_text(payload: &Payload, out: &mut impl Write) -> io::Result<()> {
     match payload {
         Payload::Message(message) => message_text(message, out),
+        Payload::Position { .. } | Payload::Record(_) => Ok(()),
         Payload::Unknown { kind } => writeln!(out, "> of a newer version: {}\n", printable(kind)),
     }
 }
