@@ -15,6 +15,7 @@
 
 mod delete;
 mod error;
+mod export;
 mod files;
 mod folder;
 mod fork;
@@ -44,6 +45,7 @@ mod transcript;
 mod tree;
 
 pub use error::{BadLine, BadLines, SessionError};
+pub use export::{ExportFormat, export};
 pub use files::project_slug;
 pub use folder::{Listing, Scope, SessionFolder};
 pub use format::{Entry, Payload, VERSION};

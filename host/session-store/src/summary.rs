@@ -105,7 +105,8 @@ fn prompt(line: &[u8]) -> Option<UserMessage> {
     }
 }
 
-fn title(prompt: &UserMessage) -> Option<String> {
+/// The first line of a prompt, fit for a terminal.
+pub(crate) fn title(prompt: &UserMessage) -> Option<String> {
     let lines = prompt.content.iter().filter_map(Content::as_text).flat_map(str::lines);
     let first = lines.map(str::trim).find(|line| !line.is_empty())?;
     Some(printable(first).replace('\t', " ").chars().take(TITLE_LENGTH).collect())
