@@ -61,7 +61,7 @@ pub use record::{
 };
 pub use recorder::{Recorder, Written};
 pub use recovery::{Opened, Recovery, open_to_continue};
-pub use render::{RenderError, render};
+pub use render::{RenderError, render, render_branch};
 pub use session::Session;
 pub use side::SideBranch;
 pub use snapshot::{Snapshot, restore};

@@ -20,7 +20,7 @@ pub(super) fn prose(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len() + markdown.len() / 4);
     if markdown.len() > MAX_MARKDOWN {
         // Writing to a string does not fail.
-        let _ = write!(out, "<pre>{}</pre>\n", Text(markdown));
+        let _ = writeln!(out, "<pre>{}</pre>", Text(markdown));
         return out;
     }
     let text = printable(markdown);
