@@ -43,6 +43,8 @@ mod summary;
 mod testing;
 mod transcript;
 mod tree;
+#[cfg(test)]
+mod tree_kill_tests;
 
 pub use error::{BadLine, BadLines, SessionError};
 pub use export::{ExportFormat, export};

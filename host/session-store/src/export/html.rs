@@ -27,11 +27,11 @@ const POLICY: &str =
 /// Pictures that a browser shows and that hold nothing but a picture.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// How much of a call's arguments its line shows, in characters.
+/// How much of an argument is shown on a line: characters in a summary, bytes below it.
 const BRIEF: usize = 120;
 /// Arguments that tell best what a call is about.
 const TELLING: [&str; 10] =
-    ["command", "path", "file", "file_path", "pattern", "query", "url", "prompt", "task", "description"];
+    ["command", "pattern", "query", "url", "prompt", "task", "path", "file", "file_path", "description"];
 
 /// Writes the page.
 pub(super) struct Html<'w, W> {
@@ -79,7 +79,11 @@ impl<W: Write> Document for Html<'_, W> {
         if info.is_current {
             write!(self.out, " <span class=\"badge\">current</span>")?;
         }
-        write!(self.out, " <span class=\"dim\">{}</span></h2>", Text(title))?;
+        // The page is named after the first one.
+        match number {
+            1 => writeln!(self.out, "</h2>")?,
+            _ => writeln!(self.out, " <span class=\"dim\">{}</span></h2>", Text(title))?,
+        }
         match info.from {
             Some(from) => writeln!(self.out, "<p class=\"note\">Leaves at <a href=\"#e-{from}\">entry {from}</a>.</p>"),
             None => writeln!(self.out),
@@ -306,7 +310,11 @@ fn arguments(out: &mut impl Write, call: &ToolCall) -> io::Result<()> {
     };
     for (name, value) in fields {
         let text = value.as_str().map_or_else(|| format!("{value:#}"), str::to_owned);
-        writeln!(out, "<div class=\"key\">{}</div><pre class=\"argument\">{}</pre>", Text(name), Text(&text))?;
+        write!(out, "<div class=\"key\">{}", Text(name))?;
+        match text.len() <= BRIEF && !text.contains('\n') {
+            true => writeln!(out, " <code>{}</code></div>", Text(&text))?,
+            false => writeln!(out, "</div><pre class=\"argument\">{}</pre>", Text(&text))?,
+        }
     }
     Ok(())
 }

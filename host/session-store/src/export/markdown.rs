@@ -268,8 +268,10 @@ fn code(text: &str) -> String {
     if text.is_empty() {
         return "—".to_owned();
     }
-    let ticks = "`".repeat(longest_run(&text, '`') + 1);
-    format!("{ticks} {text} {ticks}")
+    match longest_run(&text, '`') {
+        0 => format!("`{text}`"),
+        run => format!("{0} {text} {0}", "`".repeat(run + 1)),
+    }
 }
 
 /// Text in a line, in which nothing means anything.
@@ -280,7 +282,7 @@ fn plain(text: &str) -> String {
             plain.push(' ');
         }
         for c in word.chars() {
-            if c.is_ascii_punctuation() {
+            if "\\`*_[]<>#!|~&".contains(c) {
                 plain.push('\\');
             }
             plain.push(c);
