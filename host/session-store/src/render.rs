@@ -44,11 +44,12 @@ pub fn render(transcript: &mut Transcript, out: &mut impl Write) -> Result<(), R
 /// # Errors
 /// As [`render`]; or there is no such entry.
 pub fn render_branch(transcript: &mut Transcript, leaf: EntryId, out: &mut impl Write) -> Result<(), RenderError> {
-    if let Some(header) = transcript.header() {
-        head(header, out)?;
-    }
+    let header = transcript.header().cloned();
     let path = transcript.path().to_owned();
     let branch = transcript.branch_to(leaf).ok_or(SessionError::UnknownEntry { path, entry: leaf })?;
+    if let Some(header) = header {
+        head(&header, out)?;
+    }
     entries(branch, out)
 }
 

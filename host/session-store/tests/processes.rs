@@ -1,5 +1,7 @@
 //! Two processes and one session. The second process is this test, started again.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use pinion_agent::{Message, SessionStore as _};
 use pinion_session_store::{Session, SessionError, SessionFolder, Snapshot, Transcript, open_to_continue, restore};
 use std::io::{BufRead as _, BufReader, Write as _};
