@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pinion_session_store::EntryId;
 use std::path::PathBuf;
 
 /// A coding agent for the terminal. Every tool is a sandboxed WebAssembly component.
@@ -62,7 +63,7 @@ pub(crate) struct RunArgs {
     pub(crate) replay: Option<PathBuf>,
 
     /// Go on with the last session of this folder
-    #[arg(short = 'c', long = "continue", help_heading = "Session", conflicts_with_all = ["resume", "session"])]
+    #[arg(short = 'c', long = "continue", help_heading = "Session", conflicts_with_all = ["resume", "session", "fork"])]
     pub(crate) continue_last: bool,
     /// Go on with a session by its id, or the beginning of it
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
@@ -70,8 +71,11 @@ pub(crate) struct RunArgs {
     /// Keep the session in this file
     #[arg(long, value_name = "PATH", help_heading = "Session", conflicts_with = "resume")]
     pub(crate) session: Option<PathBuf>,
+    /// Go on with a copy of a session, by its id or the beginning of it; the session itself stays as it is
+    #[arg(long, value_name = "ID", help_heading = "Session", conflicts_with_all = ["resume", "session"])]
+    pub(crate) fork: Option<String>,
     /// Keep no session
-    #[arg(long, help_heading = "Session", conflicts_with_all = ["continue_last", "resume", "session"])]
+    #[arg(long, help_heading = "Session", conflicts_with_all = ["continue_last", "resume", "session", "fork"])]
     pub(crate) no_session: bool,
 
     /// Load a plugin from this file; what it may do is in the config
@@ -162,7 +166,7 @@ pub(crate) enum Command {
     /// Write, build, check and try plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Look at sessions
+    /// Look at sessions, copy, export and delete them
     #[command(subcommand)]
     Session(SessionCommand),
     /// Look at models
@@ -258,7 +262,44 @@ pub(crate) enum SessionCommand {
     Show {
         /// Its id, or the beginning of it
         id: String,
+        /// The branch that ends at this entry, instead of the one that is gone on with
+        #[arg(long, value_name = "ENTRY")]
+        branch: Option<EntryId>,
     },
+    /// Write a session as a document, with all its branches
+    Export {
+        /// Its id, or the beginning of it
+        id: String,
+        /// In what form; when left out, as FILE's ending says
+        #[arg(short, long, value_name = "FORMAT")]
+        format: Option<Export>,
+        /// Where it goes; stdout otherwise
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Copy a session to a new one, and print its id
+    Fork {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Up to this entry, instead of all of the branch that is gone on with
+        #[arg(long, value_name = "ENTRY")]
+        at: Option<EntryId>,
+    },
+    /// Delete sessions for ever, with those of their sub-agents
+    Delete {
+        /// Their ids, or the beginnings of them
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+    },
+}
+
+/// `session export --format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Export {
+    /// A page for a browser that needs nothing else
+    Html,
+    /// CommonMark
+    Markdown,
 }
 
 #[derive(Debug, Subcommand)]

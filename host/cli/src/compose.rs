@@ -201,6 +201,11 @@ impl OpenSession {
             let latest = latest.ok_or_else(|| Failure::usage("there is no session of this folder to go on with"))?;
             return Self::resumed(&latest.path, &base.workspace);
         }
+        if let Some(id) = &args.fork {
+            let source = folder.find(id).map_err(session_failure)?;
+            let forked = folder.fork(&source, None, &base.workspace).map_err(session_failure)?;
+            return Self::resumed(&forked, &base.workspace);
+        }
         match &args.resume {
             Some(id) => Self::resumed(&folder.find(id).map_err(session_failure)?, &base.workspace),
             None => Ok(Self::kept(folder.begin(&base.workspace))),

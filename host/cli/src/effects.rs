@@ -47,7 +47,7 @@ impl Chat<'_> {
             Effect::ReloadPlugins => self.reload().await,
             Effect::SetMode(Mode::Execute) => {}
             Effect::SetMode(Mode::Plan) => return Err(Failure::failed("there is no plan mode in this version")),
-            Effect::Fork => return Err(Failure::failed("sessions cannot be forked in this version")),
+            Effect::Fork => self.fork()?,
             Effect::OpenEditor => return Err(Failure::failed("there is no editor mode in this version")),
             Effect::Submit(_) | Effect::Insert(_) | Effect::Quit => {}
         }
@@ -92,6 +92,15 @@ impl Chat<'_> {
         let path = folder.find(id).map_err(crate::compose::session_failure)?;
         let session = OpenSession::resumed(&path, &self.base.workspace)?;
         self.switch(session, "resumed")
+    }
+
+    fn fork(&mut self) -> Result<()> {
+        let session = self.ready.session.on_disk.as_ref();
+        let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
+        let forked = SessionFolder::new(self.base.paths.sessions())
+            .fork(session.path(), None, &self.base.workspace)
+            .map_err(crate::compose::session_failure)?;
+        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
     }
 
     /// Goes on in another session.

@@ -1,12 +1,16 @@
-//! `pinion session`: looking at sessions.
+//! `pinion session`: looking at sessions, copying, exporting and deleting them.
 
-use crate::args::SessionCommand;
+use crate::args::{Export, SessionCommand};
 use crate::compose::{Base, session_failure};
-use crate::failure::{Failure, Result, Status};
+use crate::failure::{Failure, Result};
 use crate::render::bytes;
 use crate::{print_out, stdout_failure};
-use pinion_session_store::{RenderError, Scope, SessionFolder, Summary, Transcript, printable, render};
+use pinion_session_store::{
+    EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, printable, render, render_branch,
+};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
 
 /// Characters of a title.
 const TITLE: usize = 60;
@@ -15,7 +19,10 @@ pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
     let folder = SessionFolder::new(base.paths.sessions());
     match command {
         SessionCommand::List { all } => list(base, &folder, all),
-        SessionCommand::Show { id } => show(&folder, &id),
+        SessionCommand::Show { id, branch } => show(&folder, &id, branch),
+        SessionCommand::Export { id, format, out } => export(&folder, &id, format, out.as_deref()),
+        SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
+        SessionCommand::Delete { ids } => delete(&folder, &ids),
     }
 }
 
@@ -47,16 +54,64 @@ pub(crate) fn line(summary: &Summary) -> String {
     format!("{id}  {when}  {:>9}  {title}", bytes(summary.size))
 }
 
-fn show(folder: &SessionFolder, id: &str) -> Result<()> {
-    let path = folder.find(id).map_err(session_failure)?;
-    let mut transcript = Transcript::open(&path).map_err(session_failure)?;
+fn show(folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()> {
+    let mut transcript = open(folder, id)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let shown = render(&mut transcript, &mut out).and_then(|()| out.flush().map_err(RenderError::Output));
+    let shown = match branch {
+        Some(leaf) => render_branch(&mut transcript, leaf, &mut out),
+        None => render(&mut transcript, &mut out),
+    };
+    outcome(shown.and_then(|()| out.flush().map_err(RenderError::Output)))
+}
+
+fn open(folder: &SessionFolder, id: &str) -> Result<Transcript> {
+    folder.find(id).and_then(|path| Transcript::open(&path)).map_err(session_failure)
+}
+
+fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     match shown {
         Ok(()) => Ok(()),
         // A reader that has left, such as `head`, has seen enough.
         Err(RenderError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(RenderError::Output(error)) => Err(stdout_failure(&error)),
-        Err(error) => Err(Failure::of(Status::Failed, &error)),
+        Err(RenderError::Session(error)) => Err(session_failure(error)),
     }
+}
+
+fn export(folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+    let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
+    let format = match format {
+        Some(Export::Markdown) => ExportFormat::Markdown,
+        Some(Export::Html) => ExportFormat::Html,
+        None if is_markdown => ExportFormat::Markdown,
+        None => ExportFormat::Html,
+    };
+    let mut transcript = open(folder, id)?;
+    let Some(file) = file else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let written = pinion_session_store::export(&mut transcript, format, &mut out);
+        return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
+    };
+    let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
+    let mut out = BufWriter::new(File::create(file).map_err(failed)?);
+    let written = pinion_session_store::export(&mut transcript, format, &mut out);
+    match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
+        Err(RenderError::Output(error)) => Err(failed(error)),
+        other => outcome(other),
+    }
+}
+
+fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> Result<()> {
+    let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(session_failure)?;
+    let transcript = Transcript::open(&forked).map_err(session_failure)?;
+    let id = transcript.header().map_or("", |header| &header.id);
+    print_out(&format!("{id}\n"))
+}
+
+/// Those that are found are deleted, up to the first that cannot be.
+fn delete(folder: &SessionFolder, ids: &[String]) -> Result<()> {
+    let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
+    let mut paths = paths.map_err(session_failure)?;
+    paths.dedup();
+    paths.iter().try_for_each(|path| folder.delete(path)).map_err(session_failure)
 }

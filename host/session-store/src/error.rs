@@ -1,5 +1,6 @@
 //! What can go wrong with sessions, grouped by who can do something about it.
 
+use crate::id::EntryId;
 use pinion_agent::StoreError;
 use std::fmt;
 use std::io;
@@ -35,6 +36,29 @@ pub enum SessionError {
         path: PathBuf,
         /// Who holds it, where the system tells.
         pid: Option<u32>,
+    },
+
+    /// The user: the session has no such entry.
+    #[error("session `{}` has no entry `{entry}`", path.display())]
+    UnknownEntry {
+        /// The session's file.
+        path: PathBuf,
+        /// What was looked for.
+        entry: EntryId,
+    },
+
+    /// The user: nothing was said in the session yet, so there is nothing to take from it.
+    #[error("session `{}` is empty", path.display())]
+    Empty {
+        /// The session's file.
+        path: PathBuf,
+    },
+
+    /// The user: the session is no longer what the snapshot was taken of.
+    #[error("session `{}` is not as it was when the snapshot was taken", path.display())]
+    SnapshotIsOutdated {
+        /// The session's file.
+        path: PathBuf,
     },
 
     /// The user: the session was written by a newer version of this program.

@@ -35,14 +35,34 @@ fn is_plain(c: char) -> bool {
 
 /// Where a session is kept that begins now.
 pub(crate) fn path_of(root: &Path, header: &Header) -> PathBuf {
+    path_in(&root.join(project_slug(&header.workspace)), header)
+}
+
+/// The same, in a folder of its own.
+pub(crate) fn path_in(folder: &Path, header: &Header) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ");
-    root.join(project_slug(&header.workspace)).join(format!("{time}_{}.{EXTENSION}", header.id))
+    folder.join(format!("{time}_{}.{EXTENSION}", header.id))
+}
+
+/// What a session is called while it is being made. Its extension is not a session's.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
+    path.with_extension("part")
+}
+
+/// The folder for the sessions of a session's sub-agents: beside its file, with its name.
+pub(crate) fn children_of(path: &Path) -> PathBuf {
+    path.with_extension("")
 }
 
 /// A session's id, as its file's name tells it: what follows the last underscore.
 pub(crate) fn id_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.rsplit('_').next().unwrap_or_default().to_owned()
+}
+
+/// Tells one line from every other.
+pub(crate) fn digest(line: &[u8]) -> String {
+    blake3::hash(line).to_hex().to_string()
 }
 
 /// Makes a session's file, which must not exist, with the folders above it, and locks it.
@@ -59,6 +79,21 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
             Err(error.into())
         }
     }
+}
+
+/// The files beside a session that hold what was taken out of it.
+pub(crate) fn asides_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".torn-");
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut asides = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
+            asides.push(entry.path());
+        }
+    }
+    Ok(asides)
 }
 
 /// Makes a file beside a session for what is taken out of it: `<path>.torn-<n>`, with the first `n` that is free.
@@ -127,7 +162,7 @@ mod tests {
     fn a_file_tells_its_session_by_name() {
         let id = "0d2f3c4e-0000-4000-8000-000000000000".to_owned();
         let created = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        let header = Header { id: id.clone(), workspace: "/w".into(), created };
+        let header = Header { created, ..Header::named(id.clone(), Path::new("/w")) };
         let path = path_of(Path::new("/root"), &header);
         assert_eq!(path.file_name().unwrap().to_str().unwrap(), format!("20260102T030405Z_{id}.jsonl"));
         assert_eq!(id_of(&path), id);

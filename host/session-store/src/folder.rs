@@ -2,11 +2,12 @@
 //!
 //! Nothing here reads whole files: sorting needs only what the file system says, and a summary the file's beginning.
 
+use crate::delete;
 use crate::error::SessionError;
 use crate::files;
-use crate::format;
-use crate::header::Header;
-use crate::id;
+use crate::fork;
+use crate::header::{Header, Spawn};
+use crate::id::EntryId;
 use crate::session::Session;
 use crate::summary::{Found, Summary, summary};
 use std::cmp::Reverse;
@@ -16,6 +17,9 @@ use std::path::{Path, PathBuf};
 
 /// How many ids an error names.
 const CANDIDATES: usize = 10;
+/// How deep folders are looked into, from the root of the file system.
+const MOST_NESTED: usize = 64;
+
 /// The folder in which all sessions are kept. It need not exist before the first of them does.
 #[derive(Debug, Clone)]
 pub struct SessionFolder {
@@ -48,8 +52,50 @@ impl SessionFolder {
 
     /// A new session of `workspace`, an absolute path. Its file is made when something is said in it.
     pub fn begin(&self, workspace: &Path) -> Session {
-        let header = Header { id: id::new_session_id(), workspace: workspace.to_owned(), created: format::now() };
+        let header = Header::new(workspace);
         Session::with_header(&files::path_of(&self.root, &header), header)
+    }
+
+    /// A new session for a sub-agent that works on a call of `parent`. It is kept in a folder beside its parent's file,
+    /// where lists do not see it and [`SessionFolder::latest`] does not find it; [`SessionFolder::children`] and
+    /// [`SessionFolder::find`] do.
+    pub fn begin_child(&self, parent: &Session, spawn: Spawn) -> Session {
+        let header = Header { spawned_by: Some(spawn), ..Header::new(&parent.header().workspace) };
+        Session::with_header(&files::path_in(&files::children_of(parent.path()), &header), header)
+    }
+
+    /// The sessions of the sub-agents of the session in the file `path`, the one written to last first.
+    ///
+    /// # Errors
+    /// Their folder cannot be read.
+    pub fn children(&self, path: &Path) -> Result<Listing, SessionError> {
+        let (mut listing, mut files) = (Listing::default(), Vec::new());
+        find_in(&files::children_of(path), &mut files, &mut listing.unreadable)?;
+        sort(&mut files);
+        summarise(files, &mut listing);
+        Ok(listing)
+    }
+
+    /// Copies a branch of the session in the file `source` to a new session, and gives its file: the entries up to `at`,
+    /// or to where the conversation stands. They keep their ids and times; the header names the source and its last
+    /// entry. Entries whose line is broken are left out. The source may be in use, and is not changed. `workspace` is the
+    /// new session's when the source does not say which it has.
+    ///
+    /// The new session appears whole or not at all.
+    ///
+    /// # Errors
+    /// There is no such entry, or none at all, or the source cannot be read, or the copy not be written.
+    pub fn fork(&self, source: &Path, at: Option<EntryId>, workspace: &Path) -> Result<PathBuf, SessionError> {
+        fork::fork(source, at, &self.root, workspace)
+    }
+
+    /// Deletes the session in the file `path`, with what was set aside of it and the sessions of its sub-agents. For ever.
+    ///
+    /// # Errors
+    /// It is no session, or a process writes to it or to one of those of its sub-agents: nothing is deleted then. Or the
+    /// system refuses: what could not be deleted is named, and what came before it is gone.
+    pub fn delete(&self, path: &Path) -> Result<(), SessionError> {
+        delete::delete(path)
     }
 
     /// All sessions of `scope` in which something was said, the one written to last first. Broken files are told apart
@@ -59,13 +105,8 @@ impl SessionFolder {
     /// The folder itself cannot be read.
     pub fn list(&self, scope: Scope<'_>) -> Result<Listing, SessionError> {
         let mut listing = Listing::default();
-        for found in self.files(scope, &mut listing.unreadable)? {
-            match summary(&found) {
-                Ok(Some(summary)) => listing.sessions.push(summary),
-                Ok(None) => {}
-                Err(error) => listing.unreadable.push(error),
-            }
-        }
+        let files = self.files(scope, &mut listing.unreadable)?;
+        summarise(files, &mut listing);
         Ok(listing)
     }
 
@@ -83,12 +124,13 @@ impl SessionFolder {
         Ok(None)
     }
 
-    /// The file of the one session of any workspace whose id begins with `prefix`.
+    /// The file of the one session of any workspace whose id begins with `prefix`, also of a sub-agent.
     ///
     /// # Errors
     /// There is none, or more than one; the error names ids that would do.
     pub fn find(&self, prefix: &str) -> Result<PathBuf, SessionError> {
-        let files = self.files(Scope::All, &mut Vec::new())?;
+        let mut files = self.files(Scope::All, &mut Vec::new())?;
+        add_children(&mut files);
         let wanted = prefix.to_ascii_lowercase();
         let begins = |found: &&Found| !wanted.is_empty() && files::id_of(&found.path).starts_with(&wanted);
         let matching: Vec<&Found> = files.iter().filter(begins).collect();
@@ -117,8 +159,35 @@ impl SessionFolder {
                 }
             }
         }
-        files.sort_unstable_by(|a, b| (Reverse(a.modified), &b.path).cmp(&(Reverse(b.modified), &a.path)));
+        sort(&mut files);
         Ok(files)
+    }
+}
+
+/// The file written to last first.
+fn sort(files: &mut [Found]) {
+    files.sort_unstable_by(|a, b| (Reverse(a.modified), &b.path).cmp(&(Reverse(b.modified), &a.path)));
+}
+
+fn summarise(files: Vec<Found>, listing: &mut Listing) {
+    for found in files {
+        match summary(&found) {
+            Ok(Some(summary)) => listing.sessions.push(summary),
+            Ok(None) => {}
+            Err(error) => listing.unreadable.push(error),
+        }
+    }
+}
+
+/// Adds the sessions of sub-agents, and of theirs. A folder that cannot be read hides what is in it.
+fn add_children(files: &mut Vec<Found>) {
+    let mut at = 0;
+    while let Some(found) = files.get(at) {
+        let folder = files::children_of(&found.path);
+        if folder.is_dir() && folder.components().count() <= MOST_NESTED {
+            let _ = find_in(&folder, files, &mut Vec::new());
+        }
+        at += 1;
     }
 }
 

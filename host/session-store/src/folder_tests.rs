@@ -153,3 +153,128 @@ fn a_prompt_that_is_too_far_into_the_file_gives_no_title() {
     session.append(&calls(&["1"])).unwrap();
     assert_eq!(fixture.titles(Scope::All), ["", ""]);
 }
+
+fn spawn(parent: &Session, call_id: &str) -> crate::Spawn {
+    crate::Spawn {
+        session: parent.id().to_owned(),
+        entry: parent.entry_of_call(call_id),
+        call_id: call_id.to_owned(),
+        tool: "task".to_owned(),
+        loop_id: None,
+    }
+}
+
+#[test]
+fn a_sub_agents_session_names_its_call_and_is_found_but_not_listed() {
+    let fixture = Fixture::new();
+    let parent = fixture.folder.begin(workspace());
+    parent.append(&user("delegate")).unwrap();
+    parent.append(&calls(&["1"])).unwrap();
+    let child = fixture.folder.begin_child(&parent, spawn(&parent, "1"));
+    child.append(&user("the task")).unwrap();
+    let grandchild = fixture.folder.begin_child(&child, spawn(&child, "2"));
+    grandchild.append(&user("a part of it")).unwrap();
+
+    let header = crate::Transcript::open(child.path()).unwrap().header().unwrap().clone();
+    let spawned_by = header.spawned_by.unwrap();
+    assert_eq!((spawned_by.session.as_str(), spawned_by.entry), (parent.id(), parent.position()));
+    assert_eq!(header.workspace, workspace());
+
+    assert_eq!(fixture.titles(Scope::All), ["delegate"]);
+    assert_eq!(fixture.folder.latest(workspace()).unwrap().unwrap().path, parent.path());
+    let children = fixture.folder.children(parent.path()).unwrap().sessions;
+    assert_eq!(children.into_iter().map(|child| child.path).collect::<Vec<_>>(), [child.path()]);
+    for session in [&child, &grandchild] {
+        assert_eq!(fixture.folder.find(session.id()).unwrap(), session.path());
+    }
+}
+
+#[test]
+fn a_fork_holds_the_branch_names_its_source_and_goes_on_by_itself() {
+    let fixture = Fixture::new();
+    let source = fixture.folder.begin(workspace());
+    for text in ["one", "two", "three"] {
+        source.append(&user(text)).unwrap();
+    }
+    let before = fs::read(source.path()).unwrap();
+    let two = "2".parse().unwrap();
+    let path = fixture.folder.fork(source.path(), Some(two), workspace()).unwrap();
+    let opened = crate::open_to_continue(&path, Path::new("/")).unwrap();
+    assert_eq!(opened.messages, [user("one"), user("two")]);
+    assert_eq!(opened.recovery, crate::Recovery::default());
+    let header = opened.session.header();
+    let origin = crate::Origin { session: source.id().to_owned(), entry: two };
+    assert_eq!((header.forked_from.as_ref(), header.workspace.as_path()), (Some(&origin), workspace()));
+    assert_ne!(header.id, source.id());
+    opened.session.append(&user("another three")).unwrap();
+    assert_eq!(fs::read(source.path()).unwrap(), before);
+    assert_eq!(fixture.folder.list(Scope::All).unwrap().sessions.len(), 2);
+
+    let unknown = fixture.folder.fork(source.path(), Some("9".parse().unwrap()), workspace()).unwrap_err();
+    assert!(matches!(unknown, SessionError::UnknownEntry { .. }), "{unknown}");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_fork_leaves_broken_lines_and_other_branches_behind() {
+    let mut fixture = Fixture::new();
+    let source = fixture.folder.begin(workspace());
+    for text in ["one", "two", "three"] {
+        source.append(&user(text)).unwrap();
+    }
+    source.go_back(Some("2".parse().unwrap())).unwrap();
+    let group = ["s.c.1".to_owned()];
+    let source = std::sync::Arc::new(source);
+    let side = source.begin_group("g", &group).unwrap().remove(0);
+    side.append(&user("aside")).unwrap();
+    source.end_group("g", Some(&side), pinion_agent::Usage::default()).unwrap();
+    let text = fs::read_to_string(source.path()).unwrap().replacen(r#""text":"two""#, "", 1);
+    let path = fixture.file("/b", "source_ab1.jsonl", &text);
+    let opened = crate::open_to_continue(&fixture.folder.fork(&path, None, workspace()).unwrap(), workspace()).unwrap();
+    assert_eq!(opened.messages, [user("one"), user("aside")]);
+    assert_eq!(opened.recovery, crate::Recovery::default());
+}
+
+#[test]
+fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
+    let mut fixture = Fixture::new();
+    let path = fixture.session("/a", "hello");
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    fixture.file("/a", &format!("{name}.torn-1"), "torn");
+    let other = fixture.file("/a", &format!("{name}2.torn-1"), "of another");
+    let parent = crate::open_to_continue(&path, workspace()).unwrap().session;
+    let child = fixture.folder.begin_child(&parent, spawn(&parent, "1"));
+    child.append(&user("task")).unwrap();
+    drop(parent);
+
+    let error = fixture.folder.delete(&path).unwrap_err();
+    assert!(matches!(&error, SessionError::InUse { path, .. } if path == child.path()), "{error}");
+    assert!(path.exists() && child.path().exists());
+    drop(child);
+    fixture.folder.delete(&path).unwrap();
+    let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [other]);
+}
+
+#[test]
+fn a_session_in_use_and_what_is_no_session_are_not_deleted() {
+    let mut fixture = Fixture::new();
+    let session = fixture.folder.begin(workspace());
+    session.append(&user("hello")).unwrap();
+    assert!(matches!(fixture.folder.delete(session.path()), Err(SessionError::InUse { .. })));
+    let notes = fixture.file("/a", "notes.jsonl", "my notes\n");
+    assert!(matches!(fixture.folder.delete(&notes), Err(SessionError::NotASession { .. })));
+    assert!(session.path().exists() && notes.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_deleted_while_it_was_being_opened_is_not_written_to() {
+    let mut fixture = Fixture::new();
+    let path = fixture.session("/a", "hello");
+    let file = File::options().read(true).append(true).open(&path).unwrap();
+    fixture.folder.delete(&path).unwrap();
+    assert!(crate::lock::is_deleted(&file));
+    let error = crate::open_to_continue(&path, workspace()).unwrap_err();
+    assert!(matches!(error, SessionError::Io { .. }), "{error}");
+}

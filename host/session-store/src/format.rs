@@ -4,11 +4,16 @@
 //! {"type":"session","version":1,"id":"…","workspace":"/home/me/project","created":"2026-01-02T03:04:05Z"}
 //! {"id":"1","parent":null,"time":"2026-01-02T03:04:06.007Z","type":"message","data":{"role":"user",…}}
 //! {"id":"2","parent":"1","time":"2026-01-02T03:04:07Z","type":"message","data":{"role":"assistant",…}}
+//! {"id":"3","parent":"1","time":"2026-01-02T03:05:00Z","type":"position","data":{"left":"2"}}
 //! ```
 //!
 //! The first line is the header. Every other line is an entry of the session's tree: `parent` names an entry further
-//! up, and is null for a root. `data` is what the type says; for `message` it is a [`Message`] in its own serialized
-//! form, which a test below pins.
+//! up, and is null for a root. `data` is what the type says: for `message` a [`Message`] in its own serialized form,
+//! which a test below pins; for `position` what was left to go on from `parent`; for all others a [`Record`].
+//!
+//! The conversation stands where it was written to last: at the last entry of the file, or at the parent of that when it
+//! is a `position`. Entries with the field `side` do not count: they are what a loop of a parallel group says, on a
+//! branch of its own, and the field is the loop's id.
 //!
 //! What may change without a new version: further fields of the header, further types of entries. A reader keeps an
 //! entry whose type it does not know as a link of the tree, and passes over its data. Everything else needs a new
@@ -20,10 +25,13 @@
 use crate::id::EntryId;
 use crate::lines::{Line, MAX_LINE};
 use crate::nesting::{MAX_VALUE_NESTING, nests_deeper, parse};
+use crate::record::Record;
 use jiff::{Timestamp, Unit};
 use pinion_agent::{AssistantMessage, Content, Message};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// The version of the format that this program writes, and the only one that it reads.
@@ -38,6 +46,8 @@ pub struct Entry {
     pub parent: Option<EntryId>,
     /// When it was written.
     pub time: Timestamp,
+    /// The loop of a parallel group on whose own branch it is.
+    pub side: Option<String>,
     /// What it holds.
     pub payload: Payload,
 }
@@ -47,6 +57,13 @@ pub struct Entry {
 pub enum Payload {
     /// A message of the conversation.
     Message(Message),
+    /// The conversation went on from this entry's parent.
+    Position {
+        /// Where it was before; none when nothing was said yet.
+        left: Option<EntryId>,
+    },
+    /// Something that happened besides messages.
+    Record(Record),
     /// Something that a newer version of this program wrote.
     Unknown {
         /// The type that the entry has.
@@ -60,8 +77,26 @@ pub(crate) struct Head<'a> {
     pub(crate) id: EntryId,
     #[serde(default)]
     pub(crate) parent: Option<EntryId>,
+    #[serde(default, borrow)]
+    pub(crate) side: Option<Cow<'a, str>>,
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
+}
+
+/// What an entry is, by its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    Position,
+    LoopStart,
+    LoopEnd,
+    Retry,
+    Compacted,
+    Rejected,
+    Spawned,
+    GroupStart,
+    GroupEnd,
+    Unknown,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -70,15 +105,46 @@ struct EntryLine<'a, T> {
     #[serde(default)]
     parent: Option<EntryId>,
     time: Timestamp,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    side: Option<Cow<'a, str>>,
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     data: T,
 }
 
+#[derive(Serialize, Deserialize)]
+struct PositionData {
+    #[serde(default)]
+    left: Option<EntryId>,
+}
+
 const MESSAGE_TYPE: &str = "message";
+const POSITION_TYPE: &str = "position";
 const DATA: &[u8] = br#","data":"#;
 /// Everything before the data fits into this, when this program wrote it.
-const HEAD_LENGTH: usize = 256;
+const HEAD_LENGTH: usize = 384;
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            MESSAGE_TYPE => Self::Message,
+            POSITION_TYPE => Self::Position,
+            "loop_start" => Self::LoopStart,
+            "loop_end" => Self::LoopEnd,
+            "retry" => Self::Retry,
+            "compacted" => Self::Compacted,
+            "rejected" => Self::Rejected,
+            "spawned" => Self::Spawned,
+            "group_start" => Self::GroupStart,
+            "group_end" => Self::GroupEnd,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn is_record(self) -> bool {
+        !matches!(self, Self::Message | Self::Position | Self::Unknown)
+    }
+}
 
 impl<'a> Head<'a> {
     /// Reads the head of a line, or says what is wrong with it. A line that did not end may be cut off anywhere, and
@@ -104,29 +170,44 @@ impl<'a> Head<'a> {
         object[..at].copy_from_slice(&start[..at]);
         object[at] = b'}';
         let head: Head<'_> = serde_json::from_slice(&object[..=at]).ok()?;
-        Some(Head { id: head.id, parent: head.parent, kind: Cow::Owned(head.kind.into_owned()) })
+        let side = head.side.map(|side| Cow::Owned(side.into_owned()));
+        Some(Head { id: head.id, parent: head.parent, side, kind: Cow::Owned(head.kind.into_owned()) })
     }
 
-    pub(crate) fn is_message(&self) -> bool {
-        self.kind == MESSAGE_TYPE
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(&self.kind)
     }
 }
 
-/// Reads a whole entry.
-pub(crate) fn decode_entry(line: &[u8], is_message: bool) -> Result<Entry, serde_json::Error> {
-    if is_message {
-        let line: EntryLine<'_, Message> = parse(line)?;
-        return Ok(line.map(|message, _| Payload::Message(message)));
+/// Reads a whole entry of a kind that its head told.
+pub(crate) fn decode_entry(line: &[u8], kind: Kind) -> Result<Entry, serde_json::Error> {
+    match kind {
+        Kind::Message => decode(line, |message, _| Payload::Message(message)),
+        Kind::Position => decode(line, |data: PositionData, _| Payload::Position { left: data.left }),
+        Kind::LoopStart => decode(line, |data, _| Payload::Record(Record::LoopStart(data))),
+        Kind::LoopEnd => decode(line, |data, _| Payload::Record(Record::LoopEnd(data))),
+        Kind::Retry => decode(line, |data, _| Payload::Record(Record::Retry(data))),
+        Kind::Compacted => decode(line, |data, _| Payload::Record(Record::Compacted(data))),
+        Kind::Rejected => decode(line, |data, _| Payload::Record(Record::Rejected(data))),
+        Kind::Spawned => decode(line, |data, _| Payload::Record(Record::Spawned(data))),
+        Kind::GroupStart => decode(line, |data, _| Payload::Record(Record::GroupStart(data))),
+        Kind::GroupEnd => decode(line, |data, _| Payload::Record(Record::GroupEnd(data))),
+        Kind::Unknown => decode(line, |_: IgnoredAny, kind| Payload::Unknown { kind }),
     }
-    let line: EntryLine<'_, serde::de::IgnoredAny> = parse(line)?;
-    Ok(line.map(|_, kind| Payload::Unknown { kind }))
 }
 
-impl<T> EntryLine<'_, T> {
-    fn map(self, payload: impl FnOnce(T, String) -> Payload) -> Entry {
-        let payload = payload(self.data, self.kind.into_owned());
-        Entry { id: self.id, parent: self.parent, time: self.time, payload }
-    }
+fn decode<'a, T: Deserialize<'a>>(
+    line: &'a [u8],
+    payload: impl FnOnce(T, String) -> Payload,
+) -> Result<Entry, serde_json::Error> {
+    let line: EntryLine<'_, T> = parse(line)?;
+    Ok(Entry {
+        id: line.id,
+        parent: line.parent,
+        time: line.time,
+        side: line.side.map(Cow::into_owned),
+        payload: payload(line.data, line.kind.into_owned()),
+    })
 }
 
 /// An entry could not be made into a line.
@@ -142,18 +223,45 @@ pub(crate) enum EncodeError {
     Json(#[from] serde_json::Error),
 }
 
+/// What an entry is called, and where it belongs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) id: EntryId,
+    pub(crate) parent: Option<EntryId>,
+    pub(crate) time: Timestamp,
+    pub(crate) side: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn line<T: Serialize>(self, kind: &'a str, data: T) -> Result<Vec<u8>, EncodeError> {
+        let Self { id, parent, time, side } = self;
+        encode(&EntryLine { id, parent, time, side: side.map(Cow::Borrowed), kind: kind.into(), data })
+    }
+}
+
 /// A message as a line of the file, newline included.
-pub(crate) fn encode_message(
-    id: EntryId,
-    parent: Option<EntryId>,
-    time: Timestamp,
-    message: &Message,
-) -> Result<Vec<u8>, EncodeError> {
+pub(crate) fn encode_message(place: Place<'_>, message: &Message) -> Result<Vec<u8>, EncodeError> {
     if values(message).any(|value| nests_deeper(value, MAX_VALUE_NESTING)) {
         return Err(EncodeError::TooDeep);
     }
-    let data = with_readable_cost(message);
-    encode(&EntryLine { id, parent, time, kind: MESSAGE_TYPE.into(), data })
+    place.line(MESSAGE_TYPE, with_readable_cost(message))
+}
+
+/// The line that says where the conversation goes on, newline included.
+pub(crate) fn encode_position(place: Place<'_>, left: Option<EntryId>) -> Result<Vec<u8>, EncodeError> {
+    place.line(POSITION_TYPE, PositionData { left })
+}
+
+/// A record as a line of the file, newline included.
+pub(crate) fn encode_record(place: Place<'_>, record: &Record) -> Result<Vec<u8>, EncodeError> {
+    place.line(record.kind(), record.readable())
+}
+
+/// An entry's line as it is, newline included, but on the main line and after `parent`.
+pub(crate) fn encode_moved(line: &[u8], parent: Option<EntryId>) -> Result<Vec<u8>, EncodeError> {
+    let entry: EntryLine<'_, &RawValue> = serde_json::from_slice(line)?;
+    let place = Place { id: entry.id, parent, time: entry.time, side: None };
+    place.line(&entry.kind, entry.data)
 }
 
 /// The present, as precise as the file keeps it.

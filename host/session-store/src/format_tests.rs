@@ -1,25 +1,33 @@
 use super::*;
-use crate::header::{FirstLine, Header, first_line, is_beginning_of_header};
+use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
+use crate::record::{
+    Compacted, Continuation, GroupEnd, GroupStart, LoopEnd, LoopStart, Rejected, Retry, Spawned, Trigger,
+};
 use crate::testing::{assistant, time, user};
 use pinion_agent::{
-    Cost, ExtensionMessage, Image, StopReason, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
+    Cost, ExtensionMessage, Image, Limit, RunEnd, StopReason, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use serde_json::json;
+use std::path::Path;
 
 fn id(text: &str) -> EntryId {
     text.parse().unwrap()
 }
 
+fn place(name: &str, parent: Option<&str>) -> Place<'static> {
+    Place { id: id(name), parent: parent.map(id), time: time(), side: None }
+}
+
 fn encoded(message: &Message) -> String {
-    let line = encode_message(id("b"), Some(id("a")), time(), message).unwrap();
+    let line = encode_message(place("b", Some("a")), message).unwrap();
     String::from_utf8(line).unwrap()
 }
 
 fn decoded(line: &str) -> Message {
-    match decode_entry(line.as_bytes(), true).unwrap().payload {
+    match decode_entry(line.as_bytes(), Kind::Message).unwrap().payload {
         Payload::Message(message) => message,
-        Payload::Unknown { kind } => panic!("{kind}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -83,7 +91,7 @@ fn the_form_on_disk_is_as_it_was() {
         assert_eq!(encoded(message), format!("{envelope}{data}}}\n"));
         assert_eq!(decoded(&encoded(message)), *message);
     }
-    let header = Header { id: "x".into(), workspace: "/w".into(), created: time() };
+    let header = Header { created: time(), ..Header::named("x".into(), Path::new("/w")) };
     assert_eq!(
         String::from_utf8(header.encode().unwrap()).unwrap(),
         "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05.678Z\"}\n"
@@ -91,9 +99,120 @@ fn the_form_on_disk_is_as_it_was() {
     assert!(is_beginning_of_header(&header.encode().unwrap()));
 }
 
+/// As above, for what is no message.
+#[test]
+fn the_form_of_records_on_disk_is_as_it_was() {
+    let loop_id = || "s.c.1".to_owned();
+    let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 };
+    let records = [
+        (
+            Record::LoopStart(LoopStart {
+                loop_id: loop_id(),
+                agent_id: Some("a".into()),
+                parent_loop_id: Some("s.c.0".into()),
+                continuation: Some(Continuation::Rerun { tag: "t".into() }),
+                trigger: Trigger::Continuation,
+                provider: Some("p".into()),
+                model: Some("m".into()),
+            }),
+            r#"loop_start","data":{"loop_id":"s.c.1","agent_id":"a","parent_loop_id":"s.c.0","continuation":{"kind":"rerun","tag":"t"},"trigger":"continuation","provider":"p","model":"m"}"#,
+        ),
+        (
+            Record::LoopEnd(LoopEnd {
+                loop_id: loop_id(),
+                end: RunEnd::Limit { limit: Limit::Turns(3) },
+                usage,
+                cost: Some(Cost { input: 0.1, ..Cost::default() }),
+                turns: 3,
+                messages: 7,
+            }),
+            r#"loop_end","data":{"loop_id":"s.c.1","end":{"how":"limit","limit":{"kind":"turns","limit":3}},"usage":{"input":1,"output":2,"cache_read":3,"cache_write":4},"cost":{"input":0.1,"output":0.0,"cache_read":0.0,"cache_write":0.0},"turns":3,"messages":7}"#,
+        ),
+        (
+            Record::Retry(Retry { loop_id: loop_id(), attempt: 1, max_attempts: 3, delay_ms: 9, cause: "c".into() }),
+            r#"retry","data":{"loop_id":"s.c.1","attempt":1,"max_attempts":3,"delay_ms":9,"cause":"c"}"#,
+        ),
+        (
+            Record::Compacted(Compacted { loop_id: loop_id(), dropped: 4 }),
+            r#"compacted","data":{"loop_id":"s.c.1","dropped":4}"#,
+        ),
+        (
+            Record::Rejected(Rejected { loop_id: loop_id(), reason: "r".into() }),
+            r#"rejected","data":{"loop_id":"s.c.1","reason":"r"}"#,
+        ),
+        (
+            Record::Spawned(Spawned {
+                loop_id: loop_id(),
+                child_loop_id: "k.c.1".into(),
+                call_id: "c1".into(),
+                tool: "task".into(),
+            }),
+            r#"spawned","data":{"loop_id":"s.c.1","child_loop_id":"k.c.1","call_id":"c1","tool":"task"}"#,
+        ),
+        (
+            Record::GroupStart(GroupStart { group_id: "g".into(), loop_ids: vec![loop_id()] }),
+            r#"group_start","data":{"group_id":"g","loop_ids":["s.c.1"]}"#,
+        ),
+        (
+            Record::GroupEnd(GroupEnd { group_id: "g".into(), chosen: Some(loop_id()), usage }),
+            r#"group_end","data":{"group_id":"g","chosen":"s.c.1","usage":{"input":1,"output":2,"cache_read":3,"cache_write":4}}"#,
+        ),
+    ];
+    for (record, rest) in records {
+        let line = String::from_utf8(encode_record(place("b", None), &record).unwrap()).unwrap();
+        assert_eq!(
+            line,
+            format!("{{\"id\":\"b\",\"parent\":null,\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"{rest}}}\n")
+        );
+        let kind = head(line.as_bytes(), true).unwrap().kind();
+        assert!(kind.is_record());
+        assert_eq!(decode_entry(line.as_bytes(), kind).unwrap().payload, Payload::Record(record));
+    }
+}
+
+#[test]
+fn the_form_of_positions_and_of_what_is_said_aside_is_as_it_was() {
+    let line = encode_position(place("b", Some("a")), Some(id("9"))).unwrap();
+    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","type":"position","data":{"left":"9"}}"#;
+    assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
+    assert_eq!(decode_entry(&line, Kind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
+
+    let aside = Place { side: Some("s.c.1"), ..place("b", Some("a")) };
+    let line = encode_record(aside, &Record::Compacted(Compacted { loop_id: "s.c.1".into(), dropped: 4 })).unwrap();
+    let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4}}"#;
+    assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
+    assert_eq!(decode_entry(&line, Kind::Compacted).unwrap().side.as_deref(), Some("s.c.1"));
+    let moved = String::from_utf8(encode_moved(&line, Some(id("7"))).unwrap()).unwrap();
+    assert_eq!(
+        moved,
+        format!("{text}\n").replace(r#""side":"s.c.1","#, "").replace(r#""parent":"a""#, r#""parent":"7""#)
+    );
+}
+
+#[test]
+fn the_form_of_a_header_with_all_its_links_is_as_it_was() {
+    let header = Header {
+        created: time(),
+        agent_id: Some("a".into()),
+        forked_from: Some(Origin { session: "y".into(), entry: id("7") }),
+        spawned_by: Some(Spawn {
+            session: "z".into(),
+            entry: Some(id("8")),
+            call_id: "c1".into(),
+            tool: "task".into(),
+            loop_id: Some("z.c.1".into()),
+        }),
+        ..Header::named("x".into(), Path::new("/w"))
+    };
+    let line = String::from_utf8(header.encode().unwrap()).unwrap();
+    let links = r#","agent_id":"a","forked_from":{"session":"y","entry":"7"},"spawned_by":{"session":"z","entry":"8","call_id":"c1","tool":"task","loop_id":"z.c.1"}}"#;
+    assert!(line.ends_with(&format!("{links}\n")), "{line}");
+    assert!(matches!(first_line(line.as_bytes()), FirstLine::Header(read) if *read == header));
+}
+
 #[test]
 fn a_header_may_have_fields_of_a_later_program() {
-    let line = br#"{"forked_from":{"session":"y"},"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
+    let line = br#"{"colour":{"name":"y"},"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
     assert!(matches!(first_line(line), FirstLine::Header(header) if header.id == "x"));
 }
 
@@ -109,8 +228,8 @@ fn a_header_of_another_version_is_told_from_what_is_no_header() {
 fn an_entry_whose_data_is_broken_still_tells_where_it_belongs() {
     let line = br#"{"id":"2","parent":"1","time":"?","type":"message","data":{"role":"#;
     let head = head(line, true).unwrap();
-    assert_eq!((head.id, head.parent, head.is_message()), (id("2"), Some(id("1")), true));
-    assert!(decode_entry(line, true).is_err());
+    assert_eq!((head.id, head.parent, head.kind()), (id("2"), Some(id("1")), Kind::Message));
+    assert!(decode_entry(line, Kind::Message).is_err());
 }
 
 #[test]
@@ -127,8 +246,8 @@ fn a_cut_off_line_has_no_head() {
 fn the_order_of_fields_does_not_matter() {
     let line = br#"{"data":{"x":",\"data\":"},"type":"label","time":"2026-01-02T03:04:05Z","id":"2"}"#;
     let head = head(line, true).unwrap();
-    assert_eq!((head.id, head.parent, head.is_message()), (id("2"), None, false));
-    let entry = decode_entry(line, false).unwrap();
+    assert_eq!((head.id, head.parent, head.kind()), (id("2"), None, Kind::Unknown));
+    let entry = decode_entry(line, Kind::Unknown).unwrap();
     assert_eq!(entry.payload, Payload::Unknown { kind: "label".into() });
 }
 
@@ -153,14 +272,14 @@ fn arguments_as_deep_as_json_can_be_are_kept() {
 #[test]
 fn what_nests_deeper_than_can_be_read_is_not_written() {
     let message = call_with(nested(MAX_VALUE_NESTING + 1));
-    let error = encode_message(id("1"), None, time(), &message).unwrap_err();
+    let error = encode_message(place("1", None), &message).unwrap_err();
     assert_eq!(error.to_string(), "a value in the message nests deeper than 128 levels");
 }
 
 #[test]
 fn a_line_that_nests_without_end_is_an_error() {
     let line = format!(r#"{{"id":"1","type":"message","data":{}"#, "[".repeat(1_000_000));
-    assert!(decode_entry(line.as_bytes(), true).is_err());
+    assert!(decode_entry(line.as_bytes(), Kind::Message).is_err());
 }
 
 #[test]
@@ -281,13 +400,13 @@ proptest! {
         prop_assert_eq!(line.matches('\n').count(), 1);
         prop_assert_eq!(decoded(&line), message);
         let head = head(line.as_bytes(), true).unwrap();
-        prop_assert_eq!((head.id, head.parent, head.is_message()), (id("b"), Some(id("a")), true));
+        prop_assert_eq!((head.id, head.parent, head.kind()), (id("b"), Some(id("a")), Kind::Message));
     }
 
     #[test]
     fn no_line_makes_the_reader_panic(line: Vec<u8>, ended: bool) {
         let _ = head(&line, ended);
         let _ = first_line(&line);
-        let _ = decode_entry(&line, true);
+        let _ = decode_entry(&line, Kind::Message);
     }
 }

@@ -1,10 +1,11 @@
 //! The first line of a session: what it is, and in which version of the format the rest is.
 
-use crate::format::{EncodeError, VERSION, encode};
+use crate::format::{self, EncodeError, VERSION, encode};
+use crate::id::{self, EntryId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the first line of a session says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,51 @@ pub struct Header {
     pub workspace: PathBuf,
     /// When it began.
     pub created: Timestamp,
+    /// The agent that began it, where agents have ids.
+    pub agent_id: Option<String>,
+    /// Where it comes from, when it is a fork.
+    pub forked_from: Option<Origin>,
+    /// Whose sub-agent's session it is.
+    pub spawned_by: Option<Spawn>,
+}
+
+/// An entry of another session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The other session's id.
+    pub session: String,
+    /// The last entry that the two share.
+    pub entry: EntryId,
+}
+
+/// The tool call on which a sub-agent works. The link back is in the session that made the call: the result names the
+/// sub-agent's loop, and a record [`crate::Spawned`] does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawn {
+    /// The id of the session that made the call.
+    pub session: String,
+    /// Its entry with the call, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<EntryId>,
+    /// The call.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The loop that made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_id: Option<String>,
+}
+
+impl Header {
+    /// A new session of `workspace`, an absolute path.
+    pub(crate) fn new(workspace: &Path) -> Self {
+        Self::named(id::new_session_id(), workspace)
+    }
+
+    pub(crate) fn named(id: String, workspace: &Path) -> Self {
+        let workspace = workspace.to_owned();
+        Self { id, workspace, created: format::now(), agent_id: None, forked_from: None, spawned_by: None }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,6 +74,12 @@ struct HeaderLine<'a> {
     #[serde(borrow)]
     workspace: Cow<'a, str>,
     created: Timestamp,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    agent_id: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forked_from: Option<Cow<'a, Origin>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spawned_by: Option<Cow<'a, Spawn>>,
 }
 
 /// As much of a header as every version has.
@@ -43,7 +95,7 @@ const HEADER_BEGINNING: &[u8] = br#"{"type":"session","version":"#;
 
 /// What a first line turned out to be.
 pub(crate) enum FirstLine {
-    Header(Header),
+    Header(Box<Header>),
     /// A header of a version that is not ours.
     Foreign(u64),
     /// No header.
@@ -59,6 +111,9 @@ impl Header {
             id: self.id.as_str().into(),
             workspace: self.workspace.to_string_lossy(),
             created: self.created,
+            agent_id: self.agent_id.as_deref().map(Cow::Borrowed),
+            forked_from: self.forked_from.as_ref().map(Cow::Borrowed),
+            spawned_by: self.spawned_by.as_ref().map(Cow::Borrowed),
         })
     }
 }
@@ -72,11 +127,14 @@ pub(crate) fn first_line(bytes: &[u8]) -> FirstLine {
         Err(_) => return FirstLine::Other,
     }
     match serde_json::from_slice::<HeaderLine<'_>>(bytes) {
-        Ok(line) => FirstLine::Header(Header {
+        Ok(line) => FirstLine::Header(Box::new(Header {
             id: line.id.into_owned(),
             workspace: PathBuf::from(line.workspace.into_owned()),
             created: line.created,
-        }),
+            agent_id: line.agent_id.map(Cow::into_owned),
+            forked_from: line.forked_from.map(Cow::into_owned),
+            spawned_by: line.spawned_by.map(Cow::into_owned),
+        })),
         Err(_) => FirstLine::Other,
     }
 }

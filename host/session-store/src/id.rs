@@ -74,6 +74,16 @@ pub(crate) fn new_session_id() -> String {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// The name of the entry of this number.
+    pub(crate) fn name(number: usize) -> String {
+        EntryId(number as u64).to_string()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -3,9 +3,13 @@
 //! The file is not trusted. Whatever it holds, the result is a forest whose parents stand before their children, made
 //! of every line that says where it belongs; the others are reported. Memory grows with the number of entries, not
 //! with their size.
+//!
+//! A parent that is not there (its line is broken) is replaced by the entry that was written last before it, on the same
+//! side. A `position` that was lost costs nothing, for what follows names its parent itself; and when the first entry
+//! after one is lost, what follows that finds the `position`, and with it the right branch.
 
 use crate::error::{BadLine, BadLines, SessionError};
-use crate::format::Head;
+use crate::format::{Head, Kind};
 use crate::header::{self, FirstLine, Header};
 use crate::id::EntryId;
 use crate::lines::{Line, Lines, MAX_LINE};
@@ -23,8 +27,15 @@ pub(crate) struct Node {
     pub(crate) offset: u64,
     /// In the file, newline included.
     pub(crate) length: u64,
-    pub(crate) is_message: bool,
+    pub(crate) kind: Kind,
+    /// On whose branch it is; 0 is the main line.
+    pub(crate) side: Side,
 }
+
+/// The number of a side in its [`Index`].
+pub(crate) type Side = usize;
+
+const MAIN: Side = 0;
 
 /// What follows the last line that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +51,7 @@ pub(crate) enum Tail {
 /// The first line of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HeaderState {
-    Good(Header),
+    Good(Box<Header>),
     /// The file is empty, or a kill left only the beginning of a header.
     Missing,
     /// It is something else.
@@ -57,6 +68,10 @@ pub(crate) struct Index {
     pub(crate) end: u64,
     pub(crate) tail: Tail,
     by_id: BTreeMap<EntryId, usize>,
+    /// The loops of parallel groups, by their ids.
+    sides: BTreeMap<Box<str>, Side>,
+    /// The last node of each side; none for a main line without entries.
+    last_of_side: Vec<Option<usize>>,
 }
 
 impl Index {
@@ -72,6 +87,8 @@ impl Index {
             end: 0,
             tail: Tail::None,
             by_id: BTreeMap::new(),
+            sides: BTreeMap::new(),
+            last_of_side: vec![None],
         };
         let mut lines = Lines::new(reader, MAX_LINE);
         while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
@@ -83,16 +100,39 @@ impl Index {
         Ok(index)
     }
 
-    /// The nodes from a root to the last entry of the file.
-    pub(crate) fn branch(&self) -> Vec<Node> {
+    /// Where the conversation stands: the node that the next entry follows. None when nothing was said, or the last word
+    /// was to begin anew.
+    pub(crate) fn position(&self) -> Option<usize> {
+        let last = self.last_of_side.first().copied().flatten()?;
+        let node = self.nodes.get(last)?;
+        if node.kind == Kind::Position { node.parent } else { Some(last) }
+    }
+
+    /// The nodes from a root to this one.
+    pub(crate) fn branch(&self, leaf: Option<usize>) -> Vec<Node> {
         let mut branch = Vec::new();
-        let mut next = self.nodes.last();
+        let mut next = leaf.and_then(|leaf| self.nodes.get(leaf));
         while let Some(node) = next {
             branch.push(*node);
             next = node.parent.and_then(|parent| self.nodes.get(parent));
         }
         branch.reverse();
         branch
+    }
+
+    /// The node of this name.
+    pub(crate) fn find(&self, id: EntryId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The name of a node.
+    pub(crate) fn id_of(&self, node: Option<usize>) -> Option<EntryId> {
+        node.and_then(|node| self.nodes.get(node)).map(|node| node.id)
+    }
+
+    /// How many loops began.
+    pub(crate) fn loops(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.kind == Kind::LoopStart).count() as u64
     }
 
     /// The largest id that is in use.
@@ -141,22 +181,44 @@ impl Index {
     }
 
     fn add(&mut self, line: &Line<'_>, head: &Head<'_>) {
+        let side = head.side.as_deref().map_or(MAIN, |side| self.side(side));
         let node = Node {
             id: head.id,
-            parent: head.parent.and_then(|parent| self.nearest(parent)),
+            parent: head.parent.and_then(|parent| self.nearest(parent, side)),
             line: line.number,
             offset: line.offset,
             length: line.length,
-            is_message: head.is_message(),
+            kind: head.kind(),
+            side,
         };
         // The later of two entries of one name takes it over: whoever follows was written after both.
         self.by_id.insert(head.id, self.nodes.len());
+        if let Some(last) = self.last_of_side.get_mut(side) {
+            *last = Some(self.nodes.len());
+        }
         self.nodes.push(node);
     }
 
-    /// The entry of this name. Where its line is broken, the last one written before it: names are counted up.
-    fn nearest(&self, id: EntryId) -> Option<usize> {
-        self.by_id.range(..=id).next_back().map(|(_, index)| *index)
+    /// The number of a side.
+    fn side(&mut self, name: &str) -> Side {
+        if let Some(side) = self.sides.get(name) {
+            return *side;
+        }
+        let side = self.last_of_side.len();
+        self.sides.insert(name.into(), side);
+        self.last_of_side.push(None);
+        side
+    }
+
+    /// The entry of this name. Where its line is broken, the last one written before it: names are counted up. When that
+    /// is on another side, the last one of this side.
+    fn nearest(&self, id: EntryId, side: Side) -> Option<usize> {
+        let (found, index) = self.by_id.range(..=id).next_back()?;
+        let same_side = || self.nodes.get(*index).is_some_and(|node| node.side == side);
+        if *found == id || same_side() {
+            return Some(*index);
+        }
+        self.last_of_side.get(side).copied().flatten().or(Some(*index))
     }
 }
 

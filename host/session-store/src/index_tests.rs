@@ -11,9 +11,14 @@ fn entry(id: &str, parent: &str) -> String {
     format!(r#"{{"id":"{id}","parent":"{parent}","time":"2026-01-02T03:04:05Z","type":"message","data":0}}"#)
 }
 
-/// The ids of the branch that ends at the last entry.
+/// An entry of another type, with these further fields.
+fn other(id: &str, parent: &str, kind: &str, fields: &str) -> String {
+    format!(r#"{{"id":"{id}","parent":{parent},"time":"2026-01-02T03:04:05Z",{fields}"type":"{kind}","data":{{}}}}"#)
+}
+
+/// The ids of the branch on which the conversation stands.
 fn branch(index: &Index) -> String {
-    index.branch().iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(" ")
+    index.branch(index.position()).iter().map(|node| node.id.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -57,7 +62,10 @@ fn an_entry_of_unknown_type_is_a_link_of_the_tree() {
     let unknown = r#"{"id":"2","parent":"1","time":"2026-01-02T03:04:05Z","type":"label","data":{"text":"a"}}"#;
     let index = index(&[HEADER, &entry("1", "0"), unknown, &entry("3", "2")]);
     assert_eq!(branch(&index), "1 2 3");
-    assert_eq!(index.nodes.iter().map(|node| node.is_message).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(
+        index.nodes.iter().map(|node| node.kind).collect::<Vec<_>>(),
+        [Kind::Message, Kind::Unknown, Kind::Message]
+    );
 }
 
 #[test]
@@ -94,4 +102,47 @@ fn many_broken_lines_are_counted_and_few_kept() {
     let text = format!("{HEADER}\n{}", "x\n".repeat(5_000));
     let index = Index::read(Path::new("/s"), text.as_bytes()).unwrap();
     assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::KEPT));
+}
+
+#[test]
+fn a_position_moves_the_conversation_and_is_no_part_of_it() {
+    let position = |parent| other("4", parent, "position", "");
+    let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("3", "2")];
+    let with = |more: &[&str]| branch(&index(&[&lines[..], more].concat()));
+    assert_eq!(with(&[&position("\"1\"")]), "1");
+    assert_eq!(with(&[&position("null")]), "");
+    assert_eq!(with(&[&position("\"1\""), &entry("5", "1")]), "1 5");
+}
+
+#[test]
+fn a_lost_position_and_a_lost_first_entry_after_one_cost_only_themselves() {
+    let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("3", "2")];
+    let position = other("4", "\"1\"", "position", "");
+    let with = |more: &[&str]| branch(&index(&[&lines[..], more].concat()));
+    assert_eq!(with(&["broken", &entry("5", "1"), &entry("6", "5")]), "1 5 6");
+    assert_eq!(with(&[&position, "broken", &entry("6", "5")]), "1 4 6");
+}
+
+#[test]
+fn what_is_said_aside_moves_nothing() {
+    let a = |id, parent| other(id, parent, "message", r#""side":"a","#);
+    let b = |id, parent| other(id, parent, "message", r#""side":"b","#);
+    let lines = [HEADER, &entry("1", "0"), &a("2", "\"1\""), &b("3", "\"1\""), &a("4", "\"2\""), &b("5", "\"3\"")];
+    assert_eq!(branch(&index(&lines)), "1");
+    let position = other("6", "\"5\"", "position", "");
+    let chosen = [&lines[..], &[&position]].concat();
+    assert_eq!(branch(&index(&chosen)), "1 3 5");
+}
+
+#[test]
+fn a_broken_line_does_not_mix_branches_that_were_written_side_by_side() {
+    let a = |id, parent| other(id, parent, "message", r#""side":"a","#);
+    let b = |id, parent| other(id, parent, "message", r#""side":"b","#);
+    let lines =
+        [HEADER, &entry("1", "0"), &a("2", "\"1\""), &b("3", "\"1\""), "broken", &b("5", "\"3\""), &a("6", "\"4\"")];
+    let index = index(&lines);
+    let path =
+        |id: &str| index.branch(index.find(id.parse().unwrap())).iter().map(|n| n.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(path("6"), ["1", "2", "6"]);
+    assert_eq!(path("5"), ["1", "3", "5"]);
 }

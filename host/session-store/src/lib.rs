@@ -13,9 +13,12 @@
 //!
 //! This crate reads no environment and knows no home folder: the caller says where sessions are kept.
 
+mod delete;
 mod error;
+mod export;
 mod files;
 mod folder;
+mod fork;
 mod format;
 mod header;
 mod id;
@@ -23,29 +26,47 @@ mod index;
 mod lines;
 mod lock;
 mod log;
+mod loops;
 mod memory;
 mod nesting;
 mod pairing;
 mod printable;
+mod record;
+mod recorder;
 mod recovery;
 mod render;
 mod session;
+mod side;
+mod snapshot;
 mod summary;
 #[cfg(test)]
 mod testing;
 mod transcript;
+mod tree;
+#[cfg(test)]
+mod tree_kill_tests;
 
 pub use error::{BadLine, BadLines, SessionError};
+pub use export::{ExportFormat, export};
 pub use files::project_slug;
 pub use folder::{Listing, Scope, SessionFolder};
 pub use format::{Entry, Payload, VERSION};
-pub use header::Header;
+pub use header::{Header, Origin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
+pub use loops::{Began, GroupPlace, LoopRecord, LoopStatus, Loops};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
+pub use record::{
+    Compacted, Continuation, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, Record, Rejected, Retry, Spawned,
+    Trigger,
+};
+pub use recorder::{Recorder, Written};
 pub use recovery::{Opened, Recovery, open_to_continue};
-pub use render::{RenderError, render};
+pub use render::{RenderError, render, render_branch};
 pub use session::Session;
+pub use side::SideBranch;
+pub use snapshot::{Snapshot, restore};
 pub use summary::Summary;
 pub use transcript::{Branch, EntryError, Transcript};
+pub use tree::BranchInfo;

@@ -6,6 +6,7 @@
 use crate::error::SessionError;
 use crate::transcript::require_file;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::path::Path;
 
 /// Opens an existing file for reading and appending, and locks it.
@@ -13,7 +14,22 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     require_file(path)?;
     let file = OpenOptions::new().read(true).append(true).open(path).map_err(SessionError::io("open", path))?;
     lock(path, &file)?;
-    Ok(file)
+    match is_deleted(&file) {
+        // It was opened before it was deleted and locked after that: what is written to it would be lost.
+        true => Err(SessionError::io("open", path)(io::ErrorKind::NotFound.into())),
+        false => Ok(file),
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn is_deleted(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| std::os::unix::fs::MetadataExt::nlink(&found) == 0)
+}
+
+/// Other systems do not delete a file that is open.
+#[cfg(not(unix))]
+pub(crate) fn is_deleted(_: &File) -> bool {
+    false
 }
 
 /// Locks a file for as long as it stays open; does not wait.

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// What the model is told of a call that has no result.
 const INTERRUPTED: &str = "interrupted: the program ended before this tool call did, and what it did is not known";
 
+/// What it is told when the conversation went back to before the result.
+pub(crate) const LEFT_BEHIND: &str = "left out: the conversation went back to before this tool call had a result";
+
 /// What was done to pair calls with results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pairing {
@@ -24,6 +27,11 @@ pub struct Pairing {
 /// Pairs tool calls with results: adds an error result, written at `time`, for each call that has none before the next
 /// message of the user or the model, and takes out results without a call. Results that are there keep their place.
 pub fn repair_pairing(messages: &mut Vec<Arc<Message>>, time: Timestamp) -> Pairing {
+    repair_pairing_with(messages, time, INTERRUPTED)
+}
+
+/// The same, with something else to say at the end.
+pub(crate) fn repair_pairing_with(messages: &mut Vec<Arc<Message>>, time: Timestamp, at_end: &str) -> Pairing {
     let mut pairing = Pairing::default();
     let mut open = VecDeque::new();
     let mut paired = Vec::with_capacity(messages.len());
@@ -37,31 +45,31 @@ pub fn repair_pairing(messages: &mut Vec<Arc<Message>>, time: Timestamp) -> Pair
                     continue;
                 }
             },
-            Message::User(_) => pairing.inside += close(&mut open, &mut paired, time),
+            Message::User(_) => pairing.inside += close(&mut open, &mut paired, time, INTERRUPTED),
             Message::Assistant(reply) => {
-                pairing.inside += close(&mut open, &mut paired, time);
+                pairing.inside += close(&mut open, &mut paired, time, INTERRUPTED);
                 open.extend(reply.tool_calls().cloned());
             }
         }
         paired.push(message);
     }
-    pairing.at_end = close(&mut open, &mut paired, time);
+    pairing.at_end = close(&mut open, &mut paired, time, at_end);
     *messages = paired;
     pairing
 }
 
 /// Adds a result for each call that is open; says how many.
-fn close(open: &mut VecDeque<ToolCall>, messages: &mut Vec<Arc<Message>>, time: Timestamp) -> usize {
+fn close(open: &mut VecDeque<ToolCall>, messages: &mut Vec<Arc<Message>>, time: Timestamp, why: &str) -> usize {
     let count = open.len();
-    messages.extend(open.drain(..).map(|call| Arc::new(interrupted(call, time))));
+    messages.extend(open.drain(..).map(|call| Arc::new(without_result(call, time, why))));
     count
 }
 
-fn interrupted(call: ToolCall, timestamp: Timestamp) -> Message {
+fn without_result(call: ToolCall, timestamp: Timestamp, why: &str) -> Message {
     Message::ToolResult(ToolResultMessage {
         call_id: call.id,
         tool_name: call.name,
-        content: vec![Content::text(INTERRUPTED)],
+        content: vec![Content::text(why)],
         details: None,
         is_error: true,
         child_loop_id: None,

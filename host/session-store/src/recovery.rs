@@ -2,13 +2,14 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::format::{self, Payload};
+use crate::format::{self, Entry, Kind, Payload};
 use crate::header::Header;
 use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
+use crate::record::{LoopStart, Record};
 use crate::session::Session;
-use crate::transcript::{EntryError, Transcript};
+use crate::transcript::{Branch, EntryError, Transcript};
 use pinion_agent::{Message, SessionStore};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -20,9 +21,13 @@ use std::sync::Arc;
 pub struct Opened {
     /// Takes what follows.
     pub session: Session,
-    /// What was said so far, from the root of the tree to the entry that was written last. Every tool call is
-    /// followed by its result.
+    /// What was said so far, from the root of the tree to where the conversation stands. Every tool call is followed by
+    /// its result.
     pub messages: Vec<Arc<Message>>,
+    /// How many loops began in the session so far, on any branch: the number of the last one, for loop ids.
+    pub loops: u64,
+    /// The loop that began last on this branch, for what goes on from it.
+    pub last_loop: Option<LoopStart>,
     /// What was found and put right.
     pub recovery: Recovery,
 }
@@ -69,7 +74,8 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let file = lock::open_locked(path)?;
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
-    let mut messages = read_messages(&mut transcript, &mut recovery.bad_lines)?;
+    let last_loop = last_loop(&mut transcript);
+    let mut messages = read_messages(transcript.branch(), &mut recovery.bad_lines)?;
     let (mut file, index) = transcript.into_parts();
     recovery.torn = settle_tail(path, &mut file, &index)?;
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
@@ -77,18 +83,27 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     for message in &messages[messages.len() - recovery.pairing.at_end..] {
         session.append(message)?;
     }
-    Ok(Opened { session, messages, recovery })
+    Ok(Opened { session, messages, loops: index.loops(), last_loop, recovery })
 }
 
-fn read_messages(transcript: &mut Transcript, bad: &mut BadLines) -> Result<Vec<Arc<Message>>, SessionError> {
-    let branch = transcript.branch();
+/// The loop that began last on the branch; none when its record cannot be read.
+fn last_loop(transcript: &mut Transcript) -> Option<LoopStart> {
+    let index = transcript.index();
+    let nodes = index.branch(index.position());
+    let last = nodes.into_iter().rfind(|node| node.kind == Kind::LoopStart)?;
+    match transcript.entries(vec![last]).next()?.ok()?.payload {
+        Payload::Record(Record::LoopStart(start)) => Some(start),
+        _ => None,
+    }
+}
+
+/// The messages of a branch. Entries that cannot be read are reported and left out.
+pub(crate) fn read_messages(branch: Branch<'_>, bad: &mut BadLines) -> Result<Vec<Arc<Message>>, SessionError> {
     let mut messages = Vec::with_capacity(branch.size_hint().0);
     for entry in branch {
         match entry {
-            Ok(entry) => match entry.payload {
-                Payload::Message(message) => messages.push(Arc::new(message)),
-                Payload::Unknown { .. } => {}
-            },
+            Ok(Entry { payload: Payload::Message(message), .. }) => messages.push(Arc::new(message)),
+            Ok(_) => {}
             Err(EntryError::Broken(line)) => bad.push(line),
             Err(EntryError::Session(error)) => return Err(error),
         }
@@ -99,10 +114,8 @@ fn read_messages(transcript: &mut Transcript, bad: &mut BadLines) -> Result<Vec<
 /// The file's header, or the best that can be made of its name and surroundings.
 fn header(path: &Path, workspace: &Path, index: &Index) -> Header {
     match &index.header {
-        HeaderState::Good(header) => header.clone(),
-        HeaderState::Missing | HeaderState::Broken => {
-            Header { id: files::id_of(path), workspace: workspace.to_owned(), created: format::now() }
-        }
+        HeaderState::Good(header) => Header::clone(header),
+        HeaderState::Missing | HeaderState::Broken => Header::named(files::id_of(path), workspace),
     }
 }
 

@@ -6,8 +6,9 @@
 use crate::error::SessionError;
 use crate::format::{Entry, Payload};
 use crate::header::Header;
+use crate::id::EntryId;
 use crate::printable::printable;
-use crate::transcript::{EntryError, Transcript};
+use crate::transcript::{Branch, EntryError, Transcript};
 use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use std::io::{self, Write};
 const LINES: usize = 20;
 const CHARS: usize = 4_000;
 
-/// Writes the branch that ends at the last entry to `out`.
+/// Writes the branch on which the conversation stands to `out`, and then where other branches end.
 ///
 /// What the user and the model said is shown in full; arguments, results and thinking up to 20 lines or 4,000
 /// characters each, and then how much is left out. Broken entries are named in their places.
@@ -31,7 +32,29 @@ pub fn render(transcript: &mut Transcript, out: &mut impl Write) -> Result<(), R
     for bad in transcript.bad_lines().first() {
         writeln!(out, "> left out: {}\n", printable(&bad.to_string()))?;
     }
-    for entry in transcript.branch() {
+    entries(transcript.branch(), out)?;
+    for branch in transcript.branches().iter().filter(|branch| !branch.is_current) {
+        writeln!(out, "> another branch ends at entry {}, with entries of its own: {}", branch.leaf, branch.entries)?;
+    }
+    Ok(())
+}
+
+/// Writes the branch that ends at the entry `leaf` to `out`, as [`render`] does.
+///
+/// # Errors
+/// As [`render`]; or there is no such entry.
+pub fn render_branch(transcript: &mut Transcript, leaf: EntryId, out: &mut impl Write) -> Result<(), RenderError> {
+    let header = transcript.header().cloned();
+    let path = transcript.path().to_owned();
+    let branch = transcript.branch_to(leaf).ok_or(SessionError::UnknownEntry { path, entry: leaf })?;
+    if let Some(header) = header {
+        head(&header, out)?;
+    }
+    entries(branch, out)
+}
+
+fn entries(branch: Branch<'_>, out: &mut impl Write) -> Result<(), RenderError> {
+    for entry in branch {
         match entry {
             Ok(Entry { payload, .. }) => payload_text(&payload, out)?,
             Err(EntryError::Broken(bad)) => writeln!(out, "> left out: {}\n", printable(&bad.to_string()))?,
@@ -55,12 +78,20 @@ pub enum RenderError {
 fn head(header: &Header, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# Session {}\n", printable(&header.id))?;
     writeln!(out, "Workspace: {}", printable(&header.workspace.to_string_lossy()))?;
-    writeln!(out, "Begun: {}\n", header.created)
+    writeln!(out, "Begun: {}", header.created)?;
+    if let Some(from) = &header.forked_from {
+        writeln!(out, "Forked from: {}, entry {}", printable(&from.session), from.entry)?;
+    }
+    if let Some(by) = &header.spawned_by {
+        writeln!(out, "Sub-agent of: {}, call {}", printable(&by.session), printable(&by.call_id))?;
+    }
+    writeln!(out)
 }
 
 fn payload_text(payload: &Payload, out: &mut impl Write) -> io::Result<()> {
     match payload {
         Payload::Message(message) => message_text(message, out),
+        Payload::Position { .. } | Payload::Record(_) => Ok(()),
         Payload::Unknown { kind } => writeln!(out, "> of a newer version: {}\n", printable(kind)),
     }
 }

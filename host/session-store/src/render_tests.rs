@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{assistant, calls, result, user, write_session};
+use pinion_agent::SessionStore as _;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -79,4 +80,26 @@ fn an_output_that_cannot_be_written_is_told_from_a_session_that_cannot_be_read()
     let path = write_session(folder.path(), &[user("one")]);
     let error = render(&mut Transcript::open(&path).unwrap(), &mut Closed).unwrap_err();
     assert!(matches!(error, RenderError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe));
+}
+
+#[test]
+fn other_branches_are_told_and_can_be_shown() {
+    let folder = TempDir::new().unwrap();
+    let path = write_session(folder.path(), &[user("one"), user("the way left")]);
+    let session = crate::open_to_continue(&path, crate::testing::workspace()).unwrap().session;
+    session.go_back(Some("1".parse().unwrap())).unwrap();
+    session.append(&user("the way taken")).unwrap();
+    let shown = |leaf: Option<&str>| {
+        let (mut transcript, mut out) = (Transcript::open(&path).unwrap(), Vec::new());
+        match leaf {
+            None => render(&mut transcript, &mut out).unwrap(),
+            Some(leaf) => render_branch(&mut transcript, leaf.parse().unwrap(), &mut out).unwrap(),
+        }
+        String::from_utf8(out).unwrap()
+    };
+    let current = shown(None);
+    assert!(current.contains("the way taken") && !current.contains("the way left"), "{current}");
+    assert!(current.ends_with("> another branch ends at entry 2, with entries of its own: 1\n"), "{current}");
+    let other = shown(Some("2"));
+    assert!(other.contains("the way left") && !other.contains("the way taken"), "{other}");
 }

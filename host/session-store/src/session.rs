@@ -1,11 +1,16 @@
 //! A session that is written to.
 
+use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::format::{self, EncodeError};
+use crate::format::{self, EncodeError, Place};
 use crate::header::Header;
-use crate::id::{self, EntryId};
+use crate::id::EntryId;
 use crate::index::{Index, Tail};
 use crate::log::Log;
+use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
+use crate::record::Record;
+use crate::recovery::read_messages;
+use crate::transcript::Transcript;
 use pinion_agent::{Message, SessionStore, StoreError};
 use std::fmt;
 use std::fs::File;
@@ -15,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A session on disk, open for writing by this process alone until it is dropped.
 ///
-/// It grows at its end: each entry follows the one before. The file is made with the first entry, so a session in
-/// which nothing was said leaves none. Calls block for as long as the system takes to accept one write, and may come
-/// from any thread.
+/// It grows at its end: each entry follows the one before, unless [`Session::go_back`] came between. The file is made
+/// with the first entry, so a session in which nothing was said leaves none. Calls block for as long as the system takes
+/// to accept one write, and may come from any thread.
 pub struct Session {
     path: PathBuf,
     header: Header,
@@ -28,24 +33,54 @@ struct State {
     log: Option<Log>,
     /// The header is still to be written, before the first entry.
     header_is_due: bool,
-    /// The entry that the next one follows.
-    leaf: Option<EntryId>,
+    cursor: Cursor,
     /// What the next one is called; none when all names are taken.
     next: Option<EntryId>,
     /// The folder may not know the file yet, as far as the disk is concerned.
     folder_is_due: bool,
 }
 
+/// Where a branch grows.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    /// The entry that the next one follows.
+    pub(crate) leaf: Option<EntryId>,
+    /// The entry of the last reply, and the calls in it.
+    calls: Option<(EntryId, Vec<String>)>,
+}
+
+impl Cursor {
+    pub(crate) fn at(leaf: Option<EntryId>) -> Self {
+        Self { leaf, calls: None }
+    }
+
+    fn said(&mut self, id: EntryId, message: &Message) {
+        self.leaf = Some(id);
+        if let Message::Assistant(reply) = message {
+            self.calls = Some((id, reply.tool_calls().map(|call| call.id.clone()).collect()));
+        }
+    }
+
+    pub(crate) fn entry_of_call(&self, call_id: &str) -> Option<EntryId> {
+        let (entry, calls) = self.calls.as_ref()?;
+        calls.iter().any(|call| call == call_id).then_some(*entry)
+    }
+}
+
 impl Session {
     /// A new session of `workspace`, an absolute path, which will be kept in the file `path`. Touches no disk.
     pub fn begin(path: &Path, workspace: &Path) -> Self {
-        let header = Header { id: id::new_session_id(), workspace: workspace.to_owned(), created: format::now() };
-        Self::with_header(path, header)
+        Self::with_header(path, Header::new(workspace))
     }
 
     pub(crate) fn with_header(path: &Path, header: Header) -> Self {
-        let state =
-            State { log: None, header_is_due: true, leaf: None, next: Some(EntryId::FIRST), folder_is_due: true };
+        let state = State {
+            log: None,
+            header_is_due: true,
+            cursor: Cursor::default(),
+            next: Some(EntryId::FIRST),
+            folder_is_due: true,
+        };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
 
@@ -54,7 +89,7 @@ impl Session {
         let state = State {
             log: Some(Log::new(file, index.end + u64::from(index.tail == Tail::Unended))),
             header_is_due: index.end == 0,
-            leaf: index.nodes.last().map(|node| node.id),
+            cursor: Cursor::at(index.id_of(index.position())),
             next: index.last_id().map_or(Some(EntryId::FIRST), EntryId::next),
             folder_is_due: false,
         };
@@ -74,6 +109,108 @@ impl Session {
     /// The session's file, which exists once something was said.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The entry at which the conversation stands, and which the next one will follow.
+    pub fn position(&self) -> Option<EntryId> {
+        self.lock().cursor.leaf
+    }
+
+    /// The entry with this tool call, when it is one of the last reply.
+    pub fn entry_of_call(&self, call_id: &str) -> Option<EntryId> {
+        self.lock().cursor.entry_of_call(call_id)
+    }
+
+    /// Goes back to an entry, or with none to before the first one: what is appended next follows that, on a branch of
+    /// its own. What was said since stays in the session. Gives the messages from the root to there, every tool call
+    /// followed by its result: one that has none before that entry gets one that says so, and it is appended.
+    ///
+    /// Reads the file from its beginning.
+    ///
+    /// # Errors
+    /// There is no such entry, or the session cannot be read or written. It stands where it stood then, except that when
+    /// a result could not be appended it may stand at the entry.
+    pub fn go_back(&self, to: Option<EntryId>) -> Result<Vec<Arc<Message>>, SessionError> {
+        let mut state = self.lock();
+        let mut messages = to.map_or(Ok(Vec::new()), |entry| self.messages_to(entry))?;
+        let left = state.cursor.leaf;
+        if left != to {
+            self.add(&mut state, to, None, |place| format::encode_position(place, left))?;
+            state.cursor = Cursor::at(to);
+        }
+        let pairing = repair_pairing_with(&mut messages, format::now(), LEFT_BEHIND);
+        for message in &messages[messages.len() - pairing.at_end..] {
+            self.say(&mut state, message)?;
+        }
+        Ok(messages)
+    }
+
+    fn messages_to(&self, entry: EntryId) -> Result<Vec<Arc<Message>>, SessionError> {
+        let unknown = || SessionError::UnknownEntry { path: self.path.clone(), entry };
+        if !self.path.exists() {
+            return Err(unknown());
+        }
+        let mut transcript = Transcript::open(&self.path)?;
+        let branch = transcript.branch_to(entry).ok_or_else(unknown)?;
+        read_messages(branch, &mut BadLines::default())
+    }
+
+    /// Appends something that is no message, and gives its name.
+    ///
+    /// # Errors
+    /// As [`SessionStore::append`].
+    pub fn record(&self, record: &Record) -> Result<EntryId, StoreError> {
+        let mut state = self.lock();
+        let parent = state.cursor.leaf;
+        let id = self.add(&mut state, parent, None, |place| format::encode_record(place, record))?;
+        state.cursor.leaf = Some(id);
+        Ok(id)
+    }
+
+    /// Appends a message to a side branch.
+    pub(crate) fn say_aside(&self, cursor: &mut Cursor, side: &str, message: &Message) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let encode = |place: Place<'_>| format::encode_message(place, message);
+        let id = self.add(&mut state, cursor.leaf, Some(side), encode)?;
+        cursor.said(id, message);
+        Ok(())
+    }
+
+    /// Goes on from the end of a side branch.
+    pub(crate) fn go_to(&self, leaf: Option<EntryId>) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let left = state.cursor.leaf;
+        self.add(&mut state, leaf, None, |place| format::encode_position(place, left))?;
+        state.cursor = Cursor::at(leaf);
+        Ok(())
+    }
+
+    fn say(&self, state: &mut State, message: &Message) -> Result<(), StoreError> {
+        let parent = state.cursor.leaf;
+        let id = self.add(state, parent, None, |place| format::encode_message(place, message))?;
+        state.cursor.said(id, message);
+        Ok(())
+    }
+
+    /// Appends one entry, after the header if that is due.
+    fn add(
+        &self,
+        state: &mut State,
+        parent: Option<EntryId>,
+        side: Option<&str>,
+        encode: impl FnOnce(Place<'_>) -> Result<Vec<u8>, EncodeError>,
+    ) -> Result<EntryId, StoreError> {
+        let id = state.next.ok_or_else(|| self.refused(&EncodeError::Full))?;
+        let mut lines = match state.header_is_due {
+            true => self.header.encode().map_err(|error| self.refused(&error))?,
+            false => Vec::new(),
+        };
+        let entry = encode(Place { id, parent, time: format::now(), side });
+        lines.append(&mut entry.map_err(|error| self.refused(&error))?);
+        self.write(state, &lines)?;
+        state.header_is_due = false;
+        state.next = id.next();
+        Ok(id)
     }
 
     /// Waits until everything that was appended is on the disk, and survives a loss of power. For the end of a run:
@@ -116,6 +253,12 @@ impl Session {
         StoreError { message: format!("{error}, in `{}`", self.path.display()), source: None }
     }
 
+    /// Keeps everyone from writing, as a disk does that hangs.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.lock()
+    }
+
     /// Nothing is left half-done in the state when a thread panics.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,19 +267,7 @@ impl Session {
 
 impl SessionStore for Session {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        let id = state.next.ok_or_else(|| self.refused(&EncodeError::Full))?;
-        let mut lines = match state.header_is_due {
-            true => self.header.encode().map_err(|error| self.refused(&error))?,
-            false => Vec::new(),
-        };
-        let entry = format::encode_message(id, state.leaf, format::now(), message);
-        lines.append(&mut entry.map_err(|error| self.refused(&error))?);
-        self.write(&mut state, &lines)?;
-        state.header_is_due = false;
-        state.leaf = Some(id);
-        state.next = id.next();
-        Ok(())
+        self.say(&mut self.lock(), message)
     }
 }
 

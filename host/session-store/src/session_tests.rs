@@ -1,7 +1,9 @@
 use super::*;
 use crate::log::testing::DiskFile;
+use crate::record::{LoopStart, Retry};
 use crate::recovery::open_to_continue;
-use crate::testing::{conversation, user, workspace};
+use crate::testing::{assistant, calls, conversation, result, said, user, workspace};
+use pinion_agent::Content;
 use std::fs;
 use tempfile::TempDir;
 
@@ -103,4 +105,110 @@ fn messages_may_come_from_many_threads() {
     drop(session);
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!((opened.messages.len(), opened.recovery.bad_lines.count()), (200, 0));
+}
+
+/// A session of these prompts.
+fn prompts(folder: &TempDir, texts: &[&str]) -> Session {
+    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    for text in texts {
+        session.append(&user(text)).unwrap();
+    }
+    session
+}
+
+fn id(text: &str) -> Option<EntryId> {
+    Some(text.parse().unwrap())
+}
+
+#[test]
+fn going_back_begins_a_branch_and_keeps_the_other() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["one", "two", "three"]);
+    assert_eq!(session.go_back(id("1")).unwrap(), [user("one")]);
+    session.append(&user("another two")).unwrap();
+    let mut transcript = Transcript::open(session.path()).unwrap();
+    assert_eq!(said(transcript.branch()), ["one", "another two"]);
+    let branches = transcript.branches();
+    assert_eq!((branches.len(), branches[1].from, branches[1].entries), (2, id("1"), 2));
+    assert_eq!(said(transcript.branch_to(branches[1].leaf).unwrap()), ["one", "two", "three"]);
+    let prompt = transcript.prompt_of(&branches[1]).unwrap();
+    assert_eq!(prompt.content[0].as_text(), Some("two"));
+}
+
+#[test]
+fn where_the_conversation_stands_is_kept_also_when_nothing_was_said_there() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["one", "two"]);
+    session.go_back(id("1")).unwrap();
+    drop(session);
+    let path = folder.path().join("a.jsonl");
+    let opened = open_to_continue(&path, workspace()).unwrap();
+    assert_eq!((opened.messages, opened.session.position()), (vec![user("one")], id("1")));
+    assert_eq!(opened.session.go_back(None).unwrap(), []);
+    drop(opened.session);
+    let opened = open_to_continue(&path, workspace()).unwrap();
+    assert_eq!((opened.messages.len(), opened.session.position()), (0, None));
+    opened.session.append(&user("anew")).unwrap();
+    assert_eq!(said(Transcript::open(&path).unwrap().branch()), ["anew"]);
+}
+
+#[test]
+fn going_back_to_where_it_stands_writes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["one"]);
+    let before = fs::read(session.path()).unwrap();
+    assert_eq!(session.go_back(id("1")).unwrap(), [user("one")]);
+    assert_eq!(fs::read(session.path()).unwrap(), before);
+}
+
+#[test]
+fn going_back_to_an_unknown_entry_changes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["one"]);
+    let error = session.go_back(id("9")).unwrap_err();
+    assert_eq!(error.to_string(), format!("session `{}` has no entry `9`", session.path().display()));
+    assert_eq!(session.position(), id("1"));
+    let unsaid = Session::begin(&folder.path().join("b.jsonl"), workspace());
+    assert!(matches!(unsaid.go_back(id("1")), Err(SessionError::UnknownEntry { .. })));
+}
+
+#[test]
+fn going_back_into_a_turn_answers_the_calls_whose_results_are_left_behind() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["go"]);
+    for message in [calls(&["1", "2"]), result("1"), result("2"), Arc::new(assistant(vec![Content::text("done")]))] {
+        session.append(&message).unwrap();
+    }
+    let messages = session.go_back(id("3")).unwrap();
+    let Message::ToolResult(added) = &*messages[3] else { panic!() };
+    assert_eq!((messages.len(), added.call_id.as_str(), added.is_error), (4, "2", true));
+    assert_eq!(added.content[0].as_text(), Some(LEFT_BEHIND));
+    drop(session);
+    let opened = open_to_continue(&folder.path().join("a.jsonl"), workspace()).unwrap();
+    assert_eq!((opened.messages, opened.recovery), (messages, crate::Recovery::default()));
+}
+
+#[test]
+fn records_are_kept_in_their_place_and_no_model_sees_them() {
+    let folder = TempDir::new().unwrap();
+    let session = prompts(&folder, &["one"]);
+    let start = LoopStart { loop_id: "s.c.1".into(), model: Some("m".into()), ..LoopStart::default() };
+    let retry = Retry { loop_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 10, cause: "busy".into() };
+    session.record(&Record::LoopStart(start.clone())).unwrap();
+    session.record(&Record::Retry(retry.clone())).unwrap();
+    session.append(&user("two")).unwrap();
+    drop(session);
+    let path = folder.path().join("a.jsonl");
+    let mut transcript = Transcript::open(&path).unwrap();
+    let records: Vec<_> = transcript
+        .branch()
+        .filter_map(|entry| match entry.unwrap().payload {
+            crate::Payload::Record(record) => Some(record),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records, [Record::LoopStart(start.clone()), Record::Retry(retry)]);
+    let opened = open_to_continue(&path, workspace()).unwrap();
+    assert_eq!(opened.messages, [user("one"), user("two")]);
+    assert_eq!((opened.loops, opened.last_loop), (1, Some(start)));
 }

@@ -2,7 +2,7 @@
 
 use crate::error::SessionError;
 use crate::files;
-use crate::format::{self, Head, Payload};
+use crate::format::{self, Head, Kind, Payload};
 use crate::header::{self, FirstLine, Header};
 use crate::lines::Lines;
 use crate::printable::printable;
@@ -79,7 +79,7 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
     while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
         if line.number == 1 {
             match header::first_line(line.bytes) {
-                FirstLine::Header(header) => beginning.header = Some(header),
+                FirstLine::Header(header) => beginning.header = Some(*header),
                 FirstLine::Foreign(found) => {
                     return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
                 }
@@ -89,7 +89,7 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
         }
         let Ok(head) = Head::read(&line) else { continue };
         beginning.entries += 1;
-        if let Some(prompt) = head.is_message().then(|| prompt(line.bytes)).flatten() {
+        if let Some(prompt) = (head.kind() == Kind::Message).then(|| prompt(line.bytes)).flatten() {
             beginning.title = title(&prompt);
             break;
         }
@@ -99,13 +99,14 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
 
 /// The user's message on a line, if that is what it holds.
 fn prompt(line: &[u8]) -> Option<UserMessage> {
-    match format::decode_entry(line, true).ok()?.payload {
+    match format::decode_entry(line, Kind::Message).ok()?.payload {
         Payload::Message(Message::User(prompt)) => Some(prompt),
         _ => None,
     }
 }
 
-fn title(prompt: &UserMessage) -> Option<String> {
+/// The first line of a prompt, fit for a terminal.
+pub(crate) fn title(prompt: &UserMessage) -> Option<String> {
     let lines = prompt.content.iter().filter_map(Content::as_text).flat_map(str::lines);
     let first = lines.map(str::trim).find(|line| !line.is_empty())?;
     Some(printable(first).replace('\t', " ").chars().take(TITLE_LENGTH).collect())

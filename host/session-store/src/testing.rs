@@ -71,3 +71,14 @@ pub(crate) fn write_session(folder: &Path, messages: &[Arc<Message>]) -> PathBuf
     }
     path
 }
+
+/// What the user said on a branch.
+pub(crate) fn said(branch: crate::transcript::Branch<'_>) -> Vec<String> {
+    let text = |entry: crate::format::Entry| match entry.payload {
+        crate::format::Payload::Message(Message::User(message)) => {
+            message.content.first().and_then(Content::as_text).map(str::to_owned)
+        }
+        _ => None,
+    };
+    branch.filter_map(|entry| text(entry.unwrap())).collect()
+}

@@ -1,9 +1,12 @@
 //! A session file, opened for reading.
 
 use crate::error::{BadLine, BadLines, SessionError};
-use crate::format::{self, Entry};
+use crate::format::{self, Entry, Kind, Payload};
 use crate::header::Header;
+use crate::id::EntryId;
 use crate::index::{HeaderState, Index, Node};
+use crate::tree::BranchInfo;
+use pinion_agent::{Message, UserMessage};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -58,15 +61,49 @@ impl Transcript {
         &self.index.bad_lines
     }
 
-    /// The entries from the root of the tree to the one that was written last, in this order.
+    /// The entry at which the conversation stands, and which the next one will follow. None when nothing was said, or the
+    /// last word was to begin anew.
+    pub fn position(&self) -> Option<EntryId> {
+        self.index.id_of(self.index.position())
+    }
+
+    /// The entries from the root of the tree to where the conversation stands, in this order.
     pub fn branch(&mut self) -> Branch<'_> {
-        Branch {
-            nodes: self.index.branch().into_iter(),
-            path: &self.path,
-            reader: &mut self.reader,
-            at: None,
-            buffer: Vec::new(),
-        }
+        let nodes = self.index.branch(self.index.position());
+        self.entries(nodes)
+    }
+
+    /// The entries from the root of the tree to the entry of this name. None when there is no such entry.
+    pub fn branch_to(&mut self, leaf: EntryId) -> Option<Branch<'_>> {
+        let nodes = self.index.branch(Some(self.index.find(leaf)?));
+        Some(self.entries(nodes))
+    }
+
+    /// All branches: the one on which the conversation stands first, then in the order in which they were written to
+    /// last. Each shares what comes before its `from` with others.
+    pub fn branches(&self) -> Vec<BranchInfo> {
+        self.index.segments().iter().filter_map(|segment| self.index.info(segment)).collect()
+    }
+
+    /// What the user said first on a branch after it left the others; none when nothing, or it cannot be read.
+    pub fn prompt_of(&mut self, branch: &BranchInfo) -> Option<UserMessage> {
+        let leaf = self.index.find(branch.leaf)?;
+        let nodes = self.index.branch(Some(leaf));
+        let own = nodes.len().saturating_sub(branch.entries);
+        let messages = nodes.into_iter().skip(own).filter(|node| node.kind == Kind::Message).collect();
+        self.entries(messages).find_map(|entry| match entry.ok()?.payload {
+            Payload::Message(Message::User(prompt)) => Some(prompt),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// These entries, in this order.
+    pub(crate) fn entries(&mut self, nodes: Vec<Node>) -> Branch<'_> {
+        Branch { nodes: nodes.into_iter(), path: &self.path, reader: &mut self.reader, at: None, buffer: Vec::new() }
     }
 
     /// Gives up reading for writing.
@@ -95,7 +132,7 @@ pub enum EntryError {
     Session(#[from] SessionError),
 }
 
-/// The entries of one branch, from the root.
+/// Entries of one branch, in the order in which they were said.
 #[derive(Debug)]
 pub struct Branch<'a> {
     nodes: std::vec::IntoIter<Node>,
@@ -111,10 +148,11 @@ impl Iterator for Branch<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let node = self.nodes.next()?;
-        if let Err(error) = self.fetch(&node) {
-            return Some(Err(SessionError::io("read", self.path)(error).into()));
-        }
-        let entry = format::decode_entry(&self.buffer, node.is_message);
+        let line = match self.line(&node) {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let entry = format::decode_entry(line, node.kind);
         Some(entry.map_err(|error| BadLine { line: node.line, reason: error.to_string() }.into()))
     }
 
@@ -124,6 +162,17 @@ impl Iterator for Branch<'_> {
 }
 
 impl Branch<'_> {
+    /// The line of the next node, as it is in the file, and the node.
+    pub(crate) fn next_line(&mut self) -> Option<Result<(Node, &[u8]), SessionError>> {
+        let node = self.nodes.next()?;
+        Some(self.line(&node).map(|line| (node, line)))
+    }
+
+    fn line(&mut self, node: &Node) -> Result<&[u8], SessionError> {
+        self.fetch(node).map_err(SessionError::io("read", self.path))?;
+        Ok(&self.buffer)
+    }
+
     /// Reads an entry's line into the buffer. Seeking by a distance keeps what is buffered.
     fn fetch(&mut self, node: &Node) -> io::Result<()> {
         match self.at {

@@ -1,0 +1,133 @@
+//! How sessions grow: what it takes to append to, open, list, show, fork and export sessions of 1,000, 10,000 and 100,000
+//! entries of 1 KB, with the peak of memory of each, beside what the machine needs to read the same file and to parse
+//! its lines into nothing.
+//!
+//! `cargo bench -p pinion-session-store --bench scale`. Each time is the best of five. Peaks are of the process, above
+//! what it held before, and only on Linux.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
+
+use jiff::Timestamp;
+use pinion_agent::{AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, Usage, UserMessage};
+use pinion_agent::{ToolResultMessage, view};
+use pinion_session_store::{
+    ExportFormat, LoopStart, Record, Scope, Session, SessionFolder, Transcript, export, open_to_continue,
+};
+use serde::de::IgnoredAny;
+use std::fs;
+use std::hint::black_box;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const WORKSPACE: &str = "/home/me/project";
+const TRIES: usize = 5;
+
+fn main() {
+    // `cargo test --benches` only wants to know that it builds.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    for entries in [1_000, 10_000, 100_000] {
+        let root = TempDir::new().unwrap();
+        let folder = SessionFolder::new(root.path());
+        let session = folder.begin(Path::new(WORKSPACE));
+        let appending = Instant::now();
+        write(&session, entries);
+        let per_append = appending.elapsed() / u32::try_from(entries).unwrap();
+        let path = session.path().to_owned();
+        drop(session);
+        let megabytes = fs::metadata(&path).unwrap().len() as f64 / 1e6;
+        println!("\n{entries} entries, {megabytes:.1} MB; appended in {:.1} µs each", per_append.as_secs_f64() * 1e6);
+        measure("limit: read the file", || drop(black_box(fs::read(&path).unwrap())));
+        measure("limit: read, parse each line to nothing", || parse_to_nothing(&path));
+        measure("open to read", || drop(black_box(Transcript::open(&path).unwrap())));
+        measure("open, list the branches", || drop(black_box(Transcript::open(&path).unwrap().branches())));
+        measure("open, list the loops", || drop(black_box(Transcript::open(&path).unwrap().loops().unwrap())));
+        measure("open to continue, all messages", || drop(open_to_continue(&path, Path::new(WORKSPACE)).unwrap()));
+        measure("open to continue, what the model sees", || {
+            drop(black_box(view(open_to_continue(&path, Path::new(WORKSPACE)).unwrap().messages)));
+        });
+        measure("list", || assert_eq!(folder.list(Scope::All).unwrap().sessions.len(), 1));
+        measure("fork", || fs::remove_file(folder.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
+        measure("export to HTML", || written(&path, ExportFormat::Html));
+        measure("export to Markdown", || written(&path, ExportFormat::Markdown));
+    }
+}
+
+/// A conversation of user, call, result and reply in turn.
+fn write(session: &Session, entries: usize) {
+    session.record(&Record::LoopStart(LoopStart { loop_id: "s.c.1".into(), ..LoopStart::default() })).unwrap();
+    for number in 0..entries - 1 {
+        session.append(&message(number)).unwrap();
+    }
+}
+
+fn message(number: usize) -> Arc<Message> {
+    let timestamp = Timestamp::UNIX_EPOCH;
+    let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(24));
+    let id = format!("call-{}", number / 4);
+    Arc::new(match number % 4 {
+        0 => Message::User(UserMessage { content: vec![text], timestamp }),
+        2 => Message::ToolResult(ToolResultMessage {
+            call_id: id,
+            tool_name: "read".into(),
+            content: vec![text],
+            details: None,
+            is_error: false,
+            child_loop_id: None,
+            timestamp,
+        }),
+        kind => Message::Assistant(AssistantMessage {
+            content: match kind {
+                1 => vec![text, Content::ToolCall(ToolCall::new(id, "read", serde_json::json!({ "path": "a.txt" })))],
+                _ => vec![text],
+            },
+            stop_reason: StopReason::Stop,
+            provider: "replay".into(),
+            model: "scripted".into(),
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp,
+        }),
+    })
+}
+
+fn parse_to_nothing(path: &Path) {
+    for line in fs::read(path).unwrap().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let _: IgnoredAny = serde_json::from_slice(black_box(line)).unwrap();
+    }
+}
+
+fn written(path: &Path, format: ExportFormat) {
+    export(&mut Transcript::open(path).unwrap(), format, &mut io::sink()).unwrap();
+}
+
+fn measure(what: &str, mut run: impl FnMut()) {
+    let before = forget_peak();
+    let best = (0..TRIES)
+        .map(|_| {
+            let begun = Instant::now();
+            run();
+            begun.elapsed()
+        })
+        .min()
+        .unwrap_or(Duration::ZERO);
+    let above = before.zip(memory("VmHWM:")).map_or(f64::NAN, |(before, peak)| peak - before);
+    println!("  {what:<40} {:>9.2} ms  {above:>7.1} MB", best.as_secs_f64() * 1e3);
+}
+
+/// Begins to look for a new peak; says what the process holds now, in MB.
+fn forget_peak() -> Option<f64> {
+    fs::write("/proc/self/clear_refs", "5").ok()?;
+    memory("VmRSS:")
+}
+
+fn memory(what: &str) -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(what))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kilobytes| kilobytes / 1024.0)
+}

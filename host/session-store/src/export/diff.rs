@@ -1,0 +1,93 @@
+//! Unified diffs, line by line.
+
+/// What a line of a diff says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    Added,
+    Removed,
+    /// Where a hunk belongs.
+    Hunk,
+    /// Which files are compared.
+    File,
+    Same,
+}
+
+/// Whether a text is a unified diff: two files, and a hunk right after.
+pub(super) fn is_diff(text: &str) -> bool {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("--- ")).take(3);
+    let has = |line: Option<&str>, start: &str| line.is_some_and(|line| line.starts_with(start));
+    let is_at_start = text.lines().take(8).any(|line| line.starts_with("--- "));
+    is_at_start && has(lines.next(), "--- ") && has(lines.next(), "+++ ") && has(lines.next(), "@@ ")
+}
+
+/// The lines of a diff, each with what it says. Inside a hunk nothing is taken for the name of a file.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
+    let mut left = (0_u64, 0_u64);
+    text.lines().map(move |line| {
+        let kind = kind(line, left);
+        match kind {
+            Line::Hunk => left = lengths(line).unwrap_or_default(),
+            Line::Added => left.1 = left.1.saturating_sub(1),
+            Line::Removed => left.0 = left.0.saturating_sub(1),
+            Line::Same if !line.starts_with('\\') => left = (left.0.saturating_sub(1), left.1.saturating_sub(1)),
+            Line::Same | Line::File => {}
+        }
+        (kind, line)
+    })
+}
+
+/// How many lines a diff adds, and how many it removes.
+pub(super) fn counts(text: &str) -> (usize, usize) {
+    lines(text).fold((0, 0), |(added, removed), (line, _)| match line {
+        Line::Added => (added + 1, removed),
+        Line::Removed => (added, removed + 1),
+        _ => (added, removed),
+    })
+}
+
+fn kind(line: &str, (old, new): (u64, u64)) -> Line {
+    let is_outside = old == 0 && new == 0;
+    match line.as_bytes().first() {
+        _ if is_outside && (line.starts_with("--- ") || line.starts_with("+++ ")) => Line::File,
+        Some(b'+') => Line::Added,
+        Some(b'-') => Line::Removed,
+        Some(b'@') => Line::Hunk,
+        Some(b'd') if line.starts_with("diff ") => Line::File,
+        _ => Line::Same,
+    }
+}
+
+/// How many lines of the old and of the new file a hunk has, by its first line: `@@ -1,2 +1 @@`.
+fn lengths(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.split(' ').skip(1);
+    let mut length = || {
+        let range = words.next()?;
+        range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok())
+    };
+    Some((length()?, length()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIFF: &str = "--- a\n+++ b\n@@ -1,3 +1,2 @@\n one\n--- two\n-three\n+3\n--- c\n+++ d\n@@ -1 +1 @@\n-x\n+y\n";
+
+    #[test]
+    fn a_diff_is_known_by_its_beginning() {
+        assert!(is_diff(DIFF));
+        assert!(is_diff(&format!("diff --git a b\nindex 1..2\n{DIFF}")));
+        for other in ["", "--- a\n+++ b\n", "- one\n+ two\n", "@@ -1 +1 @@\n", "text\n---\ntext"] {
+            assert!(!is_diff(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_removed_line_that_begins_with_dashes_is_no_file() {
+        use Line::{Added, File, Hunk, Removed, Same};
+        let kinds: Vec<Line> = lines(DIFF).map(|(line, _)| line).collect();
+        let expected = [File, File, Hunk, Same, Removed, Removed, Added, File, File, Hunk, Removed, Added];
+        assert_eq!(kinds, expected);
+        assert_eq!(counts(DIFF), (2, 3));
+    }
+}

@@ -1,0 +1,60 @@
+//! Text in HTML.
+
+use crate::printable::printable;
+use std::fmt;
+
+/// Text that a browser shows as it is, in content and in quoted attributes: nothing in it is markup, and control
+/// characters and marks of direction are shown instead of acted on.
+pub(super) struct Text<'a>(pub(super) &'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = printable(self.0);
+        let mut rest = &*text;
+        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+            let (before, special) = rest.split_at(at);
+            f.write_str(before)?;
+            match special.as_bytes()[0] {
+                b'&' => f.write_str("&amp;")?,
+                b'<' => f.write_str("&lt;")?,
+                b'>' => f.write_str("&gt;")?,
+                b'"' => f.write_str("&quot;")?,
+                _ => f.write_str("&#39;")?,
+            }
+            rest = &special[1..];
+        }
+        f.write_str(rest)
+    }
+}
+
+/// A number for people, with a comma at every thousand.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_is_markup() {
+        assert_eq!(
+            Text("<a href=\"x\">'&amp;'\u{202e}\0").to_string(),
+            "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;\\u{202e}␀"
+        );
+        assert_eq!(Text("plain").to_string(), "plain");
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

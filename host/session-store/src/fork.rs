@@ -1,0 +1,69 @@
+//! Taking a branch of a session into a session of its own.
+
+use crate::error::SessionError;
+use crate::files;
+use crate::format;
+use crate::header::{Header, Origin};
+use crate::id::EntryId;
+use crate::transcript::Transcript;
+use pinion_agent::StoreError;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Copies a branch of the session in the file `source` to a new session in the folder `root` of sessions, and gives its
+/// file: the entries up to `at`, or to where the conversation stands. They keep their ids and times; the header says
+/// where they come from. Entries whose line is broken are left out. The source may be in use, and is not changed.
+///
+/// The new session appears whole or not at all.
+pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
+    let mut transcript = Transcript::open(source)?;
+    let empty = || SessionError::Empty { path: source.to_owned() };
+    let leaf = at.or(transcript.position()).ok_or_else(empty)?;
+    let origin = Origin { session: session_id(&transcript), entry: leaf };
+    let workspace = transcript.header().map_or(workspace, |header| &header.workspace);
+    let header = Header { forked_from: Some(origin), ..Header::new(workspace) };
+    let target = files::path_of(root, &header);
+    let part = files::part_of(&target);
+    let file = files::create(&part).map_err(SessionError::io("create", &part))?;
+    let copied = copy(&mut transcript, leaf, &header, file, &part);
+    let moved = copied.and_then(|()| std::fs::rename(&part, &target).map_err(SessionError::io("create", &target)));
+    if moved.is_err() {
+        // What could not be made whole is nothing.
+        let _ = std::fs::remove_file(&part);
+    }
+    moved.map(|()| target)
+}
+
+fn session_id(transcript: &Transcript) -> String {
+    transcript.header().map_or_else(|| files::id_of(transcript.path()), |header| header.id.clone())
+}
+
+fn copy(
+    transcript: &mut Transcript,
+    leaf: EntryId,
+    header: &Header,
+    file: File,
+    path: &Path,
+) -> Result<(), SessionError> {
+    let write = |error: io::Error| SessionError::io("write", path)(error);
+    let unknown = SessionError::UnknownEntry { path: transcript.path().to_owned(), entry: leaf };
+    let mut branch = transcript.branch_to(leaf).ok_or(unknown)?;
+    let mut out = BufWriter::new(file);
+    out.write_all(&encoded(header, path)?).map_err(write)?;
+    let mut parent = None;
+    while let Some(line) = branch.next_line() {
+        let (node, line) = line?;
+        // A broken line would be broken in the copy, too; the source still has it.
+        let Ok(line) = format::encode_moved(line, parent) else { continue };
+        out.write_all(&line).map_err(write)?;
+        parent = Some(node.id);
+    }
+    out.flush().map_err(write)?;
+    out.get_ref().sync_data().map_err(write)
+}
+
+fn encoded(header: &Header, path: &Path) -> Result<Vec<u8>, SessionError> {
+    let refused = |error| StoreError { message: format!("{error}, in `{}`", path.display()), source: None };
+    Ok(header.encode().map_err(refused)?)
+}

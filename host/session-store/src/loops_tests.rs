@@ -1,0 +1,79 @@
+use super::*;
+use crate::session::Session;
+use crate::testing::{user, workspace};
+use pinion_agent::{RunEnd, SessionStore as _, StopReason};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn start(loop_id: &str, parent: Option<&str>) -> Record {
+    let parent_loop_id = parent.map(str::to_owned);
+    Record::LoopStart(LoopStart { loop_id: loop_id.into(), parent_loop_id, ..LoopStart::default() })
+}
+
+fn end(loop_id: &str, input: u64) -> Record {
+    Record::LoopEnd(LoopEnd {
+        loop_id: loop_id.into(),
+        end: RunEnd::Done { stop_reason: StopReason::Stop },
+        usage: Usage { input, ..Usage::default() },
+        cost: None,
+        turns: 1,
+        messages: 2,
+    })
+}
+
+fn session(folder: &TempDir) -> Arc<Session> {
+    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    session.append(&user("go")).unwrap();
+    Arc::new(session)
+}
+
+fn loops(session: &Session) -> Loops {
+    Transcript::open(session.path()).unwrap().loops().unwrap()
+}
+
+fn ids<'a>(loops: impl Iterator<Item = &'a LoopRecord>) -> Vec<&'a str> {
+    loops.map(|found| found.loop_id.as_str()).collect()
+}
+
+#[test]
+fn a_session_tells_which_loop_came_of_which_and_what_they_used() {
+    let folder = TempDir::new().unwrap();
+    let session = session(&folder);
+    let spawned =
+        Spawned { loop_id: "s.c.1".into(), child_loop_id: "k.c.1".into(), call_id: "call".into(), tool: "task".into() };
+    let records = [
+        start("s.c.1", None),
+        Record::Spawned(spawned.clone()),
+        end("s.c.1", 5),
+        start("s.c.2", Some("s.c.1")),
+        end("s.c.2", 7),
+        start("s.c.3", Some("s.c.1")),
+    ];
+    for record in &records {
+        session.record(record).unwrap();
+    }
+    let loops = loops(&session);
+    assert_eq!(ids(loops.roots()), ["s.c.1"]);
+    assert_eq!(ids(loops.children_of("s.c.1")), ["s.c.2", "s.c.3"]);
+    assert_eq!(loops.get("s.c.1").unwrap().spawned, [spawned]);
+    assert_eq!(loops.usage().input, 12);
+    let status = |id: &str| loops.get(id).unwrap().status();
+    assert_eq!((status("s.c.2"), status("s.c.3")), (LoopStatus::Ended, LoopStatus::Running));
+    assert_eq!(loops.get("s.c.9"), None);
+}
+
+#[test]
+fn the_loops_of_a_group_are_known_before_they_begin_and_one_is_chosen() {
+    let folder = TempDir::new().unwrap();
+    let session = session(&folder);
+    let names = ["s.c.1".to_owned(), "s.d.2".to_owned()];
+    let sides = session.begin_group("g", &names).unwrap();
+    let before = loops(&session);
+    assert_eq!(before.get("s.d.2").unwrap().status(), LoopStatus::Pending);
+    sides[1].append(&user("answer")).unwrap();
+    session.end_group("g", Some(&sides[1]), Usage::default()).unwrap();
+    let after = loops(&session);
+    let chosen = |id: &str| after.get(id).unwrap().group.as_ref().unwrap().is_chosen;
+    assert_eq!((chosen("s.c.1"), chosen("s.d.2")), (Some(false), Some(true)));
+    assert_eq!(ids(after.siblings_of("s.c.1")), ["s.d.2"]);
+}

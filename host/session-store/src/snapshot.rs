@@ -1,0 +1,191 @@
+//! Stopping in one process, and going on from there in another.
+//!
+//! A snapshot is small: the session is on disk anyway, so it only says which one, and at which entry the conversation
+//! stood. Whoever restores it may have said something else meanwhile: then what follows is a branch of its own.
+
+use crate::error::SessionError;
+use crate::files;
+use crate::id::EntryId;
+use crate::record::Continuation;
+use crate::recovery::{Opened, open_to_continue};
+use crate::session::Session;
+use crate::transcript::Transcript;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where a conversation stood. Serializable; holds no messages and no secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The session's id.
+    pub session: String,
+    /// The session's file.
+    pub path: PathBuf,
+    /// The folder that the session is about.
+    pub workspace: PathBuf,
+    /// The entry at which it stood; none before the first one.
+    pub entry: Option<EntryId>,
+    /// A digest of that entry's line: it is still the same one when it is restored.
+    pub digest: Option<String>,
+    /// The agent, where agents have ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The loop that ran last: the parent of what goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_id: Option<String>,
+}
+
+impl Session {
+    /// Where the conversation stands now. What was appended is on the disk then, also after a loss of power.
+    ///
+    /// # Errors
+    /// Nothing was said yet, or the session cannot be read or written.
+    pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<Snapshot, SessionError> {
+        if !self.path().exists() {
+            return Err(SessionError::Empty { path: self.path().to_owned() });
+        }
+        self.sync()?;
+        let entry = self.position();
+        let digest = digest(self.path(), entry)?;
+        let path = std::path::absolute(self.path()).map_err(SessionError::io("find", self.path()))?;
+        Ok(Snapshot {
+            session: self.id().to_owned(),
+            path,
+            workspace: self.header().workspace.clone(),
+            entry,
+            digest,
+            agent_id: agent_id.map(str::to_owned),
+            loop_id: loop_id.map(str::to_owned),
+        })
+    }
+}
+
+/// Opens a session where a snapshot says that it stood, for this process alone. What was said since stays in it, on a
+/// branch of its own.
+///
+/// # Errors
+/// As [`open_to_continue`]; or the entry is not what it was.
+pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
+    let mut opened = open_to_continue(&snapshot.path, &snapshot.workspace)?;
+    let outdated = || SessionError::SnapshotIsOutdated { path: snapshot.path.clone() };
+    let digest = digest(&snapshot.path, snapshot.entry).map_err(|error| match error {
+        SessionError::UnknownEntry { .. } => outdated(),
+        other => other,
+    })?;
+    if digest != snapshot.digest {
+        return Err(outdated());
+    }
+    // Results of calls that were open belong to what the snapshot is of.
+    if said_since(&snapshot.path, snapshot.entry)? != Some(opened.recovery.pairing.at_end) {
+        opened.messages = opened.session.go_back(snapshot.entry)?;
+    }
+    Ok(opened)
+}
+
+impl Continuation {
+    /// Another try of the same, begun now.
+    pub fn rerun() -> Self {
+        Self::Rerun { tag: jiff::Timestamp::now().to_string() }
+    }
+
+    /// Another way from the same point, begun now.
+    pub fn branch() -> Self {
+        Self::Branch { tag: jiff::Timestamp::now().to_string() }
+    }
+}
+
+fn digest(path: &Path, entry: Option<EntryId>) -> Result<Option<String>, SessionError> {
+    let Some(entry) = entry else { return Ok(None) };
+    let mut transcript = Transcript::open(path)?;
+    let unknown = || SessionError::UnknownEntry { path: path.to_owned(), entry };
+    let node = transcript.index().find(entry).ok_or_else(unknown)?;
+    let nodes = transcript.index().nodes.get(node).copied().into_iter().collect();
+    let mut line = transcript.entries(nodes);
+    let line = line.next_line().ok_or_else(unknown)??.1;
+    Ok(Some(files::digest(line)))
+}
+
+/// How many entries follow this one to where the conversation stands; none when it is on another branch.
+fn said_since(path: &Path, entry: Option<EntryId>) -> Result<Option<usize>, SessionError> {
+    let transcript = Transcript::open(path)?;
+    let branch = transcript.index().branch(transcript.index().position());
+    Ok(match entry {
+        None => Some(branch.len()),
+        Some(entry) => branch.iter().rev().position(|node| node.id == entry),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{calls, said, user, workspace};
+    use pinion_agent::SessionStore as _;
+    use tempfile::TempDir;
+
+    fn session(folder: &TempDir, texts: &[&str]) -> Session {
+        let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+        texts.iter().for_each(|text| session.append(&user(text)).unwrap());
+        session
+    }
+
+    /// As another process gets it.
+    fn sent(snapshot: &Snapshot) -> Snapshot {
+        serde_json::from_str(&serde_json::to_string(snapshot).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_restored_session_stands_where_it_stood() {
+        let folder = TempDir::new().unwrap();
+        let first = session(&folder, &["one", "two"]);
+        let snapshot = sent(&first.snapshot(Some("agent"), Some("s.c.1")).unwrap());
+        assert!(matches!(restore(&snapshot), Err(SessionError::InUse { .. })));
+        drop(first);
+        let before = std::fs::read(&snapshot.path).unwrap();
+        let opened = restore(&snapshot).unwrap();
+        assert_eq!(opened.messages, [user("one"), user("two")]);
+        assert_eq!(std::fs::read(&snapshot.path).unwrap(), before);
+        assert_eq!((snapshot.agent_id.as_deref(), snapshot.loop_id.as_deref()), (Some("agent"), Some("s.c.1")));
+    }
+
+    #[test]
+    fn what_was_said_since_stays_on_a_branch_of_its_own() {
+        let folder = TempDir::new().unwrap();
+        let first = session(&folder, &["one"]);
+        let snapshot = first.snapshot(None, None).unwrap();
+        first.append(&user("since")).unwrap();
+        drop(first);
+        let opened = restore(&snapshot).unwrap();
+        assert_eq!(opened.messages, [user("one")]);
+        opened.session.append(&user("instead")).unwrap();
+        let mut transcript = Transcript::open(&snapshot.path).unwrap();
+        assert_eq!(said(transcript.branch()), ["one", "instead"]);
+        assert_eq!(transcript.branches().len(), 2);
+    }
+
+    #[test]
+    fn calls_that_were_open_are_answered_once() {
+        let folder = TempDir::new().unwrap();
+        let first = session(&folder, &["one"]);
+        first.append(&calls(&["1", "2"])).unwrap();
+        let snapshot = first.snapshot(None, None).unwrap();
+        drop(first);
+        let opened = restore(&snapshot).unwrap();
+        assert_eq!((opened.messages.len(), opened.recovery.pairing.at_end), (4, 2));
+        drop(opened);
+        assert_eq!(Transcript::open(&snapshot.path).unwrap().branches().len(), 1);
+    }
+
+    #[test]
+    fn a_session_that_was_changed_is_not_taken_for_what_it_was() {
+        let folder = TempDir::new().unwrap();
+        let first = session(&folder, &["one", "two"]);
+        let snapshot = first.snapshot(None, None).unwrap();
+        drop(first);
+        let text = std::fs::read_to_string(&snapshot.path).unwrap();
+        for changed in [text.replace("two", "too"), text.lines().take(2).collect::<Vec<_>>().join("\n") + "\n"] {
+            std::fs::write(&snapshot.path, changed).unwrap();
+            assert!(matches!(restore(&snapshot), Err(SessionError::SnapshotIsOutdated { .. })));
+        }
+        let unsaid = Session::begin(&folder.path().join("b.jsonl"), workspace());
+        assert!(matches!(unsaid.snapshot(None, None), Err(SessionError::Empty { .. })));
+    }
+}
