@@ -5,9 +5,9 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use pinion_agent::{
-    Authority, Content, Context, Event, EventKind, EventStream, Events, Execution, LoopConfig, Message, Model, PartKind,
-    Provider, Request, StopReason, StreamEvent, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress,
-    ToolReply, Usage, run,
+    Authority, Content, Context, Event, EventKind, EventStream, Events, Execution, LoopConfig, Message, Model,
+    PartKind, Provider, Request, StopReason, StreamEvent, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput,
+    ToolProgress, ToolReply, Usage, run,
 };
 use serde_json::json;
 use std::sync::Arc;

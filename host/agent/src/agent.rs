@@ -9,7 +9,6 @@ use crate::outcome::Outcome;
 use crate::run::run;
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +19,6 @@ pub struct Agent {
     context: tokio::sync::Mutex<Context>,
     events: Events,
     running: Mutex<CancellationToken>,
-    loops: AtomicU32,
     spent: Mutex<Totals>,
 }
 
@@ -86,7 +84,6 @@ impl Agent {
             context: tokio::sync::Mutex::new(context),
             events: Events::default(),
             running: Mutex::default(),
-            loops: AtomicU32::new(0),
             spent: Mutex::default(),
         }
     }
@@ -191,7 +188,7 @@ impl Agent {
             messages: context.messages.clone(),
             steering: config.steering.waiting(),
             follow_up: config.follow_up.waiting(),
-            loops: self.loops.load(Ordering::Relaxed),
+            loops: context.loops,
             totals: self.totals(),
         })
     }
@@ -204,10 +201,10 @@ impl Agent {
             messages: snapshot.messages,
             agent_id: snapshot.agent_id,
             loop_id: snapshot.loop_id,
+            loops: snapshot.loops,
             ..Context::new(snapshot.system_prompt, snapshot.session_id)
         };
         let agent = Self::new(config, context);
-        agent.loops.store(snapshot.loops, Ordering::Relaxed);
         *lock(&agent.spent) = snapshot.totals;
         agent
     }
@@ -249,14 +246,15 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Begins another conversation, whose session has this id; what was spent stays.
+    /// Begins another conversation, whose session has this id and held so many loops until now; what was spent stays.
     ///
     /// # Errors
     /// A run is under way.
-    pub fn reset(&self, session_id: Arc<str>, messages: Vec<Arc<Message>>) -> Result<(), AgentError> {
+    pub fn reset(&self, session_id: Arc<str>, messages: Vec<Arc<Message>>, loops: u32) -> Result<(), AgentError> {
         let mut context = self.idle()?;
         context.session_id = session_id;
         context.messages = messages;
+        context.loops = loops;
         let config = self.current_config();
         config.steering.clear();
         config.follow_up.clear();
@@ -285,7 +283,8 @@ impl Agent {
 
     /// A new loop, with an id and a token of its own.
     fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
-        let number = self.loops.fetch_add(1, Ordering::Relaxed) + 1;
+        context.loops = context.loops.saturating_add(1);
+        let number = context.loops;
         context.loop_id = format!("{}.{}.{number}", context.session_id, config.id()).into();
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();

@@ -99,6 +99,8 @@ pub struct Context {
     pub session_id: Arc<str>,
     /// The loop that runs, or ran last.
     pub loop_id: Arc<str>,
+    /// Loops that the session has seen.
+    pub loops: u32,
     /// The loop from which this one came: the one before it, or the one whose tool began it.
     pub parent_loop_id: Option<Arc<str>>,
     /// How it goes on from there; none for a loop that begins with a prompt.
@@ -116,6 +118,7 @@ impl Context {
             agent_id: "agent".into(),
             session_id: session_id.into(),
             loop_id: "".into(),
+            loops: 0,
             parent_loop_id: None,
             continuation: None,
             first_trigger: TurnTrigger::User,

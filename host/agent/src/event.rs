@@ -37,6 +37,12 @@ pub enum EventKind {
         /// How it goes on from there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continuation: Option<Continuation>,
+        /// What begins its first turn.
+        trigger: TurnTrigger,
+        /// The provider that is asked.
+        provider: String,
+        /// The model that is asked.
+        model: String,
     },
     /// The run is over. The last event of a loop, emitted exactly once.
     AgentEnd {

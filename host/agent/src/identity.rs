@@ -1,5 +1,6 @@
 //! Which loop is which, and how they came from each other.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// How a loop goes on from another one, when no new prompt begins it.
@@ -20,11 +21,24 @@ pub enum Continuation {
     },
 }
 
+impl Continuation {
+    /// Once more from the same context, told from others by the time.
+    pub fn rerun() -> Self {
+        Self::Rerun { tag: Timestamp::now().to_string() }
+    }
+
+    /// Another way from the same context, told from others by the time.
+    pub fn branch() -> Self {
+        Self::Branch { tag: Timestamp::now().to_string() }
+    }
+}
+
 /// What began a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnTrigger {
     /// A prompt.
+    #[default]
     User,
     /// The prompt of an agent to its sub-agent.
     SubAgent,

@@ -142,6 +142,9 @@ impl<'a> Run<'a> {
             session_id: self.context.session_id.clone(),
             parent_loop_id: self.context.parent_loop_id.clone(),
             continuation: self.context.continuation.clone(),
+            trigger: self.trigger(),
+            provider: self.config.provider.name().to_owned(),
+            model: self.config.model.name.clone(),
         };
         self.emit(started).await;
         if let Verdict::Deny(reason) = verdict {

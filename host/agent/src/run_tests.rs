@@ -93,7 +93,7 @@ async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
     let failed = harness.prompt("hi").await;
     assert!(matches!(failed.end, RunEnd::Error { .. }));
     let messages = vec![Arc::new(Message::user("hi"))];
-    harness.agent.reset("s".into(), messages).unwrap();
+    harness.agent.reset("s".into(), messages, 0).unwrap();
     assert_eq!(harness.agent.resume().await.unwrap().text(), "now");
     assert_eq!(harness.last_request(), ["user: hi"]);
 }

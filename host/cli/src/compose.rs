@@ -182,6 +182,8 @@ pub(crate) struct OpenSession {
     pub(crate) on_disk: Option<Arc<Session>>,
     /// What the model sees of what was said before.
     pub(crate) messages: Vec<Arc<Message>>,
+    /// Loops that worked on it before.
+    pub(crate) loops: u32,
     /// What the user should know of how it was found.
     pub(crate) notices: Vec<String>,
 }
@@ -223,6 +225,7 @@ impl OpenSession {
             store: Arc::new(MemorySession::new()),
             on_disk: None,
             messages: Vec::new(),
+            loops: 0,
             notices: Vec::new(),
         }
     }
@@ -238,7 +241,8 @@ impl OpenSession {
     pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
         let opened = open_to_continue(path, workspace).map_err(session_failure)?;
         let notices = opened.recovery.notices();
-        Ok(Self { messages: pinion_agent::view(opened.messages), notices, ..Self::kept(opened.session) })
+        let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
+        Ok(Self { messages: pinion_agent::view(opened.messages), loops, notices, ..Self::kept(opened.session) })
     }
 
     fn kept(session: Session) -> Self {
@@ -248,6 +252,7 @@ impl OpenSession {
             store: session.clone(),
             on_disk: Some(session),
             messages: Vec::new(),
+            loops: 0,
             notices: Vec::new(),
         }
     }
@@ -287,8 +292,8 @@ impl Base {
         };
         let today = self.exchanges.date().to_string();
         let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
-        let messages = parts.session.messages.clone();
-        Agent::new(config, Context { messages, ..Context::new(prompt, parts.session.id.clone()) })
+        let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
+        Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
     }
 
     /// The tools that the options leave of what is loaded.

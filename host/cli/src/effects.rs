@@ -106,7 +106,7 @@ impl Chat<'_> {
     /// Goes on in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;
-        let reset = agent.reset(session.id.clone(), session.messages.clone());
+        let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
         reset.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
         agent.configure(|config| {
             config.store = session.store.clone();

@@ -1,11 +1,10 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
-use crate::record::{
-    Compacted, Continuation, GroupEnd, GroupStart, LoopEnd, LoopStart, Rejected, Retry, Spawned, Trigger,
-};
+use crate::record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, Rejected, Retry, Spawned};
 use crate::testing::{assistant, time, user};
 use pinion_agent::{
-    Cost, ExtensionMessage, Image, Limit, RunEnd, StopReason, Thinking, ToolCall, ToolResultMessage, Usage, UserMessage,
+    Continuation, Cost, ExtensionMessage, Image, Limit, RunEnd, StopReason, Thinking, ToolCall, ToolResultMessage,
+    TurnTrigger, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -111,7 +110,7 @@ fn the_form_of_records_on_disk_is_as_it_was() {
                 agent_id: Some("a".into()),
                 parent_loop_id: Some("s.c.0".into()),
                 continuation: Some(Continuation::Rerun { tag: "t".into() }),
-                trigger: Trigger::Continuation,
+                trigger: TurnTrigger::Continuation,
                 provider: Some("p".into()),
                 model: Some("m".into()),
             }),

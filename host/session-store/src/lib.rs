@@ -57,10 +57,7 @@ pub use loops::{Began, GroupPlace, LoopRecord, LoopStatus, Loops};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
-pub use record::{
-    Compacted, Continuation, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, Record, Rejected, Retry, Spawned,
-    Trigger,
-};
+pub use record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, Record, Rejected, Retry, Spawned};
 pub use recorder::{Recorder, Written};
 pub use recovery::{Opened, Recovery, open_to_continue};
 pub use render::{RenderError, render, render_branch};

@@ -3,7 +3,7 @@
 //! None of it is ever shown to a model. A record that is lost, or that an older program does not know, costs nothing but
 //! itself.
 
-use pinion_agent::{Cost, RunEnd, Usage};
+use pinion_agent::{Continuation, Cost, RunEnd, TurnTrigger, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in a session. One entry each.
@@ -44,46 +44,13 @@ pub struct LoopStart {
     pub continuation: Option<Continuation>,
     /// What set off its first turn. All further turns are continuations.
     #[serde(default)]
-    pub trigger: Trigger,
+    pub trigger: TurnTrigger,
     /// The provider that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The model that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-}
-
-/// How a loop goes on from what was there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Continuation {
-    /// It goes on.
-    Default,
-    /// It tries the same again.
-    Rerun {
-        /// Tells one try from another; by custom the time at which it was begun.
-        tag: String,
-    },
-    /// It takes another way from the same point.
-    Branch {
-        /// Tells one branch from another; by custom the time at which it was begun.
-        tag: String,
-    },
-}
-
-/// What sets off a turn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trigger {
-    /// The user's prompt.
-    #[default]
-    User,
-    /// The call of a sub-agent.
-    SubAgent,
-    /// Results of tools, steering, or going on without a prompt.
-    Continuation,
-    /// Another way from the same point.
-    Branch,
 }
 
 /// How a loop ended.

@@ -91,7 +91,7 @@ impl Recorder {
 
     fn record_of(&mut self, event: &Event) -> Option<Record> {
         if let EventKind::AgentStart { session_id, .. } = &event.kind {
-            return (**session_id == *self.session_id).then(|| self.begin(&event.loop_id));
+            return (**session_id == *self.session_id).then(|| self.begin(event));
         }
         let at = self.open.iter().position(|open| *open == event.loop_id)?;
         if matches!(event.kind, EventKind::AgentEnd { .. }) {
@@ -100,12 +100,22 @@ impl Recorder {
         record_of(&event.loop_id, &event.kind)
     }
 
-    fn begin(&mut self, loop_id: &Arc<str>) -> Record {
+    fn begin(&mut self, event: &Event) -> Record {
         if self.open.len() >= LOOPS {
             self.open.pop_front();
         }
-        self.open.push_back(loop_id.clone());
-        Record::LoopStart(LoopStart { loop_id: loop_id.to_string(), ..LoopStart::default() })
+        self.open.push_back(event.loop_id.clone());
+        let mut start = LoopStart { loop_id: event.loop_id.to_string(), ..LoopStart::default() };
+        if let EventKind::AgentStart { agent_id, parent_loop_id, continuation, trigger, provider, model, .. } =
+            &event.kind
+        {
+            start.agent_id = Some(agent_id.to_string());
+            start.parent_loop_id = parent_loop_id.as_deref().map(str::to_owned);
+            start.continuation = continuation.clone();
+            start.trigger = *trigger;
+            (start.provider, start.model) = (Some(provider.clone()), Some(model.clone()));
+        }
+        Record::LoopStart(start)
     }
 }
 
@@ -171,7 +181,9 @@ mod tests {
     use super::*;
     use crate::testing::{result, time, user, workspace};
     use crate::transcript::Transcript;
-    use pinion_agent::{RunEnd, SessionStore as _, StopReason, ToolResultMessage, Usage, event_channel};
+    use pinion_agent::{
+        CompactionReason, RunEnd, SessionStore as _, StopReason, ToolResultMessage, TurnTrigger, Usage, event_channel,
+    };
     use tempfile::TempDir;
 
     fn event(loop_id: &str, kind: EventKind) -> Event {
@@ -179,7 +191,15 @@ mod tests {
     }
 
     fn start(session: &str) -> EventKind {
-        EventKind::AgentStart { session_id: session.into() }
+        EventKind::AgentStart {
+            agent_id: "agent".into(),
+            session_id: session.into(),
+            parent_loop_id: None,
+            continuation: None,
+            trigger: TurnTrigger::User,
+            provider: "p".into(),
+            model: "m".into(),
+        }
     }
 
     fn end() -> EventKind {
@@ -213,9 +233,15 @@ mod tests {
         let mut recorder = Recorder::start(session.clone()).unwrap();
         for kind in [
             start(&id),
-            EventKind::TurnStart { turn: 1 },
+            EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User },
             retry(&"ä".repeat(Record::MAX_TEXT)),
-            EventKind::Compaction { dropped: 4, summary: "…".into() },
+            EventKind::Compaction {
+                reason: CompactionReason::Asked,
+                dropped: 4,
+                summary: "…".into(),
+                before: 2,
+                after: 1,
+            },
             EventKind::MessageEnd { message: delegated },
             end(),
         ] {

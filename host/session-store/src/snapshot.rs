@@ -6,7 +6,6 @@
 use crate::error::SessionError;
 use crate::files;
 use crate::id::EntryId;
-use crate::record::Continuation;
 use crate::recovery::{Opened, open_to_continue};
 use crate::session::Session;
 use crate::transcript::Transcript;
@@ -79,18 +78,6 @@ pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
         opened.messages = opened.session.go_back(snapshot.entry)?;
     }
     Ok(opened)
-}
-
-impl Continuation {
-    /// Another try of the same, begun now.
-    pub fn rerun() -> Self {
-        Self::Rerun { tag: jiff::Timestamp::now().to_string() }
-    }
-
-    /// Another way from the same point, begun now.
-    pub fn branch() -> Self {
-        Self::Branch { tag: jiff::Timestamp::now().to_string() }
-    }
 }
 
 fn digest(path: &Path, entry: Option<EntryId>) -> Result<Option<String>, SessionError> {
