@@ -45,8 +45,10 @@ mkdir "$clean/home"
   cargo run --release --locked --quiet -- demo
 )
 
-step 'the command'
+step 'the command, built and installed'
 cargo build --release --locked
+cargo install --path host/cli --root "$clean/installed" --locked --quiet
+"$clean/installed/bin/pinion" --version
 
 step tests
 cargo test --workspace --release --locked
