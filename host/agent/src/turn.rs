@@ -117,13 +117,14 @@ impl Turn<'_> {
     fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
         let usage = assembly.usage;
         let model = assembly.model.clone().unwrap_or_else(|| self.config.model.name.clone());
+        let cost = self.config.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
         AssistantMessage {
             content: assembly.content(),
             stop_reason,
             provider: self.config.provider.name().to_owned(),
             model,
             usage,
-            cost: self.config.model.prices.as_ref().and_then(|prices| prices.cost(&usage)),
+            cost,
             error,
             timestamp: Timestamp::now(),
         }

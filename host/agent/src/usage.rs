@@ -86,12 +86,13 @@ impl Cost {
 
 /// Knows what a model's tokens cost.
 pub trait PriceList: std::fmt::Debug + Send + Sync {
-    /// What one request costs; none when that is not known.
-    fn cost(&self, usage: &Usage) -> Option<Cost>;
+    /// What one request costs; none when that is not known. `model` is the one that answered, as the reply names it,
+    /// which is another one than was asked when a fallback took over.
+    fn cost(&self, model: &str, usage: &Usage) -> Option<Cost>;
 }
 
 impl PriceList for Prices {
-    fn cost(&self, usage: &Usage) -> Option<Cost> {
+    fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
         Some(Prices::cost(self, usage))
     }
 }

@@ -17,6 +17,7 @@ use pinion_providers::{
     build_with, resolve,
 };
 use secrecy::SecretString;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,13 +80,17 @@ impl Base {
         if self.config.fallback.is_empty() {
             return Ok(first);
         }
-        let member = |chosen: Chosen| FallbackMember { provider: chosen.provider, model: chosen.model.name };
+        let Chosen { label, provider, mut model } = first;
         let mut others = Vec::new();
+        let mut prices = FallbackPrices { first: model.prices, others: BTreeMap::new() };
         for name in &self.config.fallback {
-            others.push(member(self.select(None, name, None, models).await?));
+            let Chosen { provider, model, .. } = self.select(None, name, None, models).await?;
+            let member = FallbackMember { provider, model: model.name };
+            prices.others.insert(member.label(), model.prices);
+            others.push(member);
         }
-        let Chosen { label, provider, model } = first;
         let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
+        model.prices = Some(Arc::new(prices));
         Ok(Chosen { label, provider: Arc::new(fallback), model })
     }
 
@@ -259,14 +264,41 @@ fn variable(names: &[&str]) -> Option<String> {
 struct TablePrices(Arc<pinion_providers::Model>);
 
 impl pinion_agent::PriceList for TablePrices {
-    fn cost(&self, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
+    fn cost(&self, _: &str, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
         self.0.cost(usage)
+    }
+}
+
+/// The prices of whoever answered.
+#[derive(Debug)]
+struct FallbackPrices {
+    first: Option<Arc<dyn pinion_agent::PriceList>>,
+    /// By the model as a reply names it.
+    others: BTreeMap<String, Option<Arc<dyn pinion_agent::PriceList>>>,
+}
+
+impl pinion_agent::PriceList for FallbackPrices {
+    fn cost(&self, model: &str, usage: &pinion_agent::Usage) -> Option<pinion_agent::Cost> {
+        self.others.get(model).unwrap_or(&self.first).as_ref()?.cost(model, usage)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fallback_costs_what_it_costs_and_not_what_the_first_would() {
+        use pinion_agent::{PriceList as _, Prices, Usage};
+        let prices = |input| -> Option<Arc<dyn pinion_agent::PriceList>> {
+            Some(Arc::new(Prices { input, ..Prices::default() }))
+        };
+        let others = BTreeMap::from([("b/small".to_owned(), prices(1.0)), ("c/free".to_owned(), None)]);
+        let list = FallbackPrices { first: prices(10.0), others };
+        let usage = Usage { input: 1_000_000, ..Usage::default() };
+        let cost = |model| list.cost(model, &usage).map(|cost| cost.total());
+        assert_eq!(["a-2026-01-01", "b/small", "c/free"].map(cost), [Some(10.0), Some(1.0), None]);
+    }
 
     #[test]
     fn ollamas_variable_is_read_as_ollama_does() {

@@ -58,7 +58,8 @@ impl fmt::Debug for FallbackMember {
 }
 
 impl FallbackMember {
-    fn label(&self) -> String {
+    /// The model as replies of this member name it when it is not the first: `PROVIDER/MODEL`.
+    pub fn label(&self) -> String {
         format!("{}/{}", self.provider.name(), self.model)
     }
 }
