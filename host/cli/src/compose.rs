@@ -282,12 +282,15 @@ impl Base {
         let config = LoopConfig {
             options: RequestOptions {
                 thinking: self.config.thinking,
+                thinking_budget: self.config.thinking_budget,
+                cache: self.config.cache,
                 session_id: Some(parts.session.id.to_string()),
                 ..RequestOptions::default()
             },
             approval: Approval::new(self.config.approve, parts.approver),
             store: parts.session.store.clone(),
             limits: self.config.limits.clone(),
+            compaction: self.config.compaction.clone(),
             ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();

@@ -7,7 +7,7 @@
 use crate::args::{Approve, RunArgs, Thinking};
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
-use pinion_agent::{ApprovalMode, RunLimits, ThinkingLevel};
+use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -26,9 +26,14 @@ pub(crate) struct File {
     /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: Option<ThinkingLevel>,
+    /// Tokens to think with, instead of the level's own number.
+    pub(crate) thinking_budget: Option<u64>,
+    /// Is the vendor told what to keep for the next request?
+    pub(crate) cache: Option<Cache>,
     pub(crate) approve: Option<ApproveName>,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
+    pub(crate) compaction: FileCompaction,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process: FileProcess,
@@ -50,6 +55,36 @@ pub(crate) struct FileLimits {
     max_tokens: Option<u64>,
     max_cost: Option<f64>,
     timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cache {
+    Auto,
+    Off,
+}
+
+/// When and how far a conversation is compacted by itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileCompaction {
+    automatic: Option<bool>,
+    reserve_tokens: Option<u64>,
+    keep_recent: Option<usize>,
+    by_model: Option<bool>,
+}
+
+impl FileCompaction {
+    fn policy(self) -> CompactionPolicy {
+        let usual = CompactionPolicy::default();
+        CompactionPolicy {
+            automatic: self.automatic.unwrap_or(usual.automatic),
+            reserve: self.reserve_tokens.unwrap_or(usual.reserve),
+            keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
+            by_model: self.by_model.unwrap_or(usual.by_model),
+            ..usual
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -127,6 +162,9 @@ pub(crate) struct Config {
     /// Who is asked when the model fails for good.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
+    pub(crate) thinking_budget: Option<u64>,
+    pub(crate) cache: CachePolicy,
+    pub(crate) compaction: CompactionPolicy,
     pub(crate) approve: ApprovalMode,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
@@ -163,6 +201,12 @@ impl Config {
             provider: args.provider.clone(),
             fallback: file.fallback,
             thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
+            thinking_budget: file.thinking_budget,
+            cache: match file.cache {
+                Some(Cache::Off) => CachePolicy::Off,
+                Some(Cache::Auto) | None => CachePolicy::Auto,
+            },
+            compaction: file.compaction.policy(),
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
             providers: file.providers,
@@ -294,6 +338,7 @@ mod tests {
         let config = Setup::new("", "").load(&[]).unwrap();
         assert_eq!(config.limits, RunLimits::default());
         assert_eq!(config.approve, ApprovalMode::Smart);
+        assert_eq!((config.cache, &config.compaction), (CachePolicy::Auto, &CompactionPolicy::default()));
         assert_eq!(config.plugins["fs"].grants.files[Path::new(".")], Access::Write);
     }
 
@@ -304,6 +349,14 @@ mod tests {
         assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
         assert_eq!(config.limits.max_tokens, Some(1_000_000));
         assert_eq!(setup.load(&["--max-turns", "7"]).unwrap().limits.max_turns, Some(7));
+    }
+
+    #[test]
+    fn how_the_model_is_asked_and_when_the_conversation_is_compacted_can_be_said() {
+        let text = "cache = \"off\"\nthinking-budget = 2000\n[compaction]\nautomatic = false\n";
+        let config = Setup::new(text, "").load(&[]).unwrap();
+        assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
+        assert_eq!(config.compaction, CompactionPolicy { automatic: false, ..CompactionPolicy::default() });
     }
 
     #[test]
