@@ -1,7 +1,9 @@
 //! A real runtime with real components, in a folder of its own.
 
 use crate::guests::guest;
-use pinion_agent::{Content, Ledger, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{
+    Authority, Content, Ledger, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+};
 use pinion_plugin_runtime::{
     Access, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
     RuntimeConfig, Source,
@@ -97,6 +99,8 @@ impl Sandbox {
             loop_id: "loop-1".into(),
             name: tool.into(),
             arguments,
+            at_most: Authority::ALL,
+            agents: None,
             token,
         };
         let reply = self.runtime.call(call, progress).await;

@@ -22,7 +22,7 @@ pub enum ApprovalMode {
 impl ApprovalMode {
     fn asks(self, authority: Authority) -> bool {
         match self {
-            Self::Ask => authority.reads || !authority.is_harmless(),
+            Self::Ask => authority.reads || authority.delegates || !authority.is_harmless(),
             Self::Smart => !authority.is_harmless(),
             Self::All => false,
         }

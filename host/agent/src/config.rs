@@ -2,7 +2,9 @@
 
 use crate::approval::{Approval, ApprovalMode, DenyAll};
 use crate::bound::OutputBounds;
+use crate::channel::Events;
 use crate::compaction::CompactionPolicy;
+use crate::event::EventKind;
 use crate::filter::InputFilter;
 use crate::hooks::Hooks;
 use crate::identity::{Continuation, TurnTrigger};
@@ -13,6 +15,7 @@ use crate::queue::{MessageQueue, QueueMode};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
 use crate::store::{NoStore, SessionStore};
+use crate::sub_agents::SubAgentPolicy;
 use crate::tokens::{ByteCounter, TokenCounter};
 use crate::tool::ToolExecutor;
 use crate::usage::PriceList;
@@ -59,6 +62,8 @@ pub struct LoopConfig {
     pub compaction: CompactionPolicy,
     /// Who estimates tokens.
     pub counter: Arc<dyn TokenCounter>,
+    /// What agents the tools of a loop may start.
+    pub sub_agents: SubAgentPolicy,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
 }
@@ -151,8 +156,15 @@ impl LoopConfig {
             config_id: None,
             compaction: CompactionPolicy::default(),
             counter: Arc::new(ByteCounter),
+            sub_agents: SubAgentPolicy::default(),
             schemas: Arc::default(),
         }
+    }
+
+    /// Tells the session's store what happens in a loop, then those who watch.
+    pub(crate) async fn tell(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
+        self.store.observe(loop_id, &kind);
+        events.emit(loop_id, kind).await;
     }
 
     /// The middle of the ids of loops.

@@ -11,7 +11,10 @@ use crate::event::EventKind;
 use crate::hooks::{HookChain, Verdict};
 use crate::message::ToolResultMessage;
 use crate::repetition::Repetition;
-use crate::tool::{Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
+use crate::sub_agents::{Family, SubAgents};
+use crate::tool::{
+    Authority, Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use std::borrow::Cow;
@@ -30,6 +33,7 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) session_id: &'a Arc<str>,
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
+    pub(crate) family: Option<&'a Arc<Family>>,
 }
 
 /// A call, with the tool that it will run on or why it will not.
@@ -196,21 +200,25 @@ impl Dispatch<'_> {
             arguments: call.arguments.clone(),
         };
         self.events.emit(self.loop_id, started).await;
+        let agents = self.family.map(|family| SubAgents::of(family, call, token));
         let reply = match tool {
-            Ok(_) => self.call(call, token).await,
+            Ok(_) => self.call(call, agents.clone(), token).await,
             Err(error) => Err(error).into(),
         };
         let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
-        self.finalize(call, reply, interrupt).await
+        let child = agents.and_then(|agents| agents.last_loop());
+        self.finalize(call, reply, child, interrupt).await
     }
 
-    async fn call(&self, call: &ToolCall, token: &CancellationToken) -> ToolReply {
+    async fn call(&self, call: &ToolCall, agents: Option<SubAgents>, token: &CancellationToken) -> ToolReply {
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
             session_id: self.session_id.clone(),
             loop_id: self.loop_id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
+            at_most: Authority::ALL,
+            agents,
             token: token.clone(),
         };
         let progress = Reporter { call_id: &call.id, events: self.events, loop_id: self.loop_id, hooks: self.hooks() };
@@ -218,7 +226,13 @@ impl Dispatch<'_> {
     }
 
     /// Bounds the output and makes it the call's result.
-    async fn finalize(&self, call: &ToolCall, reply: ToolReply, interrupt: Option<Interrupt>) -> ToolResultMessage {
+    async fn finalize(
+        &self,
+        call: &ToolCall,
+        reply: ToolReply,
+        child: Option<Arc<str>>,
+        interrupt: Option<Interrupt>,
+    ) -> ToolResultMessage {
         let Finished { output, is_error } = Finished::of(reply.result, interrupt);
         let content = self.config.output.apply(output.content);
         let ended = EventKind::ToolExecutionEnd {
@@ -229,6 +243,7 @@ impl Dispatch<'_> {
             details: output.details.clone(),
             display: output.display,
             ledger: reply.ledger,
+            child_loop_id: child.clone(),
         };
         self.events.emit(self.loop_id, ended).await;
         let result = ToolResultMessage {
@@ -237,7 +252,7 @@ impl Dispatch<'_> {
             content,
             details: output.details,
             is_error,
-            child_loop_id: output.child_loop_id,
+            child_loop_id: child.map(|id| id.to_string()),
             timestamp: Timestamp::now(),
         };
         self.hooks().after_tool(call, &result).await;
@@ -249,7 +264,7 @@ impl Dispatch<'_> {
         let mut results = Vec::with_capacity(group.len());
         for prepared in group {
             let error = ToolError::Cancelled { tool: prepared.call.name.clone() };
-            results.push(self.finalize(&prepared.call, Err(error).into(), Some(why)).await);
+            results.push(self.finalize(&prepared.call, Err(error).into(), None, Some(why)).await);
         }
         results
     }

@@ -130,6 +130,9 @@ pub enum EventKind {
         /// What it used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ledger: Option<Ledger>,
+        /// The loop of the sub-agent that worked on it, where one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_loop_id: Option<Arc<str>>,
     },
     /// The user is asked whether a call may run.
     ApprovalRequested {

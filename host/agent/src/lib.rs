@@ -34,8 +34,12 @@ mod run;
 #[cfg(test)]
 mod run_tests;
 mod schema;
+mod selection;
 mod store;
 mod structured;
+mod sub_agents;
+#[cfg(test)]
+mod sub_agents_tests;
 #[cfg(test)]
 mod testing;
 mod tokens;
@@ -67,8 +71,12 @@ pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
-pub use store::{NoStore, SessionStore, StoreError};
+pub use selection::Selection;
+pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{ANSWER_TOOL, Answer, AnswerError};
+pub use sub_agents::{
+    AgentKind, Assignment, FoundModel, ModelSource, Report, SubAgentError, SubAgentPolicy, SubAgents,
+};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,

@@ -38,6 +38,14 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
+    fn tokens(&self) -> u64 {
+        self.usage.total() - self.usage.cache_read
+    }
+
+    fn dollars(&self) -> f64 {
+        self.cost.map_or(0.0, |cost| cost.total())
+    }
+
     pub(crate) fn add(&mut self, usage: &Usage, cost: Option<Cost>) {
         self.usage = self.usage.combine(usage);
         if let Some(cost) = cost {
@@ -47,10 +55,19 @@ impl Spent {
 }
 
 impl RunLimits {
+    /// What is left of them for a sub-agent: its time is watched by whoever started it, and its turns are its own.
+    pub(crate) fn left(&self, spent: &Spent) -> Self {
+        Self {
+            max_turns: None,
+            max_tokens: self.max_tokens.map(|max| max.saturating_sub(spent.tokens())),
+            max_time: None,
+            max_cost: self.max_cost.map(|max| (max - spent.dollars()).max(0.0)),
+        }
+    }
+
     /// The limit that leaves no room for one more turn. Time is not looked at: a timer does that.
     pub(crate) fn reached(&self, spent: &Spent) -> Option<Limit> {
-        let tokens = spent.usage.total() - spent.usage.cache_read;
-        let cost = spent.cost.map_or(0.0, |cost| cost.total());
+        let (tokens, cost) = (spent.tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| spent.turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| cost >= *max).map(Limit::Cost);

@@ -29,6 +29,7 @@ use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::ProviderError;
 use crate::repetition::Repetition;
 use crate::store::StoreError;
+use crate::sub_agents::Family;
 use crate::tokens::{ContextTracker, json_bytes};
 use crate::turn::Turn;
 use jiff::Timestamp;
@@ -93,6 +94,8 @@ struct Run<'a> {
     /// The model has not answered since the last compaction: another one would not get further.
     is_compacted: bool,
     repetition: Repetition,
+    /// What the tools of this run may start, and did; none when they may start nothing.
+    family: Option<Arc<Family>>,
 }
 
 /// What a turn leaves to do.
@@ -111,7 +114,9 @@ impl<'a> Run<'a> {
         tracker.restart(fixed_tokens(context, config), &context.messages);
         let spent = Spent::default();
         let repetition = Repetition::default();
-        Self { context, config, events, token, spent, added: Vec::new(), tracker, is_compacted: false, repetition }
+        let family = Family::of(context, config, events, token);
+        let (added, is_compacted) = (Vec::new(), false);
+        Self { context, config, events, token, spent, added, tracker, is_compacted, repetition, family }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
@@ -279,9 +284,14 @@ impl<'a> Run<'a> {
             session_id: &self.context.session_id,
             loop_id: &self.context.loop_id,
             token: self.token,
+            family: self.family.as_ref(),
         };
+        if let Some(family) = &self.family {
+            family.leave(self.config.limits.left(&self.spent));
+        }
         // Also after an abort: the results then say so.
         let results = dispatch.run(&calls, &mut self.repetition).await;
+        self.account_for_family();
         self.append_all(results.into_iter().map(Message::ToolResult)).await?;
         Ok(match stop_reason {
             _ if self.token.is_cancelled() => Next::End(RunEnd::Aborted),
@@ -305,7 +315,18 @@ impl<'a> Run<'a> {
         Ok(false)
     }
 
+    /// What sub-agents used was used by this run.
+    fn account_for_family(&mut self) {
+        if let Some((usage, cost)) = self.family.as_ref().map(|family| family.take_spent()) {
+            self.spent.add(&usage, cost);
+        }
+    }
+
     async fn end(mut self, end: RunEnd) -> Outcome {
+        if let Some(family) = &self.family {
+            family.close().await;
+            self.account_for_family();
+        }
         if let RunEnd::Limit { limit } = &end
             && let Err(error) = self.append(limit_message(limit)).await
         {
@@ -351,7 +372,7 @@ impl<'a> Run<'a> {
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.events.emit(&self.context.loop_id, kind).await;
+        self.config.tell(self.events, &self.context.loop_id, kind).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the loop asks of whoever runs tools, and what comes back.
 
 use crate::content::Content;
+use crate::sub_agents::SubAgents;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,25 +53,51 @@ pub struct Authority {
     pub network: bool,
     /// Lose data that cannot be brought back.
     pub destructive: bool,
+    /// Start sub-agents. What they do is asked about call by call, as what the agent itself does.
+    #[serde(default)]
+    pub delegates: bool,
 }
 
 impl Authority {
     /// Only to read files.
     pub const READ_ONLY: Self =
-        Self { reads: true, writes: false, executes: false, network: false, destructive: false };
+        Self { reads: true, writes: false, executes: false, network: false, destructive: false, delegates: false };
+
+    /// Everything.
+    pub const ALL: Self =
+        Self { reads: true, writes: true, executes: true, network: true, destructive: true, delegates: true };
+
+    /// What both allow.
+    #[must_use]
+    pub fn cut_to(self, most: Self) -> Self {
+        Self {
+            reads: self.reads && most.reads,
+            writes: self.writes && most.writes,
+            executes: self.executes && most.executes,
+            network: self.network && most.network,
+            destructive: self.destructive && most.destructive,
+            delegates: self.delegates && most.delegates,
+        }
+    }
+
+    /// Can it do nothing that the other one cannot? How bad its changes may be does not count, only which there are.
+    pub fn is_within(self, most: Self) -> bool {
+        self.cut_to(Self { destructive: true, ..most }) == self
+    }
 
     /// Nothing outside the call can come to harm, and nothing can leave the machine.
     pub fn is_harmless(self) -> bool {
         !(self.writes || self.executes || self.network)
     }
 
-    /// In words: `reads files`, `writes files`, `runs programs`, `uses the network`.
+    /// In words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts agents`.
     pub fn words(self) -> Vec<&'static str> {
         [
             (self.reads && !self.writes, "reads files"),
             (self.writes, "writes files"),
             (self.executes, "runs programs"),
             (self.network, "uses the network"),
+            (self.delegates, "starts agents"),
         ]
         .into_iter()
         .filter_map(|(has, word)| has.then_some(word))
@@ -107,6 +134,10 @@ pub struct ToolInvocation {
     pub name: String,
     /// Its arguments.
     pub arguments: Value,
+    /// What the call may do at most, whatever its tool could. The executor holds it to that.
+    pub at_most: Authority,
+    /// The way to sub-agents of the loop; none where the call may have none.
+    pub agents: Option<SubAgents>,
     /// Cancelled when the call is no longer wanted.
     pub token: CancellationToken,
 }
@@ -143,8 +174,6 @@ pub struct ToolOutput {
     pub details: Option<Value>,
     /// How a person should see the text.
     pub display: Display,
-    /// The loop of the sub-agent that worked on it, where one did.
-    pub child_loop_id: Option<String>,
 }
 
 impl ToolOutput {

@@ -111,7 +111,8 @@ impl Turn<'_> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let max_attempts = self.config.retry.max_attempts();
         tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
-        self.emit(EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() }).await;
+        let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
+        self.config.tell(self.events, &self.context.loop_id, retry).await;
     }
 
     fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {

@@ -9,15 +9,15 @@ use crate::info::SessionInfo;
 use crate::paths::Paths;
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
-use crate::selection::Selection;
 use pinion_agent::{
-    Agent, Approval, Approver, Context, LoopConfig, Message, RequestOptions, SessionStore, ToolExecutor,
+    Agent, Approval, Approver, Authority, Context, LoopConfig, Message, RequestOptions, Selection, SessionStore,
+    ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
 };
 use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -302,7 +302,7 @@ impl Base {
     /// The tools that the options leave of what is loaded.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
         if args.no_tools {
-            return Ok(Arc::new(Selection::none(runtime)));
+            return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
         }
         let Some(names) = &args.tools else { return Ok(runtime) };
         let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
@@ -310,7 +310,8 @@ impl Base {
             return Err(Failure::usage(format!("there is no tool `{unknown}`"))
                 .hint(format!("there are: {}", there.join(", "))));
         }
-        Ok(Arc::new(Selection::of(runtime, names)))
+        let names: HashSet<String> = names.iter().cloned().collect();
+        Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(move |name| names.contains(name))))
     }
 }
 

@@ -25,7 +25,6 @@ mod prompt;
 mod provider;
 mod render;
 mod sdk;
-mod selection;
 mod session;
 mod signals;
 mod terminal;

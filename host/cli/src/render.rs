@@ -277,6 +277,7 @@ mod tests {
             details: None,
             display: Default::default(),
             ledger: None,
+            child_loop_id: None,
         };
         let shown = rendered(Detail::Conversation, vec![call(json!({ "text": "y".repeat(10_000) })), ended]);
         assert!(shown.len() < 600 && shown.contains("… 94 more lines"), "{shown}");

@@ -117,6 +117,7 @@ impl PluginAuthority {
             executes: self.process.is_some() && declared.executes,
             network: false,
             destructive: declared.destructive,
+            delegates: false,
         }
     }
 
@@ -307,8 +308,7 @@ mod tests {
     }
 
     const READS: Authority = Authority::READ_ONLY;
-    const WRITES: Authority =
-        Authority { reads: true, writes: true, executes: false, network: false, destructive: false };
+    const WRITES: Authority = Authority { writes: true, ..Authority::READ_ONLY };
 
     #[test]
     fn without_a_grant_everything_is_denied() {

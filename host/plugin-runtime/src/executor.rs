@@ -26,12 +26,13 @@ impl ToolExecutor for Runtime {
             let Some((loaded, tool)) = self.registry.tool(&call.name).await else {
                 return Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into();
             };
-            if let Some(denied) = loaded.program().authority.missing(loaded.get(tool).effects) {
+            let declared = loaded.get(tool).effects.cut_to(call.at_most);
+            if let Some(denied) = loaded.program().authority.missing(declared) {
                 return Err(ToolError::Denied { tool: call.name, reason: denied.to_string() }).into();
             }
             let relay = Arc::new(Relay::default());
             let setup = Setup {
-                authority: loaded.program().authority.for_tool(loaded.get(tool).effects),
+                authority: loaded.program().authority.for_tool(declared),
                 token: call.token.clone(),
                 progress: relay.clone(),
             };
@@ -168,6 +169,5 @@ fn output(output: wit::ToolOutput) -> Result<ToolOutput, String> {
             wit::Display::Diff => Display::Diff,
             wit::Display::Code(language) => Display::Code(language),
         },
-        child_loop_id: None,
     })
 }

@@ -233,6 +233,7 @@ fn effects(flags: wit::Effects) -> Authority {
         executes: flags.contains(wit::Effects::EXECUTES),
         network: flags.contains(wit::Effects::NETWORK),
         destructive: flags.contains(wit::Effects::DESTRUCTIVE),
+        delegates: false,
     }
 }
 

@@ -59,7 +59,7 @@ impl SessionFolder {
     /// A new session for a sub-agent that works on a call of `parent`. It is kept in a folder beside its parent's file,
     /// where lists do not see it and [`SessionFolder::latest`] does not find it; [`SessionFolder::children`] and
     /// [`SessionFolder::find`] do.
-    pub fn begin_child(&self, parent: &Session, spawn: Spawn) -> Session {
+    pub fn begin_child(parent: &Session, spawn: Spawn) -> Session {
         let header = Header { spawned_by: Some(spawn), ..Header::new(&parent.header().workspace) };
         Session::with_header(&files::path_in(&files::children_of(parent.path()), &header), header)
     }

@@ -67,11 +67,11 @@ fn the_loops_of_a_group_are_known_before_they_begin_and_one_is_chosen() {
     let folder = TempDir::new().unwrap();
     let session = session(&folder);
     let names = ["s.c.1".to_owned(), "s.d.2".to_owned()];
-    let sides = session.begin_group("g", &names).unwrap();
+    let group = session.clone().begin_group("g", &names).unwrap().unwrap();
     let before = loops(&session);
     assert_eq!(before.get("s.d.2").unwrap().status(), LoopStatus::Pending);
-    sides[1].append(&user("answer")).unwrap();
-    session.end_group("g", Some(&sides[1]), Usage::default()).unwrap();
+    group.branch(1).append(&user("answer")).unwrap();
+    group.end(Some(1), Usage::default()).unwrap();
     let after = loops(&session);
     let chosen = |id: &str| after.get(id).unwrap().group.as_ref().unwrap().is_chosen;
     assert_eq!((chosen("s.c.1"), chosen("s.d.2")), (Some(false), Some(true)));

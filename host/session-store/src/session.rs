@@ -2,21 +2,27 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
+use crate::folder::SessionFolder;
 use crate::format::{self, EncodeError, Place};
-use crate::header::Header;
+use crate::header::{Header, Spawn};
 use crate::id::EntryId;
 use crate::index::{Index, Tail};
 use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
+use crate::recorder::record_of;
 use crate::recovery::read_messages;
+use crate::side::Group;
 use crate::transcript::Transcript;
-use pinion_agent::{Message, SessionStore, StoreError};
+use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What waits for the first message, at most.
+const MOST_WAITING: usize = 64;
 
 /// A session on disk, open for writing by this process alone until it is dropped.
 ///
@@ -38,6 +44,8 @@ struct State {
     next: Option<EntryId>,
     /// The folder may not know the file yet, as far as the disk is concerned.
     folder_is_due: bool,
+    /// What happened before anything was said: it comes into the file with the first message.
+    waiting: Vec<Record>,
 }
 
 /// Where a branch grows.
@@ -80,6 +88,7 @@ impl Session {
             cursor: Cursor::default(),
             next: Some(EntryId::FIRST),
             folder_is_due: true,
+            waiting: Vec::new(),
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
@@ -92,6 +101,7 @@ impl Session {
             cursor: Cursor::at(index.id_of(index.position())),
             next: index.last_id().map_or(Some(EntryId::FIRST), EntryId::next),
             folder_is_due: false,
+            waiting: Vec::new(),
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
@@ -200,16 +210,29 @@ impl Session {
         side: Option<&str>,
         encode: impl FnOnce(Place<'_>) -> Result<Vec<u8>, EncodeError>,
     ) -> Result<EntryId, StoreError> {
-        let id = state.next.ok_or_else(|| self.refused(&EncodeError::Full))?;
         let mut lines = match state.header_is_due {
             true => self.header.encode().map_err(|error| self.refused(&error))?,
             false => Vec::new(),
         };
-        let entry = encode(Place { id, parent, time: format::now(), side });
+        let (mut parent, mut next, time) = (parent, state.next, format::now());
+        let mut name = || {
+            let id = next.ok_or_else(|| self.refused(&EncodeError::Full))?;
+            next = id.next();
+            Ok::<_, StoreError>(id)
+        };
+        for record in &state.waiting {
+            let id = name()?;
+            let entry = format::encode_record(Place { id, parent, time, side: None }, record);
+            lines.append(&mut entry.map_err(|error| self.refused(&error))?);
+            parent = Some(id);
+        }
+        let id = name()?;
+        let entry = encode(Place { id, parent, time, side });
         lines.append(&mut entry.map_err(|error| self.refused(&error))?);
         self.write(state, &lines)?;
+        state.waiting.clear();
         state.header_is_due = false;
-        state.next = id.next();
+        state.next = next;
         Ok(id)
     }
 
@@ -253,12 +276,6 @@ impl Session {
         StoreError { message: format!("{error}, in `{}`", self.path.display()), source: None }
     }
 
-    /// Keeps everyone from writing, as a disk does that hangs.
-    #[cfg(test)]
-    pub(crate) fn hold(&self) -> impl Drop + '_ {
-        self.lock()
-    }
-
     /// Nothing is left half-done in the state when a thread panics.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -268,6 +285,49 @@ impl Session {
 impl SessionStore for Session {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
         self.say(&mut self.lock(), message)
+    }
+
+    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
+        let Some(record) = record_of(loop_id, event) else { return };
+        let mut state = self.lock();
+        if state.header_is_due {
+            if state.waiting.len() == MOST_WAITING {
+                state.waiting.remove(0);
+            }
+            state.waiting.push(record);
+            return;
+        }
+        drop(state);
+        if let Err(error) = self.record(&record) {
+            tracing::warn!(%error, loop_id = &**loop_id, "what happened in a loop is not in its session");
+        }
+    }
+
+    fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
+        Some(self.child_of(call, self.entry_of_call(call.call_id)))
+    }
+
+    fn begin_group(
+        self: Arc<Self>,
+        group_id: &str,
+        loop_ids: &[String],
+    ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
+        Ok(Some(Box::new(Group::begin(self, group_id, loop_ids)?)))
+    }
+}
+
+impl Session {
+    /// A session for the sub-agent that works on a call, whose entry this is.
+    pub(crate) fn child_of(&self, call: ChildCall<'_>, entry: Option<EntryId>) -> ChildSession {
+        let spawn = Spawn {
+            session: self.header.id.clone(),
+            entry,
+            call_id: call.call_id.to_owned(),
+            tool: call.tool.to_owned(),
+            loop_id: Some(call.loop_id.to_owned()),
+        };
+        let child = SessionFolder::begin_child(self, spawn);
+        ChildSession { id: child.id().into(), store: Arc::new(child) }
     }
 }
 

@@ -7,62 +7,60 @@
 use crate::id::EntryId;
 use crate::record::{GroupEnd, GroupStart, Record};
 use crate::session::{Cursor, Session};
-use pinion_agent::{Message, SessionStore, StoreError, Usage};
+use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A branch of a session that one loop of a parallel group writes to.
-pub struct SideBranch {
+pub(crate) struct SideBranch {
     session: Arc<Session>,
     loop_id: String,
     cursor: Mutex<Cursor>,
 }
 
-impl Session {
-    /// Begins a group of loops at the place where the conversation stands: one branch for each id, in the same order.
-    ///
-    /// # Errors
-    /// The session could not be written.
-    pub fn begin_group(self: &Arc<Self>, group_id: &str, loop_ids: &[String]) -> Result<Vec<SideBranch>, StoreError> {
-        let start = GroupStart { group_id: group_id.to_owned(), loop_ids: loop_ids.to_vec() };
-        let at = self.record(&Record::GroupStart(start))?;
-        let side = |loop_id: &String| SideBranch {
-            session: self.clone(),
-            loop_id: loop_id.clone(),
-            cursor: Mutex::new(Cursor::at(Some(at))),
+/// Branches for loops that work on the same prompt, one for each.
+pub(crate) struct Group {
+    session: Arc<Session>,
+    id: String,
+    branches: Vec<Arc<SideBranch>>,
+}
+
+impl Group {
+    /// Begins at the place where the conversation stands.
+    pub(crate) fn begin(session: Arc<Session>, id: &str, loop_ids: &[String]) -> Result<Self, StoreError> {
+        let start = GroupStart { group_id: id.to_owned(), loop_ids: loop_ids.to_vec() };
+        let at = session.record(&Record::GroupStart(start))?;
+        let side = |loop_id: &String| {
+            let cursor = Mutex::new(Cursor::at(Some(at)));
+            Arc::new(SideBranch { session: session.clone(), loop_id: loop_id.clone(), cursor })
         };
-        Ok(loop_ids.iter().map(side).collect())
+        Ok(Self { branches: loop_ids.iter().map(side).collect(), id: id.to_owned(), session })
+    }
+}
+
+impl SessionGroup for Group {
+    fn branch(&self, number: usize) -> Arc<dyn SessionStore> {
+        match self.branches.get(number) {
+            Some(branch) => branch.clone(),
+            None => self.session.clone(),
+        }
     }
 
-    /// Ends a group: the conversation goes on from the end of the chosen branch, or from where the group began when there
-    /// is none. `usage` is what choosing took.
-    ///
-    /// # Errors
-    /// The session could not be written. When only the last part failed, the conversation goes on from the chosen branch
-    /// and the record of it is missing.
-    pub fn end_group(&self, group_id: &str, chosen: Option<&SideBranch>, usage: Usage) -> Result<(), StoreError> {
+    /// When only the last part failed, the conversation goes on from the chosen branch and the record of it is missing.
+    fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
+        let chosen = chosen.and_then(|number| self.branches.get(number));
         if let Some(chosen) = chosen {
-            self.go_to(chosen.position())?;
+            self.session.go_to(chosen.position())?;
         }
         let chosen = chosen.map(|side| side.loop_id.clone());
-        self.record(&Record::GroupEnd(GroupEnd { group_id: group_id.to_owned(), chosen, usage })).map(drop)
+        self.session.record(&Record::GroupEnd(GroupEnd { group_id: self.id.clone(), chosen, usage })).map(drop)
     }
 }
 
 impl SideBranch {
-    /// The loop whose branch it is.
-    pub fn loop_id(&self) -> &str {
-        &self.loop_id
-    }
-
     /// Its last entry; the one at which the group began when nothing was said yet.
-    pub fn position(&self) -> Option<EntryId> {
+    fn position(&self) -> Option<EntryId> {
         self.lock().leaf
-    }
-
-    /// The entry with this tool call, when it is one of the last reply.
-    pub fn entry_of_call(&self, call_id: &str) -> Option<EntryId> {
-        self.lock().entry_of_call(call_id)
     }
 
     /// Nothing is left half-done in the cursor when a thread panics.
@@ -74,6 +72,14 @@ impl SideBranch {
 impl SessionStore for SideBranch {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
         self.session.say_aside(&mut self.lock(), &self.loop_id, message)
+    }
+
+    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
+        self.session.observe(loop_id, event);
+    }
+
+    fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
+        Some(self.session.child_of(call, self.lock().entry_of_call(call.call_id)))
     }
 }
 
@@ -101,13 +107,14 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
-        let sides = session.begin_group("g", &loops()).unwrap();
+        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let sides = &group.branches;
         for round in ["one", "two"] {
-            for side in &sides {
-                side.append(&user(&format!("{round} of {}", side.loop_id()))).unwrap();
+            for side in sides {
+                side.append(&user(&format!("{round} of {}", side.loop_id))).unwrap();
             }
         }
-        session.end_group("g", Some(&sides[1]), Usage::default()).unwrap();
+        group.end(Some(1), Usage::default()).unwrap();
         session.append(&user("thanks")).unwrap();
 
         let mut transcript = Transcript::open(&path).unwrap();
@@ -116,7 +123,7 @@ mod tests {
         assert_eq!(branches.len(), 2);
         let other = transcript.branch_to(branches[1].leaf).unwrap();
         assert_eq!(said(other), ["question", "one of s.fast.1", "two of s.fast.1"]);
-        drop((session, sides));
+        drop((session, group));
         assert_eq!(open_to_continue(&path, workspace()).unwrap().messages.len(), 4);
     }
 
@@ -126,11 +133,12 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
-        let sides = session.begin_group("g", &loops()).unwrap();
+        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let sides = &group.branches;
         sides[0].append(&calls(&["1"])).unwrap();
         sides[1].append(&calls(&["2"])).unwrap();
         sides[0].append(&result("1")).unwrap();
-        drop((session, sides));
+        drop((session, group));
         let opened = open_to_continue(&path, workspace()).unwrap();
         assert_eq!((opened.messages, opened.recovery.pairing.at_end), (vec![user("question")], 0));
     }
@@ -141,9 +149,10 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
-        let sides = session.begin_group("g", &loops()).unwrap();
+        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let sides = &group.branches;
         sides[0].append(&user("failed")).unwrap();
-        session.end_group("g", None, Usage::default()).unwrap();
+        group.end(None, Usage::default()).unwrap();
         session.append(&user("again")).unwrap();
         assert_eq!(said(Transcript::open(&path).unwrap().branch()), ["question", "again"]);
     }
@@ -158,8 +167,10 @@ mod tests {
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (entry, None));
         session.append(&calls(&["3"])).unwrap();
         assert_eq!((session.entry_of_call("2"), session.entry_of_call("3")), (None, session.position()));
-        let side = &session.begin_group("g", &loops()).unwrap()[0];
+        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let side = &group.branches[0];
         side.append(&calls(&["4"])).unwrap();
-        assert_eq!((side.entry_of_call("4"), session.entry_of_call("4")), (side.position(), None));
+        let found = side.lock().entry_of_call("4");
+        assert_eq!((found, session.entry_of_call("4")), (side.position(), None));
     }
 }

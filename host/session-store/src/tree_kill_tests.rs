@@ -87,15 +87,15 @@ impl Writer {
 
     fn group(&mut self, turns: &[bool], chosen: Option<bool>) {
         let names = [format!("s.a.{}", self.said), format!("s.b.{}", self.said)];
-        let sides = self.session.begin_group("g", &names).unwrap();
+        let group = self.session.clone().begin_group("g", &names).unwrap().unwrap();
         let mut said = [self.now.clone(), self.now.clone()];
         for side in turns.iter().map(|second| usize::from(*second)) {
             let text = self.text();
-            sides[side].append(&user(&text)).unwrap();
+            group.branch(side).append(&user(&text)).unwrap();
             said[side].push(text);
         }
         let chosen = chosen.map(usize::from);
-        self.session.end_group("g", chosen.map(|side| &sides[side]), Usage::default()).unwrap();
+        group.end(chosen, Usage::default()).unwrap();
         if let Some(side) = chosen {
             self.now = said[side].clone();
         }

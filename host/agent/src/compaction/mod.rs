@@ -327,7 +327,7 @@ impl Compactor<'_> {
             before: compaction.before,
             after: compaction.after,
         };
-        self.events.emit(&self.context.loop_id, told).await;
+        self.config.tell(self.events, &self.context.loop_id, told).await;
         Ok(compaction)
     }
 }

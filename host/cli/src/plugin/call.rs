@@ -7,7 +7,7 @@ use crate::plugin::show::{no_options, not_found};
 use crate::print_out;
 use crate::render::account;
 use crate::terminal::Style;
-use pinion_agent::{Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source};
 use serde_json::Value;
 use std::io::{self, Write as _};
@@ -36,6 +36,8 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         loop_id: "none".into(),
         name: tool.to_owned(),
         arguments: arguments.into_owned(),
+        at_most: Authority::ALL,
+        agents: None,
         token: token.clone(),
     };
     let calling = runtime.call(call, &Stderr);

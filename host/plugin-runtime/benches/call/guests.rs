@@ -1,6 +1,6 @@
 //! The runtime with guests of the tests.
 
-use pinion_agent::{Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{Access, CacheKey, Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -103,6 +103,8 @@ impl Plugins {
             loop_id: "l".into(),
             name: tool.into(),
             arguments,
+            at_most: Authority::ALL,
+            agents: None,
             token: tokio_util::sync::CancellationToken::new(),
         };
         let reply = self.runtime.call(call, &Silent).await;
