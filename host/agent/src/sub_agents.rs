@@ -40,10 +40,13 @@ You are a sub-agent: you work on one task for another agent, by yourself. Nobody
 you assumed. Your last message is all that the other agent gets to see: say in it what you found or did, where, and what \
 is left.";
 
+/// How deep sub-agents may be nested, whatever a policy says.
+pub const MAX_AGENT_DEPTH: u32 = 3;
+
 /// What agents the tools of a loop may start.
 #[derive(Clone)]
 pub struct SubAgentPolicy {
-    /// How deep they may be nested; 0 for none at all.
+    /// How deep they may be nested, up to [`MAX_AGENT_DEPTH`]; 0 for none at all.
     pub max_depth: u32,
     /// Turns of one that is given no other number.
     pub max_turns: u32,
@@ -58,6 +61,14 @@ pub struct SubAgentPolicy {
 impl Default for SubAgentPolicy {
     fn default() -> Self {
         Self { max_depth: 1, max_turns: 10, max_per_call: 16, kinds: Vec::new(), models: None }
+    }
+}
+
+impl fmt::Debug for SubAgentPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("SubAgentPolicy");
+        debug.field("max_depth", &self.max_depth).field("max_turns", &self.max_turns).field("kinds", &self.kinds);
+        debug.finish_non_exhaustive()
     }
 }
 
@@ -219,9 +230,11 @@ impl Family {
         token: &CancellationToken,
     ) -> Option<Arc<Self>> {
         let account = FamilyAccount { left: RunLimits::default(), usage: Usage::default(), cost: None, begun: 0 };
-        (config.sub_agents.max_depth > 0).then(|| {
+        let max_depth = config.sub_agents.max_depth.min(MAX_AGENT_DEPTH);
+        let sub_agents = SubAgentPolicy { max_depth, ..config.sub_agents.clone() };
+        (max_depth > 0).then(|| {
             Arc::new(Self {
-                config: config.clone(),
+                config: LoopConfig { sub_agents, ..config.clone() },
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
                 loop_id: context.loop_id.clone(),

@@ -35,11 +35,11 @@ fn offered(harness: &Harness, request: usize) -> Vec<String> {
 }
 
 fn result_of(outcome: &Outcome) -> ToolResultMessage {
-    let results = outcome.messages.iter().filter_map(|message| match &**message {
+    let mut results = outcome.messages.iter().filter_map(|message| match &**message {
         Message::ToolResult(result) => Some(result.clone()),
         _ => None,
     });
-    results.last().unwrap()
+    results.next_back().unwrap()
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print` and `chat` are the
 //! two ways of running them, and each other command has a file of its own.
 
+mod agents;
 mod approve;
 mod args;
 mod builtin;
