@@ -6,7 +6,6 @@
 
 use super::choose::Candidates;
 use crate::bound::cut_middle;
-use crate::compaction::view;
 use crate::content::Content;
 use crate::message::Message;
 use crate::tokens::TokenCounter;
@@ -164,9 +163,8 @@ fn limited(text: &str, tokens: u64, counter: &dyn TokenCounter) -> String {
     fits
 }
 
-/// What was said, as the models saw it; nothing of tools.
+/// What was said; nothing of tools.
 fn transcript(messages: &[Arc<Message>]) -> String {
-    let messages = view(messages.to_vec());
     let lines = messages.iter().filter_map(|message| {
         let who = match &**message {
             Message::User(_) => "User",
