@@ -6,6 +6,7 @@ use crate::config::{Context, LoopConfig};
 use crate::identity::Continuation;
 use crate::message::Message;
 use crate::outcome::Outcome;
+use crate::parallel::{BranchStrategy, ParallelOutcome, run_parallel};
 use crate::run::run;
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
@@ -146,11 +147,30 @@ impl Agent {
     /// A run is under way, or there is nothing to go on from.
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
-        match last(&context) {
-            None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
-            Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
-            Some(_) => Ok(self.drive(&mut context, Vec::new(), &self.current_config(), Some(continuation)).await),
+        can_continue(&context)?;
+        Ok(self.drive(&mut context, Vec::new(), &self.current_config(), Some(continuation)).await)
+    }
+
+    /// Works prompts off in several branches side by side, and goes on from the one that the strategy chooses: see
+    /// [`run_parallel`]. With no prompts, goes on from what came before. Messages that steer or follow wait for the next
+    /// run.
+    ///
+    /// # Errors
+    /// A run is under way, or there is neither a prompt nor anything to go on from.
+    pub async fn run_parallel(
+        &self,
+        prompts: Vec<Message>,
+        branches: Vec<LoopConfig>,
+        strategy: &dyn BranchStrategy,
+    ) -> Result<ParallelOutcome, AgentError> {
+        let mut context = self.idle()?;
+        if prompts.is_empty() {
+            can_continue(&context)?;
         }
+        let token = self.running_token();
+        let parallel = run_parallel(&mut context, prompts, &branches, strategy, &self.events, &token).await;
+        self.add(u64::from(parallel.outcome.turns), &parallel.outcome.usage, parallel.outcome.cost);
+        Ok(parallel)
     }
 
     /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
@@ -284,8 +304,11 @@ impl Agent {
     /// A new loop, with an id and a token of its own.
     fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
         context.loops = context.loops.saturating_add(1);
-        let number = context.loops;
-        context.loop_id = format!("{}.{}.{number}", context.session_id, config.id()).into();
+        context.loop_id = config.loop_id(&context.session_id, context.loops);
+        self.running_token()
+    }
+
+    fn running_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token
@@ -302,6 +325,15 @@ impl Agent {
         if let Some(cost) = cost {
             spent.cost = Some(spent.cost.unwrap_or_default().combine(&cost));
         }
+    }
+}
+
+/// Is there something that wants an answer?
+fn can_continue(context: &Context) -> Result<(), AgentError> {
+    match last(context) {
+        None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
+        Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
+        Some(_) => Ok(()),
     }
 }
 

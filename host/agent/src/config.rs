@@ -17,7 +17,7 @@ use crate::schema::Schemas;
 use crate::store::{NoStore, SessionStore};
 use crate::sub_agents::SubAgentPolicy;
 use crate::tokens::{ByteCounter, TokenCounter};
-use crate::tool::ToolExecutor;
+use crate::tool::{Authority, ToolExecutor};
 use crate::usage::PriceList;
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub struct LoopConfig {
     pub counter: Arc<dyn TokenCounter>,
     /// What agents the tools of a loop may start.
     pub sub_agents: SubAgentPolicy,
+    /// What the tools of a branch may do at most, while it runs beside others in the same folder.
+    pub branch_authority: Authority,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
 }
@@ -157,6 +159,7 @@ impl LoopConfig {
             compaction: CompactionPolicy::default(),
             counter: Arc::new(ByteCounter),
             sub_agents: SubAgentPolicy::default(),
+            branch_authority: Authority { delegates: true, ..Authority::READ_ONLY },
             schemas: Arc::default(),
         }
     }
@@ -165,6 +168,11 @@ impl LoopConfig {
     pub(crate) async fn tell(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
         self.store.observe(loop_id, &kind);
         events.emit(loop_id, kind).await;
+    }
+
+    /// The id of the loop of this number in a session.
+    pub(crate) fn loop_id(&self, session_id: &str, number: u32) -> Arc<str> {
+        format!("{session_id}.{}.{number}", self.id()).into()
     }
 
     /// The middle of the ids of loops.

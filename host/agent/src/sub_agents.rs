@@ -495,7 +495,7 @@ impl fmt::Debug for SubAgents {
 }
 
 impl Report {
-    fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
+    pub(crate) fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
             _ => None,

@@ -334,6 +334,10 @@ impl Harness {
         self.agent.run(vec![Message::user(text)]).await.unwrap()
     }
 
+    pub(crate) fn config(&self) -> LoopConfig {
+        self.agent.current_config()
+    }
+
     /// The events so far.
     pub(crate) fn events(&mut self) -> Vec<EventKind> {
         self.events_of_loops().into_iter().map(|event| event.kind).collect()
