@@ -80,7 +80,8 @@ pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{ANSWER_TOOL, Answer, AnswerError};
 pub use sub_agents::{
-    AgentKind, Assignment, FoundModel, MAX_AGENT_DEPTH, ModelSource, Report, SubAgentError, SubAgentPolicy, SubAgents,
+    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
+    SubAgentPolicy, SubAgents,
 };
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{

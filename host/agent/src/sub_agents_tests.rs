@@ -316,8 +316,9 @@ async fn an_agent_that_the_user_set_up_has_its_own_model_instructions_and_tools(
         description: "reads".into(),
         instructions: Some("Read like an editor.".into()),
         tools: Some(vec!["read".into()]),
-        model: Some(model.into()),
+        models: vec![model.into()],
         max_turns: Some(2),
+        ..AgentKind::default()
     };
     for (name, expected) in
         [("reader", "seen"), ("broken", "the model `small` of the sub-agent cannot be used: no such model")]
@@ -387,4 +388,40 @@ async fn an_answer_of_the_parent_is_not_the_sub_agents_to_give() {
     let answer = harness.agent.answer(vec![Message::user("go")], schema, 0).await.unwrap();
     assert_eq!(answer.value, json!({ "n": 2 }));
     assert_eq!(offered(&harness, 1), ["read", "write"]);
+}
+
+#[tokio::test]
+async fn attempts_work_side_by_side_without_changing_anything_and_one_report_counts() {
+    let attempts = Attempts { count: 3, choice: ChoiceName::Judge };
+    let assignment = Assignment { attempts: Some(attempts), ..task("how many?") };
+    let replies = vec![delegate(), says("one"), says("two"), says("three"), says("Answer 2."), says("thanks")];
+    let mut harness = parent(assignment, replies).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(letters(&outcome.messages[2]), "result call-0: two");
+    assert_eq!(offered(&harness, 1), ["read"]);
+    assert_eq!(outcome.usage.total(), 6 * 15, "all attempts and the judge count");
+    let events = harness.events_of_loops();
+    let chosen = events.iter().find_map(|event| match &event.kind {
+        EventKind::ParallelEnd { chosen, .. } => chosen.clone(),
+        _ => None,
+    });
+    assert_eq!(chosen.as_deref(), Some("child1.scripted.m.2"));
+    assert_eq!(result_of(&outcome).child_loop_id.as_deref(), Some("child1.scripted.m.2"));
+    let parents = events.iter().filter_map(|event| match &event.kind {
+        EventKind::AgentStart { parent_loop_id, agent_id, .. } if &**agent_id == "sub-agent" => parent_loop_id.clone(),
+        _ => None,
+    });
+    assert_eq!(parents.collect::<Vec<_>>(), vec![Arc::<str>::from("s.scripted.m.1"); 3]);
+}
+
+#[tokio::test]
+async fn a_task_is_tried_so_often_and_no_more() {
+    for count in [0, MAX_ATTEMPTS + 1, u32::MAX] {
+        let attempts = Some(Attempts { count, choice: ChoiceName::First });
+        let harness = parent(Assignment { attempts, ..task("x") }, vec![delegate(), says("done")]).build();
+        let outcome = harness.prompt("go").await;
+        let Content::Text { text } = &result_of(&outcome).content[0] else { panic!() };
+        assert!(text.contains("a task is tried 1 to 8 times"), "{text}");
+        assert_eq!(harness.requests(), 2);
+    }
 }

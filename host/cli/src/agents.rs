@@ -3,7 +3,7 @@
 use crate::compose::Base;
 use crate::provider::Chosen;
 use futures_util::future::BoxFuture;
-use pinion_agent::{AgentKind, FoundModel, ModelSource, SubAgentPolicy};
+use pinion_agent::{AgentKind, Attempts, ChoiceName, FoundModel, ModelSource, SubAgentPolicy};
 use pinion_plugin_runtime::AgentsGrant;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,24 +52,40 @@ struct FileAgentKind {
     instructions: Option<String>,
     tools: Option<Vec<String>>,
     model: Option<String>,
+    /// Several, instead of one: each makes an attempt.
+    #[serde(default)]
+    models: Vec<String>,
     max_turns: Option<u32>,
+    attempts: Option<u32>,
+    choose: Option<ChoiceName>,
+    judge: Option<String>,
+}
+
+impl FileAgentKind {
+    fn named(self, name: String) -> AgentKind {
+        let models: Vec<String> = self.model.into_iter().chain(self.models).collect();
+        let count = self.attempts.unwrap_or(u32::try_from(models.len()).unwrap_or(u32::MAX).max(1));
+        let choice = self.choose.unwrap_or(ChoiceName::Judge);
+        AgentKind {
+            name,
+            description: self.description,
+            instructions: self.instructions,
+            tools: self.tools,
+            models,
+            max_turns: self.max_turns,
+            attempts: Some(Attempts { count, choice }),
+            judge: self.judge,
+        }
+    }
 }
 
 impl FileAgents {
     pub(crate) fn policy(self) -> SubAgentPolicy {
         let usual = SubAgentPolicy::default();
-        let kind = |(name, kind): (String, FileAgentKind)| AgentKind {
-            name,
-            description: kind.description,
-            instructions: kind.instructions,
-            tools: kind.tools,
-            model: kind.model,
-            max_turns: kind.max_turns,
-        };
         SubAgentPolicy {
             max_depth: self.max_depth.unwrap_or(usual.max_depth),
             max_turns: self.max_turns.unwrap_or(usual.max_turns),
-            kinds: self.kinds.into_iter().map(kind).collect(),
+            kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
             ..usual
         }
     }

@@ -1,7 +1,8 @@
 //! Which of several branches is gone on with.
 
+use super::judge::Judge;
 use crate::channel::Events;
-use crate::config::Context;
+use crate::config::{Context, LoopConfig};
 use crate::message::Message;
 use crate::outcome::Outcome;
 use crate::usage::{Cost, Usage};
@@ -87,6 +88,18 @@ pub enum ChoiceName {
     MostTokens,
     /// [`crate::Judge`].
     Judge,
+}
+
+impl ChoiceName {
+    /// The strategy of this name. A judge is asked as `judge` says.
+    pub fn strategy(self, judge: LoopConfig) -> Box<dyn BranchStrategy> {
+        match self {
+            Self::First => Box::new(First),
+            Self::FewestTokens => Box::new(FewestTokens),
+            Self::MostTokens => Box::new(MostTokens),
+            Self::Judge => Box::new(Judge { config: judge, instructions: None }),
+        }
+    }
 }
 
 /// The first branch that came to its end.

@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::state::State;
-use pinion_agent::SubAgentError;
+use pinion_agent::{Attempts, ChoiceName, SubAgentError};
 use std::time::Duration;
 
 impl agents::Host for State {
@@ -34,7 +34,18 @@ fn assignment(assignment: Assignment) -> pinion_agent::Assignment {
         tools: assignment.tools,
         max_turns: assignment.max_turns,
         max_time: assignment.timeout_ms.map(Duration::from_millis),
+        attempts: assignment.attempts.map(attempts),
     }
+}
+
+fn attempts(attempts: agents::Attempts) -> Attempts {
+    let choice = match attempts.choice {
+        agents::Choice::First => ChoiceName::First,
+        agents::Choice::FewestTokens => ChoiceName::FewestTokens,
+        agents::Choice::MostTokens => ChoiceName::MostTokens,
+        agents::Choice::Judge => ChoiceName::Judge,
+    };
+    Attempts { count: attempts.count, choice }
 }
 
 fn report(report: pinion_agent::Report) -> Report {
@@ -55,6 +66,7 @@ fn error(error: SubAgentError) -> AgentError {
         SubAgentError::NoPrompt
         | SubAgentError::UnknownKind { .. }
         | SubAgentError::UnknownTool { .. }
+        | SubAgentError::Attempts { .. }
         | SubAgentError::TooMany { .. } => AgentError::Invalid(error.to_string()),
     }
 }
