@@ -104,7 +104,7 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        self.run_with(&self.current_config(), prompts).await
+        self.run_with(&self.config(), prompts).await
     }
 
     /// The same, with another config.
@@ -148,7 +148,7 @@ impl Agent {
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
         can_continue(&context)?;
-        Ok(self.drive(&mut context, Vec::new(), &self.current_config(), Some(continuation)).await)
+        Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation)).await)
     }
 
     /// Works prompts off in several branches side by side, and goes on from the one that the strategy chooses: see
@@ -185,7 +185,7 @@ impl Agent {
         };
         let is_interrupted = matches!(last(&context), Some(Message::User(_) | Message::ToolResult(_)));
         let continuation = is_interrupted.then_some(Continuation::Default);
-        Ok(Some(self.drive(&mut context, vec![message], &self.current_config(), continuation).await))
+        Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation).await))
     }
 
     /// Waits until no run is under way.
@@ -199,7 +199,7 @@ impl Agent {
     /// A run is under way.
     pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
         let context = self.idle()?;
-        let config = self.current_config();
+        let config = self.config();
         Ok(Snapshot {
             agent_id: context.agent_id.clone(),
             session_id: context.session_id.clone(),
@@ -239,7 +239,7 @@ impl Agent {
     /// The conversation is as it was; a run under way counts as nothing to compact.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
         let mut context = self.context.try_lock().map_err(|_| CompactionError::Nothing)?;
-        let config = self.current_config();
+        let config = self.config();
         let token = self.begin(&mut context, &config);
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
         self.add(1, &compaction.usage, compaction.cost);
@@ -248,17 +248,22 @@ impl Agent {
 
     /// Interrupts the tools of the turn under way; the message comes before the next request.
     pub fn steer(&self, message: Message) {
-        self.current_config().steering.push(message);
+        self.config().steering.push(message);
     }
 
     /// The message begins another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
-        self.current_config().follow_up.push(message);
+        self.config().follow_up.push(message);
     }
 
     /// Ends the run or compaction under way soon. Nothing happens when there is none.
     pub fn abort(&self) {
         lock(&self.running).cancel();
+    }
+
+    /// How runs work from the next one on.
+    pub fn config(&self) -> LoopConfig {
+        lock(&self.config).clone()
     }
 
     /// Changes how runs work from the next one on.
@@ -275,7 +280,7 @@ impl Agent {
         context.session_id = session_id;
         context.messages = messages;
         context.loops = loops;
-        let config = self.current_config();
+        let config = self.config();
         config.steering.clear();
         config.follow_up.clear();
         Ok(())
@@ -312,10 +317,6 @@ impl Agent {
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token
-    }
-
-    pub(crate) fn current_config(&self) -> LoopConfig {
-        lock(&self.config).clone()
     }
 
     fn add(&self, requests: u64, usage: &Usage, cost: Option<Cost>) {

@@ -134,6 +134,9 @@ impl Context {
 }
 
 impl LoopConfig {
+    /// What branches may do where nobody says otherwise: look, and let others look.
+    pub const BRANCH_AUTHORITY: Authority = Authority { delegates: true, ..Authority::READ_ONLY };
+
     /// The defaults of everything but what has none. Calls that have to be approved are denied, and nothing is kept:
     /// change the fields that should be otherwise.
     pub fn new(provider: Arc<dyn Provider>, model: Model, tools: Arc<dyn ToolExecutor>) -> Self {
@@ -159,7 +162,7 @@ impl LoopConfig {
             compaction: CompactionPolicy::default(),
             counter: Arc::new(ByteCounter),
             sub_agents: SubAgentPolicy::default(),
-            branch_authority: Authority { delegates: true, ..Authority::READ_ONLY },
+            branch_authority: Self::BRANCH_AUTHORITY,
             schemas: Arc::default(),
         }
     }

@@ -66,7 +66,7 @@ impl Agent {
     /// # Errors
     /// See [`AnswerError`]. What was said until then is in the history.
     pub async fn answer(&self, prompts: Vec<Message>, schema: Value, max_retries: u32) -> Result<Answer, AnswerError> {
-        let config = self.current_config();
+        let config = self.config();
         if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
             return Err(AnswerError::NameTaken);
         }

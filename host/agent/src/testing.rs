@@ -335,7 +335,7 @@ impl Harness {
     }
 
     pub(crate) fn config(&self) -> LoopConfig {
-        self.agent.current_config()
+        self.agent.config()
     }
 
     /// The events so far.

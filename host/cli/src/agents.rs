@@ -1,9 +1,13 @@
 //! Sub-agents: what the config says of them, and where their models come from.
 
 use crate::compose::Base;
+use crate::failure::{Failure, Result};
 use crate::provider::Chosen;
 use futures_util::future::BoxFuture;
-use pinion_agent::{AgentKind, Attempts, ChoiceName, FoundModel, ModelSource, SubAgentPolicy};
+use pinion_agent::{
+    Agent, AgentError, AgentKind, Attempts, Authority, ChoiceName, FoundModel, LoopConfig, MAX_ATTEMPTS, Message,
+    ModelSource, Outcome, SubAgentPolicy,
+};
 use pinion_plugin_runtime::AgentsGrant;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +95,79 @@ impl FileAgents {
     }
 }
 
+/// The section `[branches]`: every prompt is worked off side by side, and one answer counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileBranches {
+    /// One branch for each of them.
+    models: Vec<String>,
+    /// Branches, where the models are fewer.
+    attempts: Option<u32>,
+    choose: Option<ChoiceName>,
+    judge: Option<String>,
+    /// May they change, run and send things, beside each other in the same folder?
+    write: bool,
+}
+
+/// How prompts are worked off side by side.
+pub(crate) struct Branches {
+    models: Vec<FoundModel>,
+    judge: Option<FoundModel>,
+    choose: ChoiceName,
+    authority: Authority,
+}
+
+impl FileBranches {
+    /// None when there is but one way to work prompts off.
+    ///
+    /// # Errors
+    /// There are too many, or one of their models cannot be asked.
+    pub(crate) async fn found(&self, models: &ConfiguredModels, first: &Chosen) -> Result<Option<Branches>> {
+        let named = u32::try_from(self.models.len()).unwrap_or(u32::MAX);
+        let count = named.max(self.attempts.unwrap_or(0));
+        if count > MAX_ATTEMPTS {
+            let text = format!("`[branches]` asks for {count} branches, and there can be {MAX_ATTEMPTS}");
+            return Err(Failure::usage(text));
+        }
+        if count < 2 {
+            return Ok(None);
+        }
+        let find = async |name: &String| models.model(name).await.map_err(Failure::usage);
+        let mut found = Vec::new();
+        for name in &self.models {
+            found.push(find(name).await?);
+        }
+        if found.is_empty() {
+            found.push(FoundModel { provider: first.provider.clone(), model: first.model.clone() });
+        }
+        let judge = match &self.judge {
+            Some(name) => Some(find(name).await?),
+            None => None,
+        };
+        Ok(Some(Branches {
+            models: found.into_iter().cycle().take(count as usize).collect(),
+            judge,
+            choose: self.choose.unwrap_or(ChoiceName::Judge),
+            authority: if self.write { Authority::ALL } else { LoopConfig::BRANCH_AUTHORITY },
+        }))
+    }
+}
+
+impl Branches {
+    /// Works prompts off.
+    pub(crate) async fn run(&self, agent: &Agent, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
+        let config = LoopConfig { branch_authority: self.authority, ..agent.config() };
+        let with = |found: &FoundModel| LoopConfig {
+            provider: found.provider.clone(),
+            model: found.model.clone(),
+            ..config.clone()
+        };
+        let strategy = self.choose.strategy(self.judge.as_ref().map_or_else(|| config.clone(), with));
+        let branches = self.models.iter().map(with).collect();
+        Ok(agent.run_parallel(prompts, branches, &*strategy).await?.outcome)
+    }
+}
+
 /// Finds the models that agents of the config name.
 pub(crate) struct ConfiguredModels {
     base: Base,
@@ -106,7 +183,7 @@ impl ConfiguredModels {
 }
 
 impl ModelSource for ConfiguredModels {
-    fn model<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<FoundModel, String>> {
+    fn model<'a>(&'a self, name: &'a str) -> BoxFuture<'a, std::result::Result<FoundModel, String>> {
         Box::pin(async move {
             if let Some(scripted) = &self.scripted {
                 return Ok(scripted.clone());

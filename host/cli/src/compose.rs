@@ -1,6 +1,6 @@
 //! Where the parts are put together: the only place that names every crate.
 
-use crate::agents::ConfiguredModels;
+use crate::agents::{Branches, ConfiguredModels};
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
 use crate::config::{Config, FileProcessGrant};
@@ -11,8 +11,8 @@ use crate::paths::Paths;
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use pinion_agent::{
-    Agent, Approval, Approver, Authority, Context, LoopConfig, Message, RequestOptions, Selection, SessionStore,
-    SubAgentPolicy, ToolExecutor,
+    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RequestOptions, Selection,
+    SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -329,6 +329,17 @@ pub(crate) struct Ready {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: OpenSession,
     pub(crate) info: Arc<SessionInfo>,
+    branches: Option<Branches>,
+}
+
+impl Ready {
+    /// Works prompts off, on branches where the config says so.
+    pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
+        match &self.branches {
+            Some(branches) => branches.run(&self.agent, prompts).await,
+            None => self.agent.run(prompts).await,
+        }
+    }
 }
 
 impl Base {
@@ -345,10 +356,12 @@ impl Base {
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         runtime.add(self.sources(args, purpose)).await;
         self.require_named(args, &runtime)?;
+        let models = ConfiguredModels::new(self, &chosen);
+        let branches = self.config.branches.found(&models, &chosen).await?;
         let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
         let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info })
+        Ok(Ready { agent, runtime, session, info, branches })
     }
 }

@@ -4,7 +4,7 @@
 //! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
 //! first, so that an error names the file and the line.
 
-use crate::agents::{FileAgents, FileAgentsGrant};
+use crate::agents::{FileAgents, FileAgentsGrant, FileBranches};
 use crate::args::{Approve, RunArgs, Thinking};
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
@@ -36,6 +36,7 @@ pub(crate) struct File {
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
     pub(crate) agents: FileAgents,
+    pub(crate) branches: FileBranches,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process: FileProcess,
@@ -169,6 +170,7 @@ pub(crate) struct Config {
     pub(crate) cache: CachePolicy,
     pub(crate) compaction: CompactionPolicy,
     pub(crate) sub_agents: SubAgentPolicy,
+    pub(crate) branches: FileBranches,
     pub(crate) approve: ApprovalMode,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
@@ -212,6 +214,7 @@ impl Config {
             },
             compaction: file.compaction.policy(),
             sub_agents: file.agents.policy(),
+            branches: file.branches,
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
             providers: file.providers,

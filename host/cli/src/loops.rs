@@ -25,10 +25,10 @@ impl Loops {
         *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
     }
 
-    /// Does the run end with this event? The next one begins another run.
+    /// Does the run end with this event? The next one begins another run. To be told of every event.
     pub(crate) fn is_end(&mut self, event: &Event) -> bool {
-        let ends = matches!(event.kind, EventKind::AgentEnd { .. } | EventKind::ParallelEnd { .. });
-        let is_end = ends && self.is_main(event);
+        let is_main = self.is_main(event);
+        let is_end = is_main && matches!(event.kind, EventKind::AgentEnd { .. } | EventKind::ParallelEnd { .. });
         if is_end {
             *self = Self::default();
         }

@@ -17,6 +17,7 @@ mod exchanges;
 mod failure;
 mod info;
 mod logging;
+mod loops;
 mod model;
 mod paths;
 mod plugin;

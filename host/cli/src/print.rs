@@ -3,6 +3,7 @@
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::{Base, For, Ready};
 use crate::failure::{Failure, Result, Status};
+use crate::loops::Loops;
 use crate::render::{Detail, Renderer, limit_text};
 use crate::signals::interruptible;
 use crate::stdout_failure;
@@ -31,7 +32,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let started = Instant::now();
     let events = ready.agent.subscribe(CHANNEL);
     let writing = tokio::spawn(write(events, args.output_format, global.clone()));
-    let (outcome, was_interrupted) = interruptible(&ready.agent, ready.agent.run(vec![Message::user(prompt)])).await;
+    let (outcome, was_interrupted) = interruptible(&ready.agent, ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
     let written = writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
     ready.session.sync();
@@ -88,11 +89,12 @@ async fn write(mut events: EventReceiver, format: OutputFormat, global: GlobalAr
         _ => Detail::Ledgers,
     };
     let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
+    let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         if format == OutputFormat::StreamJson {
             write_line(&stream_event(&event)?)?;
         }
-        let is_end = matches!(event.kind, EventKind::AgentEnd { .. });
+        let is_end = loops.is_end(&event);
         // Its end is told by the exit status and the message that goes with it.
         if !global.quiet && !is_end {
             // Whoever closed stderr does not want to know.
