@@ -13,4 +13,5 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod scale;
 mod untrusted;
