@@ -14,4 +14,5 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod scale;
 mod untrusted;
