@@ -25,6 +25,7 @@ mod identity;
 mod limits;
 mod message;
 mod outcome;
+mod plan;
 mod prompt;
 mod provider;
 mod queue;
@@ -63,6 +64,7 @@ pub use identity::{Continuation, TurnTrigger};
 pub use limits::RunLimits;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use outcome::{Limit, Outcome, RunEnd};
+pub use plan::{Plan, PlanError, Step, StepReport, StepStatus};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,
