@@ -181,11 +181,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 fn changed(before: &str, after: &str) -> (Vec<String>, Vec<String>) {
     let lines = |text: &str| -> Vec<String> { text.split_inclusive('\n').map(str::to_owned).collect() };
     let (mut before, mut after) = (lines(before), lines(after));
-    while before.first().is_some() && before.first() == after.first() {
+    while !before.is_empty() && before.first() == after.first() {
         before.remove(0);
         after.remove(0);
     }
-    while before.last().is_some() && before.last() == after.last() {
+    while !before.is_empty() && before.last() == after.last() {
         before.pop();
         after.pop();
     }
