@@ -79,6 +79,10 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
+    pub(crate) fn format(&self) -> OutputFormat {
+        self.format
+    }
+
     /// Writes the end of what stdout gets: the text, or one JSON object with that and more fields.
     pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
         let Self { format, ready, elapsed, written } = self;

@@ -124,8 +124,7 @@ impl<'a> Iterator for Lines<'a> {
         self.rest = &self.rest[whole.len()..];
         self.at += whole.len();
         self.number += 1;
-        let text = whole.strip_suffix('\n').unwrap_or(whole);
-        let text = text.strip_suffix('\r').unwrap_or(text);
+        let text = whole.strip_suffix("\r\n").or_else(|| whole.strip_suffix('\n')).unwrap_or(whole);
         let kind = self.kind(text);
         Some(Line { number: self.number, start, text, end: &whole[text.len()..], kind })
     }

@@ -93,6 +93,7 @@ fn a_status_is_changed_in_its_place_or_added_below_the_heading() {
     assert_eq!(set("## a\r\nStatus: open\r\n## b\r\ntext", 0), "## a\r\nStatus: running\r\n## b\r\ntext");
     assert_eq!(set("## a\r\n\r\n## b\r\ntext", 1), "## a\r\n\r\n## b\r\nStatus: running\r\ntext");
     assert_eq!(set("## a", 0), "## a\nStatus: running");
+    assert_eq!(set("## a\r", 0), "## a\r\nStatus: running");
     assert_eq!(set("## a\ntext\n\nStatus: done", 0), "## a\ntext\n\nStatus: running");
     assert_eq!(
         set("~~~\n## c\n~~~\n## a\n```\nStatus: open\n```", 0),

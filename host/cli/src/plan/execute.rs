@@ -5,7 +5,7 @@
 //! `running`: it may be half done, and whoever does it next is told so.
 
 use super::file::PlanFile;
-use super::{command, end_of, total};
+use super::{command, end_of, gap, total};
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
@@ -75,6 +75,9 @@ fn answer(finished: Finished, file: &PlanFile, told: &[Told], outcome: &Outcome)
     let section = |told: &Told| format!("## Step {}: {}\n\n{}\n", told.step, told.title, told.report.trim_end());
     let done = told.iter().filter(|told| told.status == StepStatus::Done);
     let text = done.map(section).collect::<Vec<_>>().join("\n");
+    // JSON has the text alone.
+    let text =
+        if text.is_empty() || finished.format() != OutputFormat::Text { text } else { format!("{0}{text}{0}", gap()) };
     let path = file.path.display().to_string();
     finished.answer(&text, outcome, fields([("plan", json!(path)), ("steps", json!(told))]))
 }

@@ -1,7 +1,7 @@
 //! `--plan`: the agent looks, and what it would do is written down.
 
 use super::file::PlanFile;
-use super::{command, end_of, total, word};
+use super::{command, end_of, gap, total, word};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
@@ -56,7 +56,8 @@ fn tell(file: &PlanFile, global: &GlobalArgs) {
     // Whoever closed stderr does not want to know.
     let _ = writeln!(
         io::stderr(),
-        "the plan is in {}: read it, change what should be otherwise, and then\n  {command}",
+        "{}the plan is in {}: read it, change what should be otherwise, and then\n  {command}",
+        gap(),
         word(&file.shown)
     );
 }

@@ -14,6 +14,7 @@ use self::file::PlanFile;
 use crate::args::GlobalArgs;
 use crate::failure::chain;
 use pinion_agent::{Agent, AnswerError, Outcome, RunEnd};
+use std::io::{self, IsTerminal as _};
 
 /// How it ended when there is no answer.
 fn end_of(error: AnswerError) -> RunEnd {
@@ -34,6 +35,12 @@ fn total(agent: &Agent, end: RunEnd) -> Outcome {
 fn command(file: &PlanFile, global: &GlobalArgs) -> String {
     let folder = global.work_in.as_ref().map(|folder| format!("-C {} ", word(&folder.display().to_string())));
     format!("pinion {}--approve all --execute {}", folder.unwrap_or_default(), word(&file.shown))
+}
+
+/// Sets what stdout gets off from what stderr gets, where a person sees both in one place.
+fn gap() -> &'static str {
+    let is_one_place = io::stdout().is_terminal() && io::stderr().is_terminal();
+    if is_one_place { "\n" } else { "" }
 }
 
 /// A word of a command line.
