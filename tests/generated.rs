@@ -16,7 +16,7 @@ struct Module {
     shared: &'static [&'static str],
 }
 
-const ALL: &[&str] = &["types", "log", "progress", "cancellation", "workspace", "process", "catalog"];
+const ALL: &[&str] = &["types", "log", "progress", "cancellation", "workspace", "process", "catalog", "agents"];
 
 /// One small world for each export, so that a plugin exports just what it has; the linker merges them.
 const MODULES: &[Module] = &[

@@ -1,6 +1,7 @@
 //! The integration tests of Pinion: real components in the real runtime, scripted models, and the command as a whole.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod agents;
 mod architecture;
 mod builtin;
 mod command;

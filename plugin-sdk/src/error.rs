@@ -1,6 +1,6 @@
 //! A tool's failure, made to be returned with `?`.
 
-use crate::bindings::imports::pinion::plugin::{process, types, workspace};
+use crate::bindings::imports::pinion::plugin::{agents, process, types, workspace};
 use std::any::Any;
 use std::fmt::Display;
 use std::io;
@@ -84,6 +84,14 @@ impl Error {
                 workspace::WorkspaceError::InvalidPattern(text) => Self::InvalidArguments(text.clone()),
                 workspace::WorkspaceError::Cancelled => Self::Cancelled,
                 workspace::WorkspaceError::Io(text) => Self::failed(text),
+            });
+        }
+        if let Some(error) = error.downcast_ref::<agents::AgentError>() {
+            return Some(match error {
+                agents::AgentError::Denied(text) => Self::Denied(text.clone()),
+                agents::AgentError::Invalid(text) => Self::InvalidArguments(text.clone()),
+                agents::AgentError::Failed(text) => Self::failed(text),
+                agents::AgentError::Cancelled => Self::Cancelled,
             });
         }
         let error = error.downcast_ref::<process::ProcessError>()?;

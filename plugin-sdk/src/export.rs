@@ -76,7 +76,7 @@ const fn needs_escape(byte: u8) -> bool {
 /// - `exports` lists what the component offers, of `tools`, `commands`, `lifecycle` and `state`.
 /// - `name` is the plugin's name, where the one of its package does not fit.
 /// - `asks` is what it would like to be granted, as JSON: `"files": "read"` or `"write"`, `"process": true`,
-///   `"catalog": true`.
+///   `"catalog": true`, `"agents": true`.
 /// - `limits` are the limits that it would like raised, as JSON, with the names of the host's limits file.
 /// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
 ///

@@ -28,8 +28,9 @@
 //! ```
 //!
 //! The granted folders are where they are for everyone: `std::fs` opens them by absolute path, or relative to the
-//! workspace; [`Call::path`] finds what a model names. What the host offers beyond WASI is in [`workspace`], [`process`], [`catalog`] and [`log`]; importing one
-//! is asking for it, and its calls answer `denied` until the user grants it.
+//! workspace; [`Call::path`] finds what a model names. What the host offers beyond WASI is in [`workspace`],
+//! [`process`], [`agents`], [`catalog`] and [`log`]; importing one is asking for it, and its calls answer `denied` until
+//! the user grants it.
 //!
 //! A plugin's tests call its tools through [`testing`], on any machine and without a host.
 //!
@@ -60,7 +61,7 @@ mod schema;
 pub mod testing;
 mod tool;
 
-pub use bindings::imports::pinion::plugin::{cancellation, catalog, log, process, progress, workspace};
+pub use bindings::imports::pinion::plugin::{agents, cancellation, catalog, log, process, progress, workspace};
 pub use call::Call;
 pub use command::{Command, Completion, Effect, Mode};
 pub use config::config;

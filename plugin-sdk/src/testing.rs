@@ -1,7 +1,7 @@
 //! Calls a plugin's tools and commands from its author's tests: on the machine's own target, without a host.
 //!
 //! Files are the machine's own, reached by absolute paths. [`Call::cancelled`] and [`Call::progress`] work; the other
-//! imports ([`crate::workspace`], [`crate::process`], [`crate::catalog`], [`crate::log`]) are the host's, and panic.
+//! imports ([`crate::workspace`], [`crate::process`], [`crate::agents`], [`crate::catalog`], [`crate::log`]) are the host's, and panic.
 //!
 //! ```
 //! use pinion_plugin_sdk::prelude::*;

@@ -5,7 +5,7 @@ use pinion_agent::{
     Authority, Content, Ledger, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
 use pinion_plugin_runtime::{
-    Access, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
+    Access, AgentsGrant, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
     RuntimeConfig, Source,
 };
 use serde_json::Value;
@@ -148,6 +148,14 @@ impl SandboxBuilder {
     #[must_use]
     pub fn catalog(mut self, plugin: &str) -> Self {
         self.settings(plugin).grants.catalog = true;
+        self
+    }
+
+    /// Grants a plugin sub-agents, with all tools or with these.
+    #[must_use]
+    pub fn agents(mut self, plugin: &str, tools: Option<&[&str]>) -> Self {
+        let tools = tools.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        self.settings(plugin).grants.agents = Some(AgentsGrant { tools });
         self
     }
 

@@ -7,6 +7,7 @@ use crate::event::EventKind;
 use crate::identity::Continuation;
 use crate::message::Message;
 use crate::outcome::Outcome;
+use crate::parallel::{BranchStrategy, ParallelOutcome, run_parallel};
 use crate::run::run;
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        self.run_with(&self.current_config(), None, prompts).await
+        self.run_with(&self.config(), None, prompts).await
     }
 
     /// The same, with another config, and with more for the end of the system prompt in this run.
@@ -158,11 +159,30 @@ impl Agent {
     /// A run is under way, or there is nothing to go on from.
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
-        match last(&context) {
-            None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
-            Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
-            Some(_) => Ok(self.drive(&mut context, Vec::new(), &self.current_config(), Some(continuation)).await),
+        can_continue(&context)?;
+        Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation)).await)
+    }
+
+    /// Works prompts off in several branches side by side, and goes on from the one that the strategy chooses: see
+    /// [`run_parallel`]. With no prompts, goes on from what came before. Messages that steer or follow wait for the next
+    /// run.
+    ///
+    /// # Errors
+    /// A run is under way, or there is neither a prompt nor anything to go on from.
+    pub async fn run_parallel(
+        &self,
+        prompts: Vec<Message>,
+        branches: Vec<LoopConfig>,
+        strategy: &dyn BranchStrategy,
+    ) -> Result<ParallelOutcome, AgentError> {
+        let mut context = self.idle()?;
+        if prompts.is_empty() {
+            can_continue(&context)?;
         }
+        let token = self.running_token();
+        let parallel = run_parallel(&mut context, prompts, &branches, strategy, &self.events, &token).await;
+        self.add(u64::from(parallel.outcome.turns), &parallel.outcome.usage, parallel.outcome.cost);
+        Ok(parallel)
     }
 
     /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
@@ -177,7 +197,7 @@ impl Agent {
         };
         let is_interrupted = matches!(last(&context), Some(Message::User(_) | Message::ToolResult(_)));
         let continuation = is_interrupted.then_some(Continuation::Default);
-        Ok(Some(self.drive(&mut context, vec![message], &self.current_config(), continuation).await))
+        Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation).await))
     }
 
     /// Waits until no run is under way.
@@ -191,7 +211,7 @@ impl Agent {
     /// A run is under way.
     pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
         let context = self.idle()?;
-        let config = self.current_config();
+        let config = self.config();
         Ok(Snapshot {
             agent_id: context.agent_id.clone(),
             session_id: context.session_id.clone(),
@@ -231,7 +251,7 @@ impl Agent {
     /// The conversation is as it was; a run under way counts as nothing to compact.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
         let mut context = self.context.try_lock().map_err(|_| CompactionError::Nothing)?;
-        let config = self.current_config();
+        let config = self.config();
         let token = self.begin(&mut context, &config);
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
         self.add(1, &compaction.usage, compaction.cost);
@@ -240,17 +260,22 @@ impl Agent {
 
     /// Interrupts the tools of the turn under way; the message comes before the next request.
     pub fn steer(&self, message: Message) {
-        self.current_config().steering.push(message);
+        self.config().steering.push(message);
     }
 
     /// The message begins another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
-        self.current_config().follow_up.push(message);
+        self.config().follow_up.push(message);
     }
 
     /// Ends the run or compaction under way soon. Nothing happens when there is none.
     pub fn abort(&self) {
         lock(&self.running).cancel();
+    }
+
+    /// How runs work from the next one on.
+    pub fn config(&self) -> LoopConfig {
+        lock(&self.config).clone()
     }
 
     /// Changes how runs work from the next one on.
@@ -267,7 +292,7 @@ impl Agent {
         context.session_id = session_id;
         context.messages = messages;
         context.loops = loops;
-        let config = self.current_config();
+        let config = self.config();
         config.steering.clear();
         config.follow_up.clear();
         Ok(())
@@ -297,6 +322,10 @@ impl Agent {
     fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
         context.loop_id = next_loop_id(context, config);
         context.loops = context.loops.saturating_add(1);
+        self.running_token()
+    }
+
+    fn running_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token
@@ -304,7 +333,7 @@ impl Agent {
 
     /// Tells those who watch of something that is about a loop and happens before or after it.
     pub(crate) async fn tell(&self, loop_id: &Arc<str>, kind: EventKind) {
-        self.current_config().tell(&self.events, loop_id, kind).await;
+        self.config().tell(&self.events, loop_id, kind).await;
     }
 
     /// The id of the loop that ran last.
@@ -314,11 +343,7 @@ impl Agent {
 
     /// The id of the loop that runs next, when nothing else changes until then.
     pub(crate) fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
-        Ok(next_loop_id(&*self.idle()?, &self.current_config()))
-    }
-
-    pub(crate) fn current_config(&self) -> LoopConfig {
-        lock(&self.config).clone()
+        Ok(next_loop_id(&*self.idle()?, &self.config()))
     }
 
     fn add(&self, requests: u64, usage: &Usage, cost: Option<Cost>) {
@@ -332,7 +357,16 @@ impl Agent {
 }
 
 fn next_loop_id(context: &Context, config: &LoopConfig) -> Arc<str> {
-    format!("{}.{}.{}", context.session_id, config.id(), context.loops.saturating_add(1)).into()
+    config.loop_id(&context.session_id, context.loops.saturating_add(1))
+}
+
+/// Is there something that wants an answer?
+fn can_continue(context: &Context) -> Result<(), AgentError> {
+    match last(context) {
+        None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
+        Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
+        Some(_) => Ok(()),
+    }
 }
 
 /// What was said last, as far as the model sees it.

@@ -17,7 +17,7 @@ use crate::schema::Schemas;
 use crate::store::{NoStore, SessionStore};
 use crate::sub_agents::SubAgentPolicy;
 use crate::tokens::{ByteCounter, TokenCounter};
-use crate::tool::ToolExecutor;
+use crate::tool::{Authority, ToolExecutor};
 use crate::usage::PriceList;
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub struct LoopConfig {
     pub counter: Arc<dyn TokenCounter>,
     /// What agents the tools of a loop may start.
     pub sub_agents: SubAgentPolicy,
+    /// What the tools of a branch may do at most, while it runs beside others in the same folder.
+    pub branch_authority: Authority,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
 }
@@ -132,6 +134,9 @@ impl Context {
 }
 
 impl LoopConfig {
+    /// What branches may do where nobody says otherwise: look, and let others look.
+    pub const BRANCH_AUTHORITY: Authority = Authority { delegates: true, ..Authority::READ_ONLY };
+
     /// The defaults of everything but what has none. Calls that have to be approved are denied, and nothing is kept:
     /// change the fields that should be otherwise.
     pub fn new(provider: Arc<dyn Provider>, model: Model, tools: Arc<dyn ToolExecutor>) -> Self {
@@ -157,6 +162,7 @@ impl LoopConfig {
             compaction: CompactionPolicy::default(),
             counter: Arc::new(ByteCounter),
             sub_agents: SubAgentPolicy::default(),
+            branch_authority: Self::BRANCH_AUTHORITY,
             schemas: Arc::default(),
         }
     }
@@ -165,6 +171,11 @@ impl LoopConfig {
     pub(crate) async fn tell(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
         self.store.observe(loop_id, &kind);
         events.emit(loop_id, kind).await;
+    }
+
+    /// The id of the loop of this number in a session.
+    pub(crate) fn loop_id(&self, session_id: &str, number: u32) -> Arc<str> {
+        format!("{session_id}.{}.{number}", self.id()).into()
     }
 
     /// The middle of the ids of loops.

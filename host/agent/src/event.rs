@@ -187,6 +187,27 @@ pub enum EventKind {
         /// `running` when it begins. When it has ended, `done` or `failed`; `running` still when it was interrupted.
         status: StepStatus,
     },
+    /// Loops begin to work side by side from the same context; of a session that could not be written, none. The event
+    /// is the group's: its `loop_id` is the group's id.
+    ParallelStart {
+        /// The group.
+        group_id: Arc<str>,
+        /// Its loops, in the order of the branches. Each begins and ends before the group does.
+        loop_ids: Vec<Arc<str>>,
+    },
+    /// The loops are over, and one of them was chosen. The event is the group's.
+    ParallelEnd {
+        /// The group.
+        group_id: Arc<str>,
+        /// The loop from which the conversation goes on; without one, it stands where the group began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chosen: Option<Arc<str>>,
+        /// Why the choice is not what it should have been, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+        /// Tokens that choosing took.
+        usage: Usage,
+    },
     /// The prompt was refused before anything was sent.
     InputRejected {
         /// Why.

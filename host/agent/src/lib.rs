@@ -25,6 +25,7 @@ mod identity;
 mod limits;
 mod message;
 mod outcome;
+mod parallel;
 mod plan;
 mod prompt;
 mod provider;
@@ -64,6 +65,10 @@ pub use identity::{Continuation, TurnTrigger};
 pub use limits::RunLimits;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use outcome::{Limit, Outcome, RunEnd};
+pub use parallel::{
+    BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
+    branches_of, run_parallel,
+};
 pub use plan::{Plan, PlanError, Step, StepReport, StepStatus};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
@@ -77,7 +82,8 @@ pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{ANSWER_TOOL, Answer, AnswerError};
 pub use sub_agents::{
-    AgentKind, Assignment, FoundModel, ModelSource, Report, SubAgentError, SubAgentPolicy, SubAgents,
+    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
+    SubAgentPolicy, SubAgents,
 };
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{

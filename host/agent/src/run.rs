@@ -395,7 +395,7 @@ fn limit_message(limit: &Limit) -> Message {
 }
 
 /// An error with its causes, for people.
-fn full_text(error: &StoreError) -> String {
+pub(crate) fn full_text(error: &StoreError) -> String {
     match &error.source {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

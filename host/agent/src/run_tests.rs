@@ -996,7 +996,7 @@ async fn l24_an_agent_goes_on_from_its_snapshot_as_a_rerun() {
     snapshot.messages.pop();
     let json = serde_json::to_string(&snapshot).unwrap();
     let other = Setup::new(vec![says("another")]).tool("look", Act::Answer("seen")).build();
-    let restored = Agent::restore(other.agent.current_config(), serde_json::from_str(&json).unwrap());
+    let restored = Agent::restore(other.agent.config(), serde_json::from_str(&json).unwrap());
     let mut seen = restored.subscribe(100);
     let outcome = restored.resume_as(Continuation::Rerun { tag: "again".into() }).await.unwrap();
     assert_eq!(outcome.text(), "another");

@@ -77,7 +77,7 @@ impl Agent {
     /// # Errors
     /// See [`AnswerError`]. What was said until then is in the history.
     pub async fn answer(&self, prompts: Vec<Message>, schema: Value, max_retries: u32) -> Result<Answer, AnswerError> {
-        self.answer_with(self.current_config(), None, prompts, schema, max_retries).await
+        self.answer_with(self.config(), None, prompts, schema, max_retries).await
     }
 
     /// The same, with another config and more for the end of the system prompt.

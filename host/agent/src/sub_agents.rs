@@ -15,6 +15,7 @@ use crate::identity::TurnTrigger;
 use crate::limits::RunLimits;
 use crate::message::{Message, StopReason};
 use crate::outcome::{Limit, Outcome, RunEnd};
+use crate::parallel::{BranchStrategy, ChoiceName, run_parallel};
 use crate::provider::{Provider, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::run::run;
@@ -40,10 +41,16 @@ You are a sub-agent: you work on one task for another agent, by yourself. Nobody
 you assumed. Your last message is all that the other agent gets to see: say in it what you found or did, where, and what \
 is left.";
 
+/// How deep sub-agents may be nested, whatever a policy says.
+pub const MAX_AGENT_DEPTH: u32 = 3;
+
+/// Attempts at one task.
+pub const MAX_ATTEMPTS: u32 = 8;
+
 /// What agents the tools of a loop may start.
 #[derive(Clone)]
 pub struct SubAgentPolicy {
-    /// How deep they may be nested; 0 for none at all.
+    /// How deep they may be nested, up to [`MAX_AGENT_DEPTH`]; 0 for none at all.
     pub max_depth: u32,
     /// Turns of one that is given no other number.
     pub max_turns: u32,
@@ -58,6 +65,14 @@ pub struct SubAgentPolicy {
 impl Default for SubAgentPolicy {
     fn default() -> Self {
         Self { max_depth: 1, max_turns: 10, max_per_call: 16, kinds: Vec::new(), models: None }
+    }
+}
+
+impl fmt::Debug for SubAgentPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("SubAgentPolicy");
+        debug.field("max_depth", &self.max_depth).field("max_turns", &self.max_turns).field("kinds", &self.kinds);
+        debug.finish_non_exhaustive()
     }
 }
 
@@ -87,10 +102,24 @@ pub struct AgentKind {
     pub instructions: Option<String>,
     /// Its tools; all that its parent has when none are named.
     pub tools: Option<Vec<String>>,
-    /// Its model, as users name it; its parent's when none is.
-    pub model: Option<String>,
+    /// Its model, as users name it; its parent's when there is none. With several, each of them makes an attempt.
+    pub models: Vec<String>,
     /// Its turns.
     pub max_turns: Option<u32>,
+    /// Attempts that it makes when the assignment says nothing of them.
+    pub attempts: Option<Attempts>,
+    /// The model that judges them, as users name it; that of the first attempt when none is.
+    pub judge: Option<String>,
+}
+
+/// The same task, worked on side by side; one report counts. Attempts get no tool that changes, runs or sends anything,
+/// as they work in the same folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    /// 1 to [`MAX_ATTEMPTS`].
+    pub count: u32,
+    /// Which report counts.
+    pub choice: ChoiceName,
 }
 
 /// What a sub-agent is to do.
@@ -106,6 +135,8 @@ pub struct Assignment {
     pub max_turns: Option<u32>,
     /// How long it may take; as long as the call when nothing is said.
     pub max_time: Option<Duration>,
+    /// How often it is tried side by side; once when nothing is said.
+    pub attempts: Option<Attempts>,
 }
 
 /// What became of a sub-agent.
@@ -146,6 +177,12 @@ pub enum SubAgentError {
         name: String,
         /// Those that it could get.
         known: Vec<String>,
+    },
+    /// It would be tried too often, or never.
+    #[error("a task is tried 1 to {MAX_ATTEMPTS} times, and not {count} times")]
+    Attempts {
+        /// How often it would be.
+        count: u32,
     },
     /// This call has started as many as it may.
     #[error("this call has started {limit} sub-agents, which is as many as it may")]
@@ -219,9 +256,11 @@ impl Family {
         token: &CancellationToken,
     ) -> Option<Arc<Self>> {
         let account = FamilyAccount { left: RunLimits::default(), usage: Usage::default(), cost: None, begun: 0 };
-        (config.sub_agents.max_depth > 0).then(|| {
+        let max_depth = config.sub_agents.max_depth.min(MAX_AGENT_DEPTH);
+        let sub_agents = SubAgentPolicy { max_depth, ..config.sub_agents.clone() };
+        (max_depth > 0).then(|| {
             Arc::new(Self {
-                config: config.clone(),
+                config: LoopConfig { sub_agents, ..config.clone() },
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
                 loop_id: context.loop_id.clone(),
@@ -303,22 +342,14 @@ impl SubAgents {
             prompt => Message::user(prompt),
         };
         let kind = self.kind(assignment.kind.as_deref())?;
-        let config = self.config(&assignment, &kind, at_most, may_use).await?;
+        let plan = self.plan(&assignment, &kind, at_most, may_use).await?;
         self.count()?;
-        let (context, config) = self.begin(&kind, config);
-        let token = self.token();
-        let _cancelled_with_us = token.clone().drop_guard();
-        let loop_id = context.loop_id.clone();
-        let outcome = self.start(prompt, context, config, token).await.ok_or(SubAgentError::Cancelled)?;
+        let (outcome, loop_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
+        self.begun().last_loop = Some(loop_id.clone());
         match outcome.end {
             RunEnd::Aborted => Err(SubAgentError::Cancelled),
             _ => Ok(Report::of(outcome, loop_id)),
         }
-    }
-
-    /// Cancelled with the call, and with the run.
-    fn token(&self) -> CancellationToken {
-        self.call.token.child_token()
     }
 
     fn kind(&self, name: Option<&str>) -> Result<AgentKind, SubAgentError> {
@@ -328,8 +359,37 @@ impl SubAgents {
         found.ok_or_else(|| SubAgentError::UnknownKind { name: name.to_owned(), known: known() })
     }
 
+    /// How each attempt works, and which one counts.
+    async fn plan(
+        &self,
+        assignment: &Assignment,
+        kind: &AgentKind,
+        at_most: Authority,
+        may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Result<Plan, SubAgentError> {
+        let config = self.config(assignment, kind, at_most, may_use)?;
+        let usual =
+            Attempts { count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1), choice: ChoiceName::Judge };
+        let Attempts { count, choice } = assignment.attempts.or(kind.attempts).unwrap_or(usual);
+        if count == 0 || count > MAX_ATTEMPTS {
+            return Err(SubAgentError::Attempts { count });
+        }
+        let mut attempts = Vec::new();
+        for number in 0..count as usize {
+            attempts.push(match kind.models.get(number % kind.models.len().max(1)) {
+                Some(name) => self.with_model(config.clone(), name).await?,
+                None => config.clone(),
+            });
+        }
+        let judge = match &kind.judge {
+            Some(name) => self.with_model(config, name).await?,
+            None => attempts[0].clone(),
+        };
+        Ok(Plan { attempts, strategy: choice.strategy(judge) })
+    }
+
     /// The parent's config, cut down.
-    async fn config(
+    fn config(
         &self,
         assignment: &Assignment,
         kind: &AgentKind,
@@ -342,7 +402,7 @@ impl SubAgents {
         let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
         let at_most = Authority { delegates: max_depth > 0, ..at_most };
         let tools = self.tools(assignment, kind, at_most, may_use)?;
-        let mut config = LoopConfig {
+        Ok(LoopConfig {
             tools: Arc::new(tools),
             limits: RunLimits {
                 max_turns: Some(assignment.max_turns.unwrap_or(most_turns).min(most_turns).max(1)),
@@ -355,12 +415,7 @@ impl SubAgents {
             tool_choice: ToolChoice::Auto,
             sub_agents: SubAgentPolicy { max_depth, ..policy.clone() },
             ..parent.clone()
-        };
-        if let Some(name) = &kind.model {
-            let found = self.model(name).await?;
-            (config.provider, config.model) = (found.provider, found.model);
-        }
-        Ok(config)
+        })
     }
 
     fn tools(
@@ -387,6 +442,11 @@ impl SubAgents {
         Ok(Selection::new(Arc::new(most), at_most).of(move |name| names.contains(name)))
     }
 
+    async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
+        let FoundModel { provider, model } = self.model(name).await?;
+        Ok(LoopConfig { provider, model, ..config })
+    }
+
     async fn model(&self, name: &str) -> Result<FoundModel, SubAgentError> {
         let failed = |message| SubAgentError::Model { name: name.to_owned(), message };
         let source = self.family.config.sub_agents.models.as_ref();
@@ -408,29 +468,36 @@ impl SubAgents {
     }
 
     /// A conversation of its own, kept in a session of its own.
-    fn begin(&self, kind: &AgentKind, mut config: LoopConfig) -> (Context, LoopConfig) {
-        let session = self.session(&config);
+    fn begin(&self, kind: &AgentKind, plan: &mut Plan) -> Context {
+        let session = self.session();
+        for config in &mut plan.attempts {
+            config.options.session_id = Some(session.id.to_string());
+            config.store = session.store.clone();
+        }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let prompt = format!("{}\n\n{BRIEF}{instructions}", self.family.system_prompt);
         let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
+        let parent = self.family.loop_id.clone();
         let context = Context {
             agent_id: name.into(),
-            loop_id: format!("{}.{}.1", session.id, config.id()).into(),
-            loops: 1,
-            parent_loop_id: Some(self.family.loop_id.clone()),
             first_trigger: TurnTrigger::SubAgent,
             ..Context::new(prompt, session.id.clone())
         };
-        config.options.session_id = Some(session.id.to_string());
-        config.store = session.store;
-        self.begun().last_loop = Some(context.loop_id.clone());
-        (context, config)
+        match &plan.attempts[..] {
+            [config] => {
+                let loop_id = config.loop_id(&session.id, 1);
+                self.begun().last_loop = Some(loop_id.clone());
+                Context { loop_id, loops: 1, parent_loop_id: Some(parent), ..context }
+            }
+            // The attempts take their ids when they begin; this is the loop that they come from.
+            _ => Context { loop_id: parent, ..context },
+        }
     }
 
-    fn session(&self, config: &LoopConfig) -> ChildSession {
+    fn session(&self) -> ChildSession {
         let Call { id: call_id, tool, .. } = &*self.call;
         let call = ChildCall { call_id, tool, loop_id: &self.family.loop_id };
-        config.store.child(call).unwrap_or_else(|| {
+        self.family.config.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
             account.begun += 1;
             // Ids of sessions hold no dot.
@@ -440,24 +507,20 @@ impl SubAgents {
     }
 
     /// Runs it as a task of its own, so that it ends as every run does, also when nobody waits for it any more.
-    async fn start(
-        &self,
-        prompt: Message,
-        mut context: Context,
-        config: LoopConfig,
-        token: CancellationToken,
-    ) -> Option<Outcome> {
+    async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: Plan) -> Option<(Outcome, Arc<str>)> {
+        let mut context = self.begin(kind, &mut plan);
+        let token = self.call.token.child_token();
+        let _cancelled_with_us = token.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         let family = self.family.clone();
-        let ending = family.token.clone();
         family.children.clone().spawn(async move {
-            let running = run(&mut context, vec![prompt], &config, &family.events, &token);
             let outcome = {
+                let running = plan.carry_out(&mut context, prompt, &family.events, &token);
                 tokio::pin!(running);
                 tokio::select! {
                     biased;
                     outcome = &mut running => outcome,
-                    () = ending.cancelled() => {
+                    () = family.token.cancelled() => {
                         token.cancel();
                         running.await
                     }
@@ -465,13 +528,35 @@ impl SubAgents {
             };
             family.spend(&outcome);
             // Nobody listens when the call is over.
-            let _ = sender.send(outcome);
+            let _ = sender.send((outcome, context.loop_id));
         });
         receiver.await.ok()
     }
 
     fn begun(&self) -> MutexGuard<'_, Begun> {
         self.call.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a task is worked on.
+struct Plan {
+    /// At least one.
+    attempts: Vec<LoopConfig>,
+    strategy: Box<dyn BranchStrategy>,
+}
+
+impl Plan {
+    async fn carry_out(
+        &self,
+        context: &mut Context,
+        prompt: Message,
+        events: &Events,
+        token: &CancellationToken,
+    ) -> Outcome {
+        match &self.attempts[..] {
+            [config] => run(context, vec![prompt], config, events, token).await,
+            attempts => run_parallel(context, vec![prompt], attempts, &*self.strategy, events, token).await.outcome,
+        }
     }
 }
 
@@ -482,7 +567,7 @@ impl fmt::Debug for SubAgents {
 }
 
 impl Report {
-    fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
+    pub(crate) fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
             _ => None,

@@ -99,6 +99,10 @@ pub(crate) enum Act {
     Update(&'static str),
     /// Reports this often, and answers.
     Report(usize),
+    /// Starts a sub-agent with no more authority than that, and answers with what it says.
+    Delegate(Assignment, Authority),
+    /// Starts a sub-agent, and ends without waiting for it.
+    Forget(Assignment),
 }
 
 #[derive(Default)]
@@ -159,6 +163,24 @@ impl ToolExecutor for ScriptedTools {
                     progress.update(vec![Content::text(*text)]);
                     Ok(ToolOutput::text("shown"))
                 }
+                Act::Delegate(assignment, at_most) => match call.agents {
+                    None => Err(ToolError::Denied { tool, reason: "no sub-agents here".into() }),
+                    Some(agents) => match agents.run(assignment.clone(), *at_most, |_| true).await {
+                        Ok(report) => Ok(ToolOutput::text(report.for_model())),
+                        Err(SubAgentError::Cancelled) => Err(ToolError::Cancelled { tool }),
+                        Err(error) => Err(ToolError::Failed { tool, message: error.to_string(), retryable: false }),
+                    },
+                },
+                Act::Forget(assignment) => {
+                    let agents = call.agents.unwrap();
+                    let mut running = Box::pin(agents.run(assignment.clone(), Authority::ALL, |_| true));
+                    assert!(futures_util::poll!(&mut running).is_pending());
+                    // Until its model was asked.
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                    Ok(ToolOutput::text("forgotten"))
+                }
                 Act::Report(times) => {
                     (0..*times).for_each(|n| progress.report(format!("{n}")));
                     Ok(ToolOutput::text("reported"))
@@ -175,9 +197,18 @@ pub(crate) struct Store {
     pub(crate) kept: Mutex<Vec<Arc<Message>>>,
     /// Fails from this message on.
     full_after: Option<usize>,
+    /// Sessions of sub-agents, with the calls that they work on.
+    pub(crate) children: Mutex<Vec<(String, Arc<Store>)>>,
 }
 
 impl SessionStore for Store {
+    fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
+        let store = Arc::new(Store::default());
+        let mut children = self.children.lock().unwrap();
+        children.push((format!("{} {} {}", call.tool, call.call_id, call.loop_id), store.clone()));
+        Some(ChildSession { id: format!("child{}", children.len()).into(), store })
+    }
+
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
         let mut kept = self.kept.lock().unwrap();
         if self.full_after.is_some_and(|full| kept.len() >= full) {
@@ -215,6 +246,7 @@ pub(crate) struct Setup {
     pub(crate) compaction: CompactionPolicy,
     pub(crate) hooks: Vec<Arc<dyn Hooks>>,
     pub(crate) filters: Vec<Arc<dyn InputFilter>>,
+    pub(crate) sub_agents: SubAgentPolicy,
 }
 
 impl Setup {
@@ -234,6 +266,7 @@ impl Setup {
             compaction: CompactionPolicy::default(),
             hooks: vec![],
             filters: vec![],
+            sub_agents: SubAgentPolicy::default(),
         }
     }
 
@@ -275,6 +308,7 @@ impl Setup {
             hooks: self.hooks,
             filters: self.filters,
             compaction: self.compaction,
+            sub_agents: self.sub_agents,
             ..LoopConfig::new(self.model.clone(), self.model_info, tools.clone())
         };
         let context = Context::new("You are a test.", "s");
@@ -300,13 +334,18 @@ impl Harness {
         self.agent.run(vec![Message::user(text)]).await.unwrap()
     }
 
+    pub(crate) fn config(&self) -> LoopConfig {
+        self.agent.config()
+    }
+
     /// The events so far.
     pub(crate) fn events(&mut self) -> Vec<EventKind> {
-        let mut events = Vec::new();
-        while let Some(event) = self.seen.try_recv() {
-            events.push(event.kind);
-        }
-        events
+        self.events_of_loops().into_iter().map(|event| event.kind).collect()
+    }
+
+    /// The same, with their loops.
+    pub(crate) fn events_of_loops(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.seen.try_recv()).collect()
     }
 
     /// The names of the events so far, without those of messages.

@@ -303,6 +303,9 @@ pub struct Ledger {
     pub files: u64,
     /// Programs run.
     pub processes: u64,
+    /// Sub-agents started.
+    #[serde(default)]
+    pub agents: u64,
     /// Bytes of the result.
     pub output: u64,
 }

@@ -227,7 +227,7 @@ pub(crate) enum PluginCommand {
         /// One line for people
         #[arg(long, default_value = "")]
         description: String,
-        /// What it would like to be granted: files=read, files=write, process, catalog
+        /// What it would like to be granted: files=read, files=write, process, catalog, agents
         #[arg(long = "ask", value_name = "CAPABILITY")]
         asks: Vec<String>,
         /// Where the result goes; the file itself otherwise
@@ -255,7 +255,7 @@ pub(crate) enum PluginCommand {
         /// The arguments, as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Grant this for the call, besides what the config grants: files=read, files=write, process, catalog
+        /// Grant this for the call, besides what the config grants: files=read, files=write, process, catalog, agents
         #[arg(long = "grant", value_name = "CAPABILITY")]
         grants: Vec<String>,
     },

@@ -18,6 +18,7 @@ macro_rules! component {
 pub(crate) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "fs", bytes: component!("fs"), is_for_conversations: false },
     BuiltIn { name: "shell", bytes: component!("shell"), is_for_conversations: false },
+    BuiltIn { name: "task", bytes: component!("task"), is_for_conversations: false },
     BuiltIn { name: "commands", bytes: component!("commands"), is_for_conversations: true },
 ];
 

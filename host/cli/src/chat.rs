@@ -8,11 +8,12 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::compose::{Base, For, Ready};
 use crate::effects::Then;
 use crate::failure::{Failure, Result, Status};
+use crate::loops::Loops;
 use crate::private::create_folder;
 use crate::render::{Detail, Renderer};
 use crate::signals::interruptible;
 use crate::terminal::Style;
-use pinion_agent::{EventKind, EventReceiver, Message};
+use pinion_agent::{EventReceiver, Message};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -148,7 +149,7 @@ impl Chat<'_> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
         let rendering = tokio::spawn(show(events, self.style, self.detail));
-        let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(text)])).await;
+        let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
         let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
         rendered.map_err(|error| crate::stdout_failure(&error))?;
         outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
@@ -158,9 +159,10 @@ impl Chat<'_> {
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
     let mut renderer = Renderer::new(io::stdout(), style, detail);
+    let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         renderer.event(&event)?;
-        if matches!(event.kind, EventKind::AgentEnd { .. }) {
+        if loops.is_end(&event) {
             break;
         }
     }

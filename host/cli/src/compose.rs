@@ -1,5 +1,6 @@
 //! Where the parts are put together: the only place that names every crate.
 
+use crate::agents::{Branches, ConfiguredModels};
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
 use crate::config::{Config, FileProcessGrant};
@@ -10,8 +11,8 @@ use crate::paths::Paths;
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use pinion_agent::{
-    Agent, Approval, Approver, Authority, Context, LoopConfig, Message, RequestOptions, Selection, SessionStore,
-    ToolExecutor,
+    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RequestOptions, Selection,
+    SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What every command that works in a folder starts from.
+#[derive(Clone)]
 pub(crate) struct Base {
     pub(crate) paths: Paths,
     pub(crate) workspace: PathBuf,
@@ -67,6 +69,7 @@ impl Base {
                 files: plugin.grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
                 process: self.process_grant(&plugin.grants.process),
                 catalog: plugin.grants.catalog,
+                agents: plugin.grants.agents.grant(),
             },
             limits: plugin.limits.clone(),
             config: serde_json::to_value(&plugin.config).unwrap_or_default(),
@@ -279,7 +282,12 @@ pub(crate) struct AgentParts<'a> {
 
 impl Base {
     pub(crate) fn agent(&self, args: &RunArgs, parts: AgentParts<'_>) -> Agent {
+        let sub_agents = SubAgentPolicy {
+            models: Some(ConfiguredModels::new(self, &parts.chosen)),
+            ..self.config.sub_agents.clone()
+        };
         let config = LoopConfig {
+            sub_agents,
             options: RequestOptions {
                 thinking: self.config.thinking,
                 thinking_budget: self.config.thinking_budget,
@@ -321,6 +329,17 @@ pub(crate) struct Ready {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: OpenSession,
     pub(crate) info: Arc<SessionInfo>,
+    branches: Option<Branches>,
+}
+
+impl Ready {
+    /// Works prompts off, on branches where the config says so.
+    pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
+        match &self.branches {
+            Some(branches) => branches.run(&self.agent, prompts).await,
+            None => self.agent.run(prompts).await,
+        }
+    }
 }
 
 impl Base {
@@ -333,14 +352,16 @@ impl Base {
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
         let chosen = self.chosen(args).await?;
-        let info = Arc::new(SessionInfo::new(self.models()?, chosen.label.clone()));
+        let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         runtime.add(self.sources(args, purpose)).await;
         self.require_named(args, &runtime)?;
+        let models = ConfiguredModels::new(self, &chosen);
+        let branches = self.config.branches.found(&models, &chosen).await?;
         let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
         let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info })
+        Ok(Ready { agent, runtime, session, info, branches })
     }
 }

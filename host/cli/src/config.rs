@@ -4,10 +4,11 @@
 //! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
 //! first, so that an error names the file and the line.
 
+use crate::agents::{FileAgents, FileAgentsGrant, FileBranches};
 use crate::args::{Approve, RunArgs, Thinking};
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
-use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, ThinkingLevel};
+use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub(crate) struct File {
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
+    pub(crate) agents: FileAgents,
+    pub(crate) branches: FileBranches,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process: FileProcess,
@@ -122,6 +125,7 @@ pub(crate) struct FileGrants {
     pub(crate) files: BTreeMap<PathBuf, Access>,
     pub(crate) process: FileProcessGrant,
     pub(crate) catalog: bool,
+    pub(crate) agents: FileAgentsGrant,
 }
 
 /// `process = true`, `false`, or the names of variables.
@@ -165,6 +169,8 @@ pub(crate) struct Config {
     pub(crate) thinking_budget: Option<u64>,
     pub(crate) cache: CachePolicy,
     pub(crate) compaction: CompactionPolicy,
+    pub(crate) sub_agents: SubAgentPolicy,
+    pub(crate) branches: FileBranches,
     pub(crate) approve: ApprovalMode,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
@@ -207,6 +213,8 @@ impl Config {
                 Some(Cache::Auto) | None => CachePolicy::Auto,
             },
             compaction: file.compaction.policy(),
+            sub_agents: file.agents.policy(),
+            branches: file.branches,
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
             providers: file.providers,

@@ -10,6 +10,7 @@ use crate::compose::{AgentParts, Base, For, OpenSession};
 use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
+use crate::loops::Loops;
 use crate::paths::Paths;
 use crate::provider::Chosen;
 use crate::render::{Detail, Renderer};
@@ -124,12 +125,13 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
     let mut renderer = Renderer::new(io::stdout(), style, detail);
+    let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         if let EventKind::TurnStart { turn, .. } = event.kind {
             renderer.line(&style.dim(format!("── turn {turn}")))?;
         }
         renderer.event(&event)?;
-        if matches!(event.kind, EventKind::AgentEnd { .. }) {
+        if loops.is_end(&event) {
             break;
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What becomes of the exchanges of a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) enum Exchanges {
     /// They are made, and that is all.
     #[default]
@@ -41,6 +41,11 @@ impl Exchanges {
             Self::Played(playback) => playback.date(),
             Self::Live | Self::Recorded(_) | Self::Scripted(_) => today(),
         }
+    }
+
+    /// Is the model a script?
+    pub(crate) fn is_scripted(&self) -> bool {
+        matches!(self, Self::Scripted(_))
     }
 
     pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {

@@ -1,20 +1,23 @@
 //! What plugins with the capability `catalog` are told of models and spending.
 
-use pinion_agent::Agent;
-use pinion_plugin_runtime::{HostInfo, ModelInfo, Spent};
+use pinion_agent::{Agent, AgentKind};
+use pinion_plugin_runtime::{AgentInfo, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Knows the models, which one is in use, and asks the agent what was spent.
 pub(crate) struct SessionInfo {
     models: Arc<ModelTable>,
+    agents: Vec<AgentInfo>,
     current: Mutex<String>,
     agent: OnceLock<Weak<Agent>>,
 }
 
 impl SessionInfo {
-    pub(crate) fn new(models: Arc<ModelTable>, current: String) -> Self {
-        Self { models, current: Mutex::new(current), agent: OnceLock::new() }
+    pub(crate) fn new(models: Arc<ModelTable>, kinds: &[AgentKind], current: String) -> Self {
+        let info = |kind: &AgentKind| AgentInfo { name: kind.name.clone(), description: kind.description.clone() };
+        let agents = kinds.iter().map(info).collect();
+        Self { models, agents, current: Mutex::new(current), agent: OnceLock::new() }
     }
 
     /// The agent whose spending is told. It is made after this, as its tools need this.
@@ -42,6 +45,10 @@ impl HostInfo for SessionInfo {
             names.insert(0, current.clone());
         }
         names.into_iter().map(|name| ModelInfo { current: name == current, name }).collect()
+    }
+
+    fn agents(&self) -> Vec<AgentInfo> {
+        self.agents.clone()
     }
 
     fn spent(&self) -> Spent {

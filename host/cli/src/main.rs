@@ -3,6 +3,7 @@
 //! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print`, `plan` and `chat` are
 //! the ways of running them, and each other command has a file of its own.
 
+mod agents;
 mod approve;
 mod args;
 mod builtin;
@@ -16,6 +17,7 @@ mod exchanges;
 mod failure;
 mod info;
 mod logging;
+mod loops;
 mod model;
 mod paths;
 mod plan;

@@ -3,6 +3,7 @@
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::{Base, For, Ready};
 use crate::failure::{Failure, Result, Status};
+use crate::loops::Loops;
 use crate::render::{Detail, Renderer, limit_text};
 use crate::signals::interruptible;
 use crate::stdout_failure;
@@ -26,7 +27,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let prompt = prompt(args)?;
     let headless = Headless::begin(base, args, global).await?;
     let agent = headless.ready.agent.clone();
-    let (outcome, was_interrupted) = interruptible(&agent, agent.run(vec![Message::user(prompt)])).await;
+    let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
     headless.end().await?.answer(&outcome.text(), &outcome, Map::new())?;
     verdict(outcome, was_interrupted)
@@ -146,6 +147,7 @@ async fn write(
         _ => Detail::Ledgers,
     };
     let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
+    let mut loops = Loops::default();
     loop {
         let event = tokio::select! {
             biased;
@@ -157,7 +159,10 @@ async fn write(
             write_line(&stream_event(&event)?)?;
         }
         // The end is told by the exit status and the message that goes with it.
-        if !global.quiet && !matches!(event.kind, EventKind::AgentEnd { .. }) {
+        let is_end = loops.is_end(&event);
+        if is_end {
+            stderr.pass(&event);
+        } else if !global.quiet {
             // Whoever closed stderr does not want to know.
             let _ = stderr.event(&event);
         }

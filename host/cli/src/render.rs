@@ -2,6 +2,7 @@
 //!
 //! Everything that a model, a tool or a plugin says passes [`printable`]: it may hold control sequences.
 
+use crate::loops::Loops;
 use crate::terminal::Style;
 use pinion_agent::{Authority, Content, Delta, Event, EventKind, Ledger, Limit, RunEnd, StepStatus, StopReason};
 use pinion_session_store::printable;
@@ -32,6 +33,7 @@ pub(crate) struct Renderer<W> {
     /// The cursor is behind text that the model wrote.
     is_in_line: bool,
     step: ShownStep,
+    loops: Loops,
 }
 
 /// A step of a plan that is being done.
@@ -46,10 +48,25 @@ enum ShownStep {
 
 impl<W: Write> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
-        Self { out, style, detail, is_in_line: false, step: ShownStep::None }
+        Self { out, style, detail, is_in_line: false, step: ShownStep::None, loops: Loops::default() }
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+        if !self.loops.is_main(event) {
+            return self.aside(event);
+        }
+        self.main(event)?;
+        self.loops.is_end(event);
+        Ok(())
+    }
+
+    /// The end of a run, which is told in another way.
+    pub(crate) fn pass(&mut self, end: &Event) {
+        self.loops.is_end(end);
+    }
+
+    /// Of the loop that is waited for.
+    fn main(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
             EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
             EventKind::MessageEnd { .. } => self.end_line(),
@@ -73,8 +90,51 @@ impl<W: Write> Renderer<W> {
                 self.notice(&format!("{what}: about {before} tokens before, {after} now; the session keeps all"))
             }
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
+            EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
+                self.line(&self.style.dim(format!("{} branches work on it", loop_ids.len())))
+            }
+            EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
             EventKind::AgentEnd { end, .. } => self.end(end),
             _ => Ok(()),
+        }
+    }
+
+    /// Of a loop that works for it: what it does, and not what it says, which it will report.
+    fn aside(&mut self, event: &Event) -> io::Result<()> {
+        let number = self.loops.number(event);
+        let text = match &event.kind {
+            _ if self.detail == Detail::Notices => return Ok(()),
+            EventKind::AgentStart { agent_id, provider, model, .. } => {
+                format!("{} ({}/{})", printable(agent_id), printable(provider), printable(model))
+            }
+            EventKind::ToolExecutionStart { tool, arguments, .. } => {
+                format!("{} {} {}", self.style.cyan("●"), self.style.bold(printable(tool)), summary(arguments))
+            }
+            EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
+                let text: String = content.iter().map(part).collect();
+                let line = clip(&printable(text.lines().next().unwrap_or_default()), LINE_CHARACTERS);
+                format!("{} {}", self.style.red("✗"), self.style.dim(line))
+            }
+            EventKind::Retry { cause, .. } => self.style.yellow(format!("! {}", printable(cause))),
+            EventKind::AgentEnd { end, turns, usage, .. } => {
+                let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
+                self.style.dim(format!("{how}: {turns} turns, {} tokens", short(usage.total())))
+            }
+            _ => return Ok(()),
+        };
+        let bar = self.style.dim(format!("  {number}│"));
+        self.line(&format!("{bar} {text}"))
+    }
+
+    /// The answer of the branch that is gone on with.
+    fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) -> io::Result<()> {
+        if let Some(note) = note {
+            self.notice(&printable(note))?;
+        }
+        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(|text| printable(text).into_owned());
+        match answer.filter(|_| self.detail > Detail::Notices) {
+            Some(answer) => self.line(&answer),
+            None => Ok(()),
         }
     }
 
@@ -235,6 +295,7 @@ pub(crate) fn account(ledger: &Ledger) -> String {
         (ledger.bytes_read, format!("{} read", bytes(ledger.bytes_read))),
         (ledger.bytes_written, format!("{} written", bytes(ledger.bytes_written))),
         (ledger.processes, count(ledger.processes, "program")),
+        (ledger.agents, count(ledger.agents, "sub-agent")),
         (ledger.output, format!("{} out", bytes(ledger.output))),
     ];
     parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text));
@@ -319,6 +380,34 @@ mod tests {
         assert_eq!(
             shown(vec![step(Running), call(json!({})), step(Running)]),
             "step 2 of 5: Mend␇ it … \n● read \nstep 2 of 5: Mend␇ it … interrupted\n"
+        );
+    }
+
+    #[test]
+    fn what_others_do_for_the_loop_is_numbered_and_what_they_say_is_left_to_the_chosen_one() {
+        let mut out = Vec::new();
+        let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);
+        let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+        let said = |text: &str| {
+            let message = serde_json::json!({
+                "role": "assistant", "content": [{ "type": "text", "text": text }], "stop_reason": "stop",
+                "provider": "p", "model": "m", "usage": { "input": 0, "output": 0 }, "timestamp": "2026-01-02T03:04:05Z"
+            });
+            EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
+        };
+        say("g", EventKind::ParallelStart { group_id: "g".into(), loop_ids: vec!["a".into(), "b".into()] });
+        say("a", call(json!({ "path": "one" })));
+        say("b", call(json!({ "path": "two" })));
+        say("b", text("not shown as it comes"));
+        say("a", said("answer of a"));
+        say("b", said("answer of b"));
+        let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
+        say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
+        say("next", text("main again"));
+        let shown = String::from_utf8(out).unwrap();
+        assert_eq!(
+            shown,
+            "2 branches work on it\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\nanswer of b\nmain again"
         );
     }
 

@@ -9,6 +9,7 @@ wasmtime::component::bindgen!({
         default: trappable,
         "pinion:plugin/workspace": async | trappable,
         "pinion:plugin/process": async | trappable,
+        "pinion:plugin/agents": async | trappable,
     },
     exports: { default: async },
     require_store_data_send: true,

@@ -3,12 +3,12 @@
 //! Three things meet here. What a component *asks* for stands in its manifest. What the user *granted* comes from the
 //! config. What a tool *declares* as its effects cuts it down once more for each call. The least of the three is the
 //! call's [`CallAuthority`], and every host import asks it before it does anything: [`CallAuthority::folder`],
-//! [`CallAuthority::process`], [`CallAuthority::catalog`]. WASI sees only the folders that it was built with, and those
-//! come from here too.
+//! [`CallAuthority::process`], [`CallAuthority::catalog`], [`CallAuthority::agents`]. WASI sees only the folders that it
+//! was built with, and those come from here too.
 
 use crate::manifest::{Access, Asks};
 use pinion_agent::Authority;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
@@ -23,6 +23,22 @@ pub struct Grants {
     pub process: Option<ProcessGrant>,
     /// To see what is loaded and spent.
     pub catalog: bool,
+    /// To start sub-agents.
+    pub agents: Option<AgentsGrant>,
+}
+
+/// Which tools the sub-agents of a plugin may use, of those that the agent has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentsGrant {
+    /// By name; none for all of them.
+    pub tools: Option<BTreeSet<String>>,
+}
+
+impl AgentsGrant {
+    /// May they use this one?
+    pub(crate) fn allows(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|names| names.contains(tool))
+    }
 }
 
 /// What the programs that a plugin runs may see.
@@ -58,6 +74,7 @@ pub(crate) struct PluginAuthority {
     folders: Vec<Folder>,
     process: Option<Arc<ProcessGrant>>,
     catalog: bool,
+    agents: Option<Arc<AgentsGrant>>,
     preopens: Arc<Preopens>,
 }
 
@@ -77,6 +94,8 @@ pub(crate) struct CallAuthority {
     plugin: Arc<PluginAuthority>,
     files: Option<Access>,
     process: bool,
+    /// What the tool declares, whatever the plugin itself was granted: its sub-agents get no more.
+    declared: Authority,
 }
 
 /// A place in a granted folder.
@@ -104,6 +123,7 @@ impl PluginAuthority {
             folders: asks.files.map(|asked| cut(asked).collect()).unwrap_or_default(),
             process: grants.process.clone().filter(|_| asks.process).map(Arc::new),
             catalog: asks.catalog && grants.catalog,
+            agents: grants.agents.clone().filter(|_| asks.agents).map(Arc::new),
             preopens: Arc::default(),
         }
     }
@@ -117,7 +137,7 @@ impl PluginAuthority {
             executes: self.process.is_some() && declared.executes,
             network: false,
             destructive: declared.destructive,
-            delegates: false,
+            delegates: self.agents.is_some() && declared.delegates,
         }
     }
 
@@ -147,18 +167,18 @@ impl PluginAuthority {
             Authority { reads: true, .. } => Some(Access::Read),
             _ => None,
         };
-        CallAuthority { plugin: self.clone(), files, process: authority.executes }
+        CallAuthority { plugin: self.clone(), files, process: authority.executes, declared }
     }
 
     /// All that the plugin has: for what the user calls directly, and for instances that outlive a call.
     pub(crate) fn whole(self: &Arc<Self>) -> CallAuthority {
         let files = self.folders.iter().map(|folder| folder.access).max();
-        CallAuthority { plugin: self.clone(), files, process: self.process.is_some() }
+        CallAuthority { plugin: self.clone(), files, process: self.process.is_some(), declared: Authority::default() }
     }
 
     /// Nothing: for what happens while a plugin is loaded.
     pub(crate) fn none(self: &Arc<Self>) -> CallAuthority {
-        CallAuthority { plugin: self.clone(), files: None, process: false }
+        CallAuthority { plugin: self.clone(), files: None, process: false, declared: Authority::default() }
     }
 }
 
@@ -175,6 +195,20 @@ impl CallAuthority {
     /// May it be seen what is loaded and spent?
     pub(crate) fn catalog(&self) -> bool {
         self.plugin.catalog
+    }
+
+    /// May sub-agents be started, with which tools, and with how much authority at most?
+    pub(crate) fn agents(&self) -> Result<(&Arc<AgentsGrant>, Authority), Denied> {
+        match &self.plugin.agents {
+            Some(grant) if self.declared.delegates => Ok((grant, self.declared)),
+            Some(_) => Err(self.denied("start agents here", "only a tool can, while it is called")),
+            None => Err(self.denied("start agents", &self.plugin.grant_hint("agents = true"))),
+        }
+    }
+
+    /// May it be seen which sub-agents the user has set up?
+    pub(crate) fn sees_agents(&self) -> bool {
+        self.plugin.agents.is_some()
     }
 
     /// Where is this path, in which granted folder, and may it be used so? `path` is absolute, or relative to the
@@ -312,7 +346,7 @@ mod tests {
 
     #[test]
     fn without_a_grant_everything_is_denied() {
-        let asks = Asks { files: Some(Access::Write), process: true, catalog: true };
+        let asks = Asks { files: Some(Access::Write), process: true, catalog: true, agents: true };
         let call = authority(asks, Grants::default()).whole();
         assert!(call.place("a", Access::Read).is_err() && call.process().is_err() && !call.catalog());
     }

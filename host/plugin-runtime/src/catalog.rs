@@ -9,6 +9,11 @@ pub trait HostInfo: Send + Sync {
         Vec::new()
     }
 
+    /// The sub-agents that the user has set up.
+    fn agents(&self) -> Vec<AgentInfo> {
+        Vec::new()
+    }
+
     /// What the session has spent.
     fn spent(&self) -> Spent {
         Spent::default()
@@ -22,6 +27,15 @@ pub struct ModelInfo {
     pub name: String,
     /// Is it the one in use?
     pub current: bool,
+}
+
+/// A sub-agent that the user has set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
 }
 
 /// What a session has spent.

@@ -132,7 +132,7 @@ impl Runtime {
 
 /// The user calls a command himself: it has all that its plugin has.
 fn whole(loaded: &Loaded, token: CancellationToken) -> Setup {
-    Setup { authority: loaded.program().authority.whole(), token, progress: Arc::new(NoProgress) }
+    Setup { authority: loaded.program().authority.whole(), token, progress: Arc::new(NoProgress), agents: None }
 }
 
 fn effect(effect: wit::Effect) -> Effect {

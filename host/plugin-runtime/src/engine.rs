@@ -96,7 +96,7 @@ fn config(limits: &EngineLimits) -> Config {
 }
 
 fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
-    let calls = limits.concurrent_calls;
+    let calls = limits.all_calls();
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_stacks(calls)

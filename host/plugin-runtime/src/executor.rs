@@ -35,6 +35,7 @@ impl ToolExecutor for Runtime {
                 authority: loaded.program().authority.for_tool(declared),
                 token: call.token.clone(),
                 progress: relay.clone(),
+                agents: call.agents.clone().filter(|_| loaded.get(tool).definition.authority.delegates),
             };
             let job = CallTool {
                 context: self.context(&loaded, &call),

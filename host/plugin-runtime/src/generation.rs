@@ -197,8 +197,12 @@ fn link_error(error: wasmtime::Error) -> LoadError {
 
 /// Asks a plugin what it offers, on an instance that may do nothing.
 async fn describe(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Description, LoadError> {
-    let setup =
-        Setup { authority: program.authority.none(), token: CancellationToken::new(), progress: Arc::new(NoProgress) };
+    let setup = Setup {
+        authority: program.authority.none(),
+        token: CancellationToken::new(),
+        progress: Arc::new(NoProgress),
+        agents: None,
+    };
     Ok(instance::run(shared, program, setup, Describe).await.result?)
 }
 
@@ -233,7 +237,8 @@ fn effects(flags: wit::Effects) -> Authority {
         executes: flags.contains(wit::Effects::EXECUTES),
         network: flags.contains(wit::Effects::NETWORK),
         destructive: flags.contains(wit::Effects::DESTRUCTIVE),
-        delegates: false,
+        // There is no flag for it: what counts is the grant.
+        delegates: true,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::program::{Exported, Program};
 use crate::runtime::Shared;
 use crate::state::{CallState, State};
-use pinion_agent::{Ledger, ToolProgress};
+use pinion_agent::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +91,7 @@ pub(crate) struct Setup {
     pub(crate) authority: CallAuthority,
     pub(crate) token: CancellationToken,
     pub(crate) progress: Arc<dyn ToolProgress>,
+    pub(crate) agents: Option<SubAgents>,
 }
 
 /// When a call is to be stopped.
@@ -121,7 +122,7 @@ impl Until {
     /// A call that is stopped then.
     pub(crate) fn call(&self, authority: CallAuthority, progress: Arc<dyn ToolProgress>) -> CallState {
         let (token, started, deadline) = (self.token.clone(), self.started, self.deadline);
-        CallState { authority, token, started, deadline, progress }
+        CallState { authority, token, started, deadline, progress, agents: None }
     }
 }
 
@@ -137,11 +138,11 @@ pub(crate) async fn run<J: Job>(
     setup: Setup,
     job: J,
 ) -> Finished<J::Answer> {
-    let Some(permit) = turn(&shared.permits, &setup.token).await else {
+    let Some(permit) = turn(shared.permits.of(&setup), &setup.token).await else {
         return Finished::fault(program, PluginFault::Cancelled { plugin: program.name.to_string() });
     };
     let until = Until::new(&program.limits, setup.token);
-    let call = until.call(setup.authority, setup.progress);
+    let call = CallState { agents: setup.agents, ..until.call(setup.authority, setup.progress) };
     hand_over(program, &until, |answer| {
         let (runtime, until) = (Handle::current(), until.clone());
         let (shared, program) = (shared.clone(), program.clone());

@@ -29,8 +29,8 @@ mod session;
 mod state;
 
 pub use cache::{CacheKey, Origin};
-pub use capability::{Grants, ProcessGrant};
-pub use catalog::{HostInfo, ModelInfo, NoInfo, Spent};
+pub use capability::{AgentsGrant, Grants, ProcessGrant};
+pub use catalog::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use commands::{CommandError, Completion, Effect, Mode};
 pub use engine::EngineError;
 pub use fault::PluginFault;

@@ -1,5 +1,6 @@
 //! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
 
+use pinion_agent::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 
 /// Limits of one call. Units are in the names; `limits.toml` says what each means.
@@ -67,6 +68,18 @@ pub struct EngineLimits {
     pub stack_bytes: usize,
     /// Calls that run at once.
     pub concurrent_calls: u32,
+}
+
+impl EngineLimits {
+    /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
+    pub(crate) fn delegating_calls(&self) -> u32 {
+        (self.concurrent_calls / 4).max(1)
+    }
+
+    /// All calls that may run at once.
+    pub(crate) fn all_calls(&self) -> u32 {
+        self.concurrent_calls.saturating_add(self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH))
+    }
 }
 
 /// `limits.toml`.

@@ -2,6 +2,7 @@
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::cache::Origin;
+use crate::capability::AgentsGrant;
 use crate::manifest::Lifetime;
 use crate::registry::{Loaded, Registry};
 
@@ -148,6 +149,13 @@ fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     if asks.catalog {
         let granted = grants.catalog.then(String::new);
         capabilities.push(Capability { asks: "see what is loaded and spent".to_owned(), granted });
+    }
+    if asks.agents {
+        let scope = |grant: &AgentsGrant| match &grant.tools {
+            None => String::new(),
+            Some(tools) => format!(": with {}", tools.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
+        };
+        capabilities.push(Capability { asks: "start agents".to_owned(), granted: grants.agents.as_ref().map(scope) });
     }
     capabilities
 }

@@ -58,6 +58,9 @@ pub struct Asks {
     /// To see what is loaded and spent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub catalog: bool,
+    /// To start sub-agents.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub agents: bool,
 }
 
 /// To what extent files may be used.

@@ -5,11 +5,13 @@ use crate::catalog::HostInfo;
 use crate::engine::{Engine, EngineError};
 use crate::generation::PluginSettings;
 use crate::host;
+use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
 use crate::registry::{Notice, Registry, Source};
 use crate::reload::{Watch, WatchError};
 use crate::state::State;
+use pinion_agent::MAX_AGENT_DEPTH;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -80,6 +82,27 @@ impl Runtime {
     }
 }
 
+/// Whose turn it is to run. Calls that may wait for sub-agents have permits of their own, by how deep these may be
+/// nested: the calls of sub-agents must get theirs while those wait that they work for.
+pub(crate) struct Permits {
+    calls: Arc<Semaphore>,
+    delegating: [Arc<Semaphore>; MAX_AGENT_DEPTH as usize],
+}
+
+impl Permits {
+    fn new(limits: &EngineLimits) -> Self {
+        let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
+        let delegating = std::array::from_fn(|_| semaphore(limits.delegating_calls()));
+        Self { calls: semaphore(limits.concurrent_calls), delegating }
+    }
+
+    /// Those for a call.
+    pub(crate) fn of(&self, setup: &Setup) -> &Arc<Semaphore> {
+        let depth = setup.agents.as_ref().map_or(0, |agents| agents.depth_left() as usize);
+        depth.checked_sub(1).and_then(|at| self.delegating.get(at)).unwrap_or(&self.calls)
+    }
+}
+
 /// What all plugins share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
@@ -87,7 +110,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<Cache>,
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
-    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) permits: Permits,
     pub(crate) info: Arc<dyn HostInfo>,
     plugins: BTreeMap<String, PluginSettings>,
     registry: OnceLock<Weak<Registry>>,
@@ -102,7 +125,7 @@ impl Shared {
         Ok(Arc::new(Self {
             linker,
             cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),
-            permits: Arc::new(Semaphore::new(limits.engine.concurrent_calls as usize)),
+            permits: Permits::new(&limits.engine),
             limits,
             workspace: config.workspace,
             info: config.info,

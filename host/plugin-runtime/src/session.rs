@@ -81,6 +81,7 @@ impl Session {
             authority: program.authority.none(),
             token: CancellationToken::new(),
             progress: Arc::new(NoProgress),
+            agents: None,
         };
         let saved = match self.run(program, setup, SaveState).await.result {
             Ok(saved) if saved.len() <= MAX_STATE_BYTES => saved,

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::program::Program;
 use crate::registry::Registry;
 use crate::runtime::Shared;
-use pinion_agent::{Content, Ledger, ToolProgress};
+use pinion_agent::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,8 @@ pub(crate) struct CallState {
     pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     pub(crate) progress: Arc<dyn ToolProgress>,
+    /// The way to sub-agents of the loop that made the call.
+    pub(crate) agents: Option<SubAgents>,
 }
 
 /// What the call has used so far, as far as the host counts it.
@@ -56,6 +58,7 @@ pub(crate) struct Account {
     pub(crate) replaced: u64,
     pub(crate) files: u64,
     pub(crate) processes: u64,
+    pub(crate) agents: u64,
     pub(crate) output: u64,
 }
 
@@ -122,6 +125,7 @@ impl State {
             bytes_written: account.streamed.written() + account.replaced,
             files: account.files,
             processes: account.processes,
+            agents: account.agents,
             output: account.output,
             ..Ledger::default()
         }

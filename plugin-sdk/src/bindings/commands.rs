@@ -9,6 +9,7 @@
 //   * with "pinion:plugin/workspace@0.1.0" = "crate::bindings::imports::pinion::plugin::workspace"
 //   * with "pinion:plugin/process@0.1.0" = "crate::bindings::imports::pinion::plugin::process"
 //   * with "pinion:plugin/catalog@0.1.0" = "crate::bindings::imports::pinion::plugin::catalog"
+//   * with "pinion:plugin/agents@0.1.0" = "crate::bindings::imports::pinion::plugin::agents"
 //   * type_section_suffix: "pinion-commands"
 //   * default-bindings-module: "$crate::bindings::commands"
 //   * export-macro-name: __export_commands
@@ -27,6 +28,8 @@ use crate::bindings::imports::pinion::plugin::workspace as __with_name4;
 use crate::bindings::imports::pinion::plugin::process as __with_name5;
 #[allow(unfulfilled_lint_expectations, unused_imports)]
 use crate::bindings::imports::pinion::plugin::catalog as __with_name6;
+#[allow(unfulfilled_lint_expectations, unused_imports)]
+use crate::bindings::imports::pinion::plugin::agents as __with_name7;
 #[allow(dead_code, clippy::all)]
 pub mod exports {
   pub mod pinion {
@@ -676,9 +679,9 @@ pub mod exports {
       #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin:imports and exportspinion-commands")]
       #[doc(hidden)]
       #[allow(clippy::octal_escapes)]
-      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3035] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd6\x16\x01A\x02\x01\
-A\x12\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3466] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x85\x1a\x01A\x02\x01\
+A\x14\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
 ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
@@ -729,20 +732,30 @@ okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0
 \x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
 \x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
 ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x02\x03\0\x01\x0ccall-\
-context\x01B\x16\x02\x03\x02\x01\x08\x04\0\x0ccall-context\x03\0\0\x01ks\x01r\x03\
-\x04names\x0bdescriptions\x0dargument-hint\x02\x04\0\x12command-definition\x03\0\
-\x03\x01r\x02\x05values\x0bdescription\x02\x04\0\x0acompletion\x03\0\x05\x01m\x02\
-\x07execute\x04plan\x04\0\x04mode\x03\0\x07\x01q\x0c\x05print\x01s\0\x06submit\x01\
-s\0\x06insert\x01s\0\x09set-model\x01s\0\x08set-mode\x01\x08\0\x07compact\x01\x02\
-\0\x0bnew-session\0\0\x06resume\x01\x02\0\x04fork\0\0\x0ereload-plugins\0\0\x0bo\
-pen-editor\0\0\x04quit\0\0\x04\0\x06effect\x03\0\x09\x01p\x04\x01j\x01\x0b\x01s\x01\
-@\0\0\x0c\x04\0\x0dlist-commands\x01\x0d\x01p\x06\x01@\x02\x04names\x05typeds\0\x0e\
-\x04\0\x11complete-argument\x01\x0f\x01p\x0a\x01j\x01\x10\x01s\x01@\x03\x07conte\
-xt\x01\x04names\x09argumentss\0\x11\x04\0\x0brun-command\x01\x12\x04\0\x1cpinion\
-:plugin/commands@0.1.0\x05\x09\x04\0\"pinion:plugin/command-plugin@0.1.0\x04\0\x0b\
-\x14\x01\0\x0ecommand-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0d\
-wit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
+ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
+most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
+\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
+rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
+\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
+turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
+denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
+-error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
+\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
+ents@0.1.0\x05\x08\x02\x03\0\x01\x0ccall-context\x01B\x16\x02\x03\x02\x01\x09\x04\
+\0\x0ccall-context\x03\0\0\x01ks\x01r\x03\x04names\x0bdescriptions\x0dargument-h\
+int\x02\x04\0\x12command-definition\x03\0\x03\x01r\x02\x05values\x0bdescription\x02\
+\x04\0\x0acompletion\x03\0\x05\x01m\x02\x07execute\x04plan\x04\0\x04mode\x03\0\x07\
+\x01q\x0c\x05print\x01s\0\x06submit\x01s\0\x06insert\x01s\0\x09set-model\x01s\0\x08\
+set-mode\x01\x08\0\x07compact\x01\x02\0\x0bnew-session\0\0\x06resume\x01\x02\0\x04\
+fork\0\0\x0ereload-plugins\0\0\x0bopen-editor\0\0\x04quit\0\0\x04\0\x06effect\x03\
+\0\x09\x01p\x04\x01j\x01\x0b\x01s\x01@\0\0\x0c\x04\0\x0dlist-commands\x01\x0d\x01\
+p\x06\x01@\x02\x04names\x05typeds\0\x0e\x04\0\x11complete-argument\x01\x0f\x01p\x0a\
+\x01j\x01\x10\x01s\x01@\x03\x07context\x01\x04names\x09argumentss\0\x11\x04\0\x0b\
+run-command\x01\x12\x04\0\x1cpinion:plugin/commands@0.1.0\x05\x0a\x04\0\"pinion:\
+plugin/command-plugin@0.1.0\x04\0\x0b\x14\x01\0\x0ecommand-plugin\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
     };
     )
   }
@@ -753,9 +766,9 @@ wit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
   #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin-with-all-of-its-exports-removed:encoded worldpinion-commands")]
   #[doc(hidden)]
   #[allow(clippy::octal_escapes)]
-  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2614] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x91\x13\x01A\x02\x01\
-A\x0f\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3045] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc0\x16\x01A\x02\x01\
+A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
 ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
@@ -806,10 +819,20 @@ okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0
 \x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
 \x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
 ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x04\0Bpinion:plugin/co\
-mmand-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b4\x01\0.command-plug\
-in-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
-\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
+ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
+most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
+\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
+rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
+\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
+turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
+denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
+-error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
+\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
+ents@0.1.0\x05\x08\x04\0Bpinion:plugin/command-plugin-with-all-of-its-exports-re\
+moved@0.1.0\x04\0\x0b4\x01\0.command-plugin-with-all-of-its-exports-removed\x03\0\
+\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
+ndgen-rust\x060.60.0";
 
   #[inline(never)]
   #[doc(hidden)]

@@ -1985,6 +1985,392 @@ pub mod pinion {
 
     }
 
+    /// Agents that work on a part of the task, each with a conversation of its own. Needs the grant `agents`, and works only
+    /// while a tool is called, in plugins of lifetime `call`.
+    ///
+    /// A sub-agent is the agent itself, cut down: it gets no tool that can do more than the calling tool declares as its
+    /// effects, and of these only those that the grant names. What it does is approved as what the agent does, what it uses
+    /// counts as used by the agent, and it is cancelled with the call.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod agents {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      /// A sub-agent that the user has set up.
+      #[derive(Clone)]
+      pub struct Kind {
+        pub name: _rt::String,
+        /// What it is for.
+        pub description: _rt::String,
+      }
+      impl ::core::fmt::Debug for Kind {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Kind").field("name", &self.name).field("description", &self.description).finish()
+        }
+      }
+      /// Which of several attempts counts.
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum Choice {
+        /// The first one that came to its end.
+        First,
+        /// The one that used the fewest tokens.
+        FewestTokens,
+        /// The one that used the most tokens.
+        MostTokens,
+        /// The one whose answer a model finds best.
+        Judge,
+      }
+      impl ::core::fmt::Debug for Choice {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Choice::First => {
+              f.debug_tuple("Choice::First").finish()
+            }
+            Choice::FewestTokens => {
+              f.debug_tuple("Choice::FewestTokens").finish()
+            }
+            Choice::MostTokens => {
+              f.debug_tuple("Choice::MostTokens").finish()
+            }
+            Choice::Judge => {
+              f.debug_tuple("Choice::Judge").finish()
+            }
+          }
+        }
+      }
+
+      impl Choice{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> Choice{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => Choice::First,
+            1 => Choice::FewestTokens,
+            2 => Choice::MostTokens,
+            3 => Choice::Judge,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      /// The same task, worked on side by side. Attempts never get a tool that changes, runs or sends anything.
+      #[repr(C)]
+      #[derive(Clone, Copy)]
+      pub struct Attempts {
+        /// 2 to 8.
+        pub count: u32,
+        pub choice: Choice,
+      }
+      impl ::core::fmt::Debug for Attempts {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Attempts").field("count", &self.count).field("choice", &self.choice).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Assignment {
+        /// All that the sub-agent is told of the task: it sees nothing of the agent's conversation.
+        pub prompt: _rt::String,
+        /// One that the user has set up; none for the agent itself with another task.
+        pub kind: Option<_rt::String>,
+        /// The tools that it may use, of those that it could get; none for all of these.
+        pub tools: Option<_rt::Vec::<_rt::String>>,
+        /// Its turns. The user's setting is the limit, 10 where nothing is set.
+        pub max_turns: Option<u32>,
+        /// It is stopped then; none for the end of this call.
+        pub timeout_ms: Option<u64>,
+        pub attempts: Option<Attempts>,
+      }
+      impl ::core::fmt::Debug for Assignment {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Assignment").field("prompt", &self.prompt).field("kind", &self.kind).field("tools", &self.tools).field("max-turns", &self.max_turns).field("timeout-ms", &self.timeout_ms).field("attempts", &self.attempts).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Report {
+        /// The last thing that the sub-agent said; empty when it said nothing.
+        pub text: _rt::String,
+        /// Why it did not come to its end; none when it did.
+        pub shortfall: Option<_rt::String>,
+        /// Its loop, as the session knows it.
+        pub loop_id: _rt::String,
+        pub turns: u32,
+        /// Of all attempts, and of choosing one.
+        pub input_tokens: u64,
+        pub output_tokens: u64,
+      }
+      impl ::core::fmt::Debug for Report {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Report").field("text", &self.text).field("shortfall", &self.shortfall).field("loop-id", &self.loop_id).field("turns", &self.turns).field("input-tokens", &self.input_tokens).field("output-tokens", &self.output_tokens).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum AgentError {
+        /// `agents` was not granted, or cannot be used here.
+        Denied(_rt::String),
+        /// The assignment makes no sense; the text says what would.
+        Invalid(_rt::String),
+        /// It could not be started.
+        Failed(_rt::String),
+        /// The call was cancelled.
+        Cancelled,
+      }
+      impl ::core::fmt::Debug for AgentError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            AgentError::Denied(e) => {
+              f.debug_tuple("AgentError::Denied").field(e).finish()
+            }
+            AgentError::Invalid(e) => {
+              f.debug_tuple("AgentError::Invalid").field(e).finish()
+            }
+            AgentError::Failed(e) => {
+              f.debug_tuple("AgentError::Failed").field(e).finish()
+            }
+            AgentError::Cancelled => {
+              f.debug_tuple("AgentError::Cancelled").finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for AgentError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for AgentError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// The sub-agents that the user has set up. Empty without the grant.
+      #[allow(async_fn_in_trait)]
+      pub fn kinds() -> _rt::Vec::<Kind>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/agents@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "kinds"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base10 = l2;
+          let len10 = l3;
+          let mut result10 = _rt::Vec::with_capacity(len10);
+          for i in 0..len10 {
+            let base = base10.add(i * (4*::core::mem::size_of::<*const u8>()));
+            let e10 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+
+              Kind{
+                name: _rt::string_lift(bytes6),
+                description: _rt::string_lift(bytes9),
+              }
+            };
+            result10.push(e10);
+          }
+          _rt::cabi_dealloc(base10, len10 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result11 = result10;
+          result11
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Lets a sub-agent work on a task, and waits for it. The user sees meanwhile what it does.
+      #[allow(async_fn_in_trait)]
+      pub fn run(assignment: &Assignment,) -> Result<Report,AgentError>{
+        unsafe {
+          let mut cleanup_list = _rt::Vec::new();
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 24+8*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 24+8*::core::mem::size_of::<*const u8>()]);
+          let Assignment{ prompt:prompt0, kind:kind0, tools:tools0, max_turns:max_turns0, timeout_ms:timeout_ms0, attempts:attempts0, } = assignment;
+          let vec1 = prompt0;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let (result3_0,result3_1,result3_2,) = match kind0 {
+            Some(e) => {
+              let vec2 = e;
+              let ptr2 = vec2.as_ptr().cast::<u8>();
+              let len2 = vec2.len();
+
+              (1i32, ptr2.cast_mut(), len2)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let (result6_0,result6_1,result6_2,) = match tools0 {
+            Some(e) => {
+              let vec5 = e;
+              let len5 = vec5.len();
+              let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);cleanup_list.extend(_cleanup5);
+              for (i, e) in vec5.into_iter().enumerate() {
+                let base = result5.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec4 = e;
+                  let ptr4 = vec4.as_ptr().cast::<u8>();
+                  let len4 = vec4.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                  *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
+                }
+              }
+
+              (1i32, result5, len5)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let (result7_0,result7_1,) = match max_turns0 {
+            Some(e) => (1i32, _rt::as_i32(e)),
+            None => {
+              (0i32, 0i32)
+            },
+          };let (result8_0,result8_1,) = match timeout_ms0 {
+            Some(e) => (1i32, _rt::as_i64(e)),
+            None => {
+              (0i32, 0i64)
+            },
+          };let (result10_0,result10_1,result10_2,) = match attempts0 {
+            Some(e) => {
+              let Attempts{ count:count9, choice:choice9, } = e;
+
+              (1i32, _rt::as_i32(count9), choice9.clone() as i32)
+            },
+            None => {
+              (0i32, 0i32, 0i32)
+            },
+          };let ptr11 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/agents@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "run"]
+            fn wit_import12(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i64, _: i32, _: i32, _: i32, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import12(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i64, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
+          wit_import12(ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, result6_0, result6_1, result6_2, result7_0, result7_1, result8_0, result8_1, result10_0, result10_1, result10_2, ptr11);
+          let l13 = i32::from(*ptr11.add(0).cast::<u8>());
+          let result38 = match l13 {
+            0 => {
+              let e = {
+                let l14 = *ptr11.add(8).cast::<*mut u8>();
+                let l15 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len16 = l15;
+                let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+                let l17 = i32::from(*ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l21 = *ptr11.add(8+5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l22 = *ptr11.add(8+6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len23 = l22;
+                let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+                let l24 = *ptr11.add(8+7*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                let l25 = *ptr11.add(8+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                let l26 = *ptr11.add(16+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+
+                Report{
+                  text: _rt::string_lift(bytes16),
+                  shortfall: match l17 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l18 = *ptr11.add(8+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l19 = *ptr11.add(8+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len20 = l19;
+                        let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                        _rt::string_lift(bytes20)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  loop_id: _rt::string_lift(bytes23),
+                  turns: l24 as u32,
+                  input_tokens: l25 as u64,
+                  output_tokens: l26 as u64,
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l27 = i32::from(*ptr11.add(8).cast::<u8>());
+                let v37 = match l27 {
+                  0 => {
+                    let e37 = {
+                      let l28 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l29 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len30 = l29;
+                      let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
+
+                      _rt::string_lift(bytes30)
+                    };
+                    AgentError::Denied(e37)
+                  }
+                  1 => {
+                    let e37 = {
+                      let l31 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l32 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len33 = l32;
+                      let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                      _rt::string_lift(bytes33)
+                    };
+                    AgentError::Invalid(e37)
+                  }
+                  2 => {
+                    let e37 = {
+                      let l34 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l35 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len36 = l35;
+                      let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                      _rt::string_lift(bytes36)
+                    };
+                    AgentError::Failed(e37)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 3, "invalid enum discriminant");
+                    AgentError::Cancelled
+                  }
+                };
+
+                v37
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result38
+        }
+      }
+
+    }
+
   }
 }
 mod _rt {
@@ -2131,9 +2517,9 @@ mod _rt {
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2536] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xea\x12\x01A\x02\x01\
-A\x0f\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2967] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x99\x16\x01A\x02\x01\
+A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
 ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
@@ -2184,9 +2570,19 @@ okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0
 \x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
 \x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
 ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x04\0\x1bpinion:plugin\
-/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cpro\
-cessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
+ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
+most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
+\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
+rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
+\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
+turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
+denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
+-error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
+\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
+ents@0.1.0\x05\x08\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07i\
+mports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254\
+.2\x10wit-bindgen-rust\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

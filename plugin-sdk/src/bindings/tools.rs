@@ -9,6 +9,7 @@
 //   * with "pinion:plugin/workspace@0.1.0" = "crate::bindings::imports::pinion::plugin::workspace"
 //   * with "pinion:plugin/process@0.1.0" = "crate::bindings::imports::pinion::plugin::process"
 //   * with "pinion:plugin/catalog@0.1.0" = "crate::bindings::imports::pinion::plugin::catalog"
+//   * with "pinion:plugin/agents@0.1.0" = "crate::bindings::imports::pinion::plugin::agents"
 //   * type_section_suffix: "pinion-tools"
 //   * default-bindings-module: "$crate::bindings::tools"
 //   * export-macro-name: __export_tools
@@ -27,6 +28,8 @@ use crate::bindings::imports::pinion::plugin::workspace as __with_name4;
 use crate::bindings::imports::pinion::plugin::process as __with_name5;
 #[allow(unfulfilled_lint_expectations, unused_imports)]
 use crate::bindings::imports::pinion::plugin::catalog as __with_name6;
+#[allow(unfulfilled_lint_expectations, unused_imports)]
+use crate::bindings::imports::pinion::plugin::agents as __with_name7;
 #[allow(dead_code, clippy::all)]
 pub mod exports {
   pub mod pinion {
@@ -591,9 +594,9 @@ macro_rules! __export_tool_plugin_impl {
     #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin:imports and exportspinion-tools")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2976] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x9e\x16\x01A\x02\x01\
-A\x17\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3407] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x19\x01A\x02\x01\
+A\x19\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
 ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
@@ -644,20 +647,30 @@ okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0
 \x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
 \x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
 ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x02\x03\0\x01\x04json\x02\
-\x03\0\x01\x07effects\x02\x03\0\x01\x09execution\x02\x03\0\x01\x0ccall-context\x02\
-\x03\0\x01\x0btool-output\x02\x03\0\x01\x0atool-error\x01B\x17\x02\x03\x02\x01\x08\
-\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x09\x04\0\x07effects\x03\0\x02\x02\x03\x02\
-\x01\x0a\x04\0\x09execution\x03\0\x04\x02\x03\x02\x01\x0b\x04\0\x0ccall-context\x03\
-\0\x06\x02\x03\x02\x01\x0c\x04\0\x0btool-output\x03\0\x08\x02\x03\x02\x01\x0d\x04\
-\0\x0atool-error\x03\0\x0a\x01k\x01\x01ps\x01r\x08\x04names\x05labels\x0bdescrip\
-tions\x0cinput-schema\x01\x0doutput-schema\x0c\x0aguidelines\x0d\x07effects\x03\x09\
-execution\x05\x04\0\x0ftool-definition\x03\0\x0e\x01p\x0f\x01j\x01\x10\x01s\x01@\
-\0\0\x11\x04\0\x0alist-tools\x01\x12\x01j\x01\x09\x01\x0b\x01@\x03\x07context\x07\
-\x04names\x09arguments\x01\0\x13\x04\0\x09call-tool\x01\x14\x04\0\x19pinion:plug\
-in/tools@0.1.0\x05\x0e\x04\0\x1fpinion:plugin/tool-plugin@0.1.0\x04\0\x0b\x11\x01\
-\0\x0btool-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compone\
-nt\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
+ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
+most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
+\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
+rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
+\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
+turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
+denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
+-error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
+\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
+ents@0.1.0\x05\x08\x02\x03\0\x01\x04json\x02\x03\0\x01\x07effects\x02\x03\0\x01\x09\
+execution\x02\x03\0\x01\x0ccall-context\x02\x03\0\x01\x0btool-output\x02\x03\0\x01\
+\x0atool-error\x01B\x17\x02\x03\x02\x01\x09\x04\0\x04json\x03\0\0\x02\x03\x02\x01\
+\x0a\x04\0\x07effects\x03\0\x02\x02\x03\x02\x01\x0b\x04\0\x09execution\x03\0\x04\
+\x02\x03\x02\x01\x0c\x04\0\x0ccall-context\x03\0\x06\x02\x03\x02\x01\x0d\x04\0\x0b\
+tool-output\x03\0\x08\x02\x03\x02\x01\x0e\x04\0\x0atool-error\x03\0\x0a\x01k\x01\
+\x01ps\x01r\x08\x04names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0doutput\
+-schema\x0c\x0aguidelines\x0d\x07effects\x03\x09execution\x05\x04\0\x0ftool-defi\
+nition\x03\0\x0e\x01p\x0f\x01j\x01\x10\x01s\x01@\0\0\x11\x04\0\x0alist-tools\x01\
+\x12\x01j\x01\x09\x01\x0b\x01@\x03\x07context\x07\x04names\x09arguments\x01\0\x13\
+\x04\0\x09call-tool\x01\x14\x04\0\x19pinion:plugin/tools@0.1.0\x05\x0f\x04\0\x1f\
+pinion:plugin/tool-plugin@0.1.0\x04\0\x0b\x11\x01\0\x0btool-plugin\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
   };
   )
 }
@@ -668,9 +681,9 @@ pub use __export_tool_plugin_impl as __export_tools;
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin-with-all-of-its-exports-removed:encoded worldpinion-tools")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2608] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8e\x13\x01A\x02\x01\
-A\x0f\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3039] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbd\x16\x01A\x02\x01\
+A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
 ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
@@ -721,10 +734,20 @@ okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0
 \x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
 \x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
 ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x04\0?pinion:plugin/to\
-ol-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b1\x01\0+tool-plugin-wit\
-h-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0d\
-wit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
+ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
+most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
+\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
+rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
+\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
+turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
+denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
+-error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
+\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
+ents@0.1.0\x05\x08\x04\0?pinion:plugin/tool-plugin-with-all-of-its-exports-remov\
+ed@0.1.0\x04\0\x0b1\x01\0+tool-plugin-with-all-of-its-exports-removed\x03\0\0\0G\
+\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen\
+-rust\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

@@ -46,7 +46,7 @@ impl Agent {
     /// # Errors
     /// See [`AnswerError`]. What was said until then is in the history.
     pub async fn plan(&self, prompts: Vec<Message>) -> Result<Answer<Plan>, AnswerError> {
-        let config = self.current_config();
+        let config = self.config();
         // Agents that are started get no more authority than the tool that starts them.
         let looks_only = Authority { delegates: true, ..Authority::READ_ONLY };
         let tools = Arc::new(Selection::new(config.tools.clone(), looks_only));

@@ -117,6 +117,7 @@ fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<St
             "process" => asks.process,
             "workspace" => asks.files.is_some(),
             "catalog" => asks.catalog,
+            "agents" => asks.agents,
             _ => true,
         };
         if !is_asked {

@@ -2,6 +2,7 @@
 //!
 //! Each file is one interface of `wit/`. Nothing here decides what is allowed: that is [`crate::capability`].
 
+pub(crate) mod agents;
 pub(crate) mod cancellation;
 pub(crate) mod catalog;
 pub(crate) mod files;
@@ -34,6 +35,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wit::workspace::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::process::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     wit::catalog::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wit::agents::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 

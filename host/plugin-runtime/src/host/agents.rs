@@ -1,0 +1,72 @@
+//! `agents`: sub-agents of the loop that made the call. The loop runs them; here is only the way there.
+
+use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
+use crate::state::State;
+use pinion_agent::{Attempts, ChoiceName, SubAgentError};
+use std::time::Duration;
+
+impl agents::Host for State {
+    async fn kinds(&mut self) -> wasmtime::Result<Vec<Kind>> {
+        let kinds = if self.call.authority.sees_agents() { self.info.agents() } else { Vec::new() };
+        Ok(kinds.into_iter().map(|kind| Kind { name: kind.name, description: kind.description }).collect())
+    }
+
+    async fn run(&mut self, assignment: Assignment) -> wasmtime::Result<Result<Report, AgentError>> {
+        let (grant, at_most) = match self.call.authority.agents() {
+            Ok((grant, at_most)) => (grant.clone(), at_most),
+            Err(denied) => return Ok(Err(AgentError::Denied(denied.to_string()))),
+        };
+        let Some(sub_agents) = self.call.agents.clone() else {
+            return Ok(Err(AgentError::Denied(
+                "no agents can be started here: it is too deep, or the plugin is of lifetime `session`".to_owned(),
+            )));
+        };
+        self.account.agents += 1;
+        let running = sub_agents.run(self::assignment(assignment), at_most, move |tool| grant.allows(tool));
+        Ok(running.await.map(report).map_err(error))
+    }
+}
+
+fn assignment(assignment: Assignment) -> pinion_agent::Assignment {
+    pinion_agent::Assignment {
+        prompt: assignment.prompt,
+        kind: assignment.kind,
+        tools: assignment.tools,
+        max_turns: assignment.max_turns,
+        max_time: assignment.timeout_ms.map(Duration::from_millis),
+        attempts: assignment.attempts.map(attempts),
+    }
+}
+
+fn attempts(attempts: agents::Attempts) -> Attempts {
+    let choice = match attempts.choice {
+        agents::Choice::First => ChoiceName::First,
+        agents::Choice::FewestTokens => ChoiceName::FewestTokens,
+        agents::Choice::MostTokens => ChoiceName::MostTokens,
+        agents::Choice::Judge => ChoiceName::Judge,
+    };
+    Attempts { count: attempts.count, choice }
+}
+
+fn report(report: pinion_agent::Report) -> Report {
+    Report {
+        shortfall: report.shortfall(),
+        text: report.text,
+        loop_id: report.loop_id.to_string(),
+        turns: report.turns,
+        input_tokens: report.usage.total() - report.usage.output,
+        output_tokens: report.usage.output,
+    }
+}
+
+fn error(error: SubAgentError) -> AgentError {
+    match error {
+        SubAgentError::Cancelled => AgentError::Cancelled,
+        SubAgentError::Model { .. } => AgentError::Failed(error.to_string()),
+        SubAgentError::NoPrompt
+        | SubAgentError::UnknownKind { .. }
+        | SubAgentError::UnknownTool { .. }
+        | SubAgentError::Attempts { .. }
+        | SubAgentError::TooMany { .. } => AgentError::Invalid(error.to_string()),
+    }
+}

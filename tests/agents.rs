@@ -1,0 +1,348 @@
+//! Sub-agents that plugins start, with real components: what they can do, and what they cannot.
+
+use futures_util::StreamExt as _;
+use pinion_agent::{
+    Agent, Approval, ApprovalMode, Content, Context, DenyAll, EventStream, LoopConfig, Message, Model, Outcome,
+    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, Usage,
+};
+use pinion_plugin_runtime::EngineLimits;
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin};
+use serde_json::{Value, json};
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+
+/// What the model does: says something, calls a tool, or is silent until it is cancelled.
+enum Say {
+    Text(String),
+    Call(&'static str, Value),
+    Nothing,
+}
+
+/// A model that answers by what it is asked.
+struct Thinker<F> {
+    think: F,
+    /// The tools that each request offered.
+    offered: Mutex<Vec<Vec<String>>>,
+    calls: AtomicUsize,
+}
+
+impl<F: Fn(&Request) -> Say + Send + Sync> Provider for Thinker<F> {
+    fn name(&self) -> &str {
+        "thinker"
+    }
+
+    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        self.offered.lock().unwrap().push(request.tools.iter().map(|tool| tool.name.clone()).collect());
+        let part = |part, delta: String| {
+            vec![
+                StreamEvent::Start { model: None },
+                StreamEvent::PartStart { index: 0, part },
+                StreamEvent::Delta { index: 0, delta },
+                StreamEvent::PartEnd { index: 0, signature: None },
+                StreamEvent::Usage(Usage { input: 10, output: 5, ..Usage::default() }),
+            ]
+        };
+        let (mut events, stop_reason) = match (self.think)(&request) {
+            Say::Text(text) => (part(PartKind::Text, text), StopReason::Stop),
+            Say::Call(name, arguments) => {
+                let id = format!("call-{}", self.calls.fetch_add(1, Ordering::Relaxed));
+                (part(PartKind::ToolCall { id, name: name.into() }, arguments.to_string()), StopReason::ToolUse)
+            }
+            Say::Nothing => {
+                let cancelled = async move {
+                    token.cancelled().await;
+                    Err(pinion_agent::ProviderError::Cancelled)
+                };
+                return futures_util::stream::once(cancelled).boxed();
+            }
+        };
+        events.push(StreamEvent::End { stop_reason });
+        futures_util::stream::iter(events.into_iter().map(Ok)).boxed()
+    }
+}
+
+fn is_sub_agent(request: &Request) -> bool {
+    request.system.contains("You are a sub-agent")
+}
+
+/// The text of the last result of a tool; none when the conversation has none.
+fn last_result(request: &Request) -> Option<String> {
+    match &**request.messages.last()? {
+        Message::ToolResult(result) => Some(result.content.iter().filter_map(Content::as_text).collect()),
+        _ => None,
+    }
+}
+
+/// The parent calls a tool, the sub-agent another one; each then says what came of it.
+fn relay(parent: (&'static str, Value), child: (&'static str, Value)) -> impl Fn(&Request) -> Say + Send + Sync {
+    move |request| match last_result(request) {
+        Some(result) => Say::Text(result),
+        None if is_sub_agent(request) => Say::Call(child.0, child.1.clone()),
+        None => Say::Call(parent.0, parent.1.clone()),
+    }
+}
+
+struct Run {
+    outcome: Outcome,
+    offered: Vec<Vec<String>>,
+}
+
+async fn run(sandbox: &Sandbox, think: impl Fn(&Request) -> Say + Send + Sync + 'static) -> Run {
+    let model = Arc::new(Thinker { think, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let config = config(sandbox, model.clone());
+    let agent = Agent::new(config, Context::new("You are a test.", "s"));
+    let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
+    let offered = model.offered.lock().unwrap().clone();
+    Run { outcome, offered }
+}
+
+fn config(sandbox: &Sandbox, model: Arc<dyn Provider>) -> LoopConfig {
+    let approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll::default()));
+    LoopConfig { approval, ..LoopConfig::new(model, Model::default(), sandbox.runtime.clone()) }
+}
+
+/// The guest that delegates, and the built-in files.
+fn delegator() -> SandboxBuilder {
+    SandboxBuilder::default().guest("delegator").file(builtin("fs")).trust("fs")
+}
+
+fn write() -> (&'static str, Value) {
+    ("write", json!({ "path": "made.txt", "content": "by a sub-agent" }))
+}
+
+fn prompt() -> Value {
+    json!({ "prompt": "make a file" })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_lets_a_sub_agent_work_with_the_tools_of_the_agent() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let run = run(&sandbox, relay(("delegate", prompt()), write())).await;
+    assert_eq!(run.outcome.end, RunEnd::Done { stop_reason: StopReason::Stop }, "{}", run.outcome.text());
+    assert_eq!(sandbox.read("made.txt"), "by a sub-agent");
+    assert!(run.offered[1].contains(&"write".to_owned()));
+    assert!(!run.offered[1].iter().any(|tool| tool.starts_with("delegate")), "it starts no others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_grant_no_agent_starts_and_the_user_is_told_how_to_give_it() {
+    let sandbox = delegator().build().await;
+    let run = run(&sandbox, relay(("delegate", prompt()), write())).await;
+    let text = run.outcome.text();
+    assert!(
+        text.contains("may not start agents") && text.contains("[plugins.delegator.grants] agents = true"),
+        "{text}"
+    );
+    assert_eq!(run.offered.len(), 2, "no sub-agent asked the model");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_can_do_no_more_than_the_tool_that_started_it_declares() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    for (tool, expected) in [("delegate_reading", vec!["read", "list", "find", "search"]), ("delegate_nothing", vec![])]
+    {
+        let run = run(&sandbox, relay((tool, prompt()), write())).await;
+        assert_eq!(run.offered[1], expected, "{tool}");
+        assert!(run.outcome.text().contains("There is no tool `write`"), "{}", run.outcome.text());
+        assert!(!sandbox.workspace().join("made.txt").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_gets_only_the_tools_that_the_grant_names_whatever_it_is_given() {
+    let sandbox = delegator().agents("delegator", Some(&["read", "list"])).build().await;
+    let seen = run(&sandbox, relay(("delegate", prompt()), write())).await;
+    assert_eq!(seen.offered[1], ["read", "list"]);
+    let asked = json!({ "prompt": "make a file", "tools": ["write"] });
+    let refused = run(&sandbox, relay(("delegate", asked), write())).await;
+    let text = refused.outcome.text();
+    assert!(text.contains("cannot get the tool `write` here; it can get `read`, `list`"), "{text}");
+    assert!(!sandbox.workspace().join("made.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_starts_sixteen_sub_agents_at_most() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let often = json!({ "prompt": "say hello", "times": 20 });
+    let run = run(&sandbox, move |request| match last_result(request) {
+        Some(result) => Say::Text(result),
+        None if is_sub_agent(request) => Say::Text("hello".into()),
+        None => Say::Call("delegate", often.clone()),
+    })
+    .await;
+    assert!(run.outcome.text().contains("has started 16 sub-agents"), "{}", run.outcome.text());
+    assert_eq!(run.offered.len(), 2 + 16);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_starts_no_agents() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let error = sandbox.runtime.run_command("delegate", "hello", "s", CancellationToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains("only a tool can, while it is called"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_lives_as_long_as_the_session_starts_no_agents_that_would_wait_for_it() {
+    let sandbox = SandboxBuilder::default().guest("resident").agents("resident", None).build().await;
+    let run = run(&sandbox, relay(("resident", prompt()), ("resident", prompt()))).await;
+    assert!(run.outcome.text().contains("no agents can be started here"), "{}", run.outcome.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_sub_agents_do_not_keep_these_from_running() {
+    let engine = EngineLimits { concurrent_calls: 1, ..EngineLimits::default() };
+    let sandbox = delegator().agents("delegator", None).engine(engine).build().await;
+    sandbox.write("a.txt", "contents");
+    let reading = relay(("delegate", prompt()), ("read", json!({ "path": "a.txt" })));
+    let model = Arc::new(Thinker { think: reading, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let agents: Vec<Agent> =
+        (0..8).map(|n| Agent::new(config(&sandbox, model.clone()), Context::new("", format!("s{n}")))).collect();
+    let runs = agents.iter().map(|agent| agent.run(vec![Message::user("go")]));
+    for outcome in futures_util::future::join_all(runs).await {
+        assert!(outcome.unwrap().text().contains("contents"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_that_hangs_ends_with_its_parent() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
+    let think = move |request: &Request| {
+        if is_sub_agent(request) {
+            asked.send(()).unwrap();
+            return Say::Nothing;
+        }
+        Say::Call("delegate", prompt())
+    };
+    let model = Arc::new(Thinker { think, offered: Mutex::default(), calls: AtomicUsize::new(0) });
+    let agent = Agent::new(config(&sandbox, model), Context::new("", "s"));
+    let aborting = async {
+        was_asked.recv().await;
+        agent.abort();
+    };
+    let (outcome, ()) = tokio::join!(agent.run(vec![Message::user("go")]), aborting);
+    assert_eq!(outcome.unwrap().end, RunEnd::Aborted);
+}
+
+/// One reply of a script: calls of tools.
+fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
+}
+
+fn events(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn task_is_a_tool_of_the_command_and_its_session_is_linked_with_the_parents() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "the answer is 42\n");
+    let script = pinion.script(&[
+        call("task", json!({ "prompt": "What does a.txt say?" })),
+        call("read", json!({ "path": "a.txt" })),
+        json!({ "text": "It says 42." }),
+        json!({ "text": "42, I am told." }),
+    ]);
+    let script = script.to_str().unwrap();
+    let ended = pinion.run(["-p", "--replay", script, "--output-format", "stream-json", "ask somebody"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let events = events(&ended.stdout);
+    let starts: Vec<&Value> = events.iter().filter(|event| event["type"] == "agent_start").collect();
+    assert_eq!((starts.len(), &starts[1]["parent_loop_id"]), (2, &starts[0]["loop_id"]));
+    let end = events.iter().find(|event| event["type"] == "tool_execution_end" && event["tool"] == "task").unwrap();
+    assert_eq!(end["child_loop_id"], starts[1]["loop_id"]);
+    assert_eq!((&end["ledger"]["agents"], &end["content"][0]["text"]), (&json!(1), &json!("It says 42.")));
+    let result = events.last().unwrap();
+    assert_eq!((&result["result"], &result["turns"]), (&json!("42, I am told."), &json!(2)));
+    let child = starts[1]["session_id"].as_str().unwrap();
+    let shown = pinion.run(["session", "show", child]);
+    assert!(shown.stdout.contains("What does a.txt say?") && shown.stdout.contains("It says 42."), "{}", shown.stdout);
+    let listed = pinion.run(["session", "list"]);
+    assert!(!listed.stdout.contains(&child[..8]), "{}", listed.stdout);
+}
+
+#[test]
+fn what_would_have_to_be_asked_is_denied_to_a_sub_agent_too() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[
+        call("task", json!({ "prompt": "write it" })),
+        call("write", json!({ "path": "made.txt", "content": "x" })),
+        json!({ "text": "I may not." }),
+        json!({ "text": "It may not." }),
+    ]);
+    let ended = pinion.run(["-p", "-v", "--replay", script.to_str().unwrap(), "write a file"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "It may not.\n"), "{}", ended.stderr);
+    assert!(!pinion.workspace().join("made.txt").exists());
+    assert!(ended.stderr.contains("1│ ● write") && ended.stderr.contains("1│ ✗ Denied"), "{}", ended.stderr);
+}
+
+#[test]
+fn agents_and_attempts_are_set_up_in_the_config() {
+    let pinion = Pinion::default();
+    pinion.config(
+        "[agents.kinds.counter]\ndescription = \"counts things\"\ninstructions = \"Count twice.\"\n\
+         tools = [\"list\"]\nattempts = 2\nchoose = \"most-tokens\"\n",
+    );
+    let said = |text: &str, output: u64| json!({ "text": text, "usage": { "input": 1, "output": output } });
+    let script = pinion.script(&[
+        call("task", json!({ "prompt": "count", "agent": "counter" })),
+        said("three", 3),
+        said("four", 4),
+        json!({ "text": "done" }),
+    ]);
+    let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "how many?"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let events = events(&ended.stdout);
+    let end = events.iter().find(|event| event["type"] == "tool_execution_end").unwrap();
+    assert_eq!(end["content"][0]["text"], "four");
+    assert_eq!(events.iter().filter(|event| event["agent_id"] == "counter").count(), 2);
+    let wrong = pinion.script(&[call("task", json!({ "prompt": "x", "agent": "nobody" })), json!({ "text": "oh" })]);
+    let ended = pinion.run(["-p", "-v", "--replay", wrong.to_str().unwrap(), "how many?"]);
+    assert!(ended.stderr.contains("there is no agent `nobody`; there are `counter`"), "{}", ended.stderr);
+}
+
+#[test]
+fn without_the_grant_task_does_nothing() {
+    let pinion = Pinion::default();
+    pinion.config("[plugins.task.grants]\nagents = false\n");
+    let script = pinion.script(&[call("task", json!({ "prompt": "x" })), json!({ "text": "oh" })]);
+    let ended = pinion.run(["-p", "-v", "--replay", script.to_str().unwrap(), "go"]);
+    assert!(ended.stderr.contains("[plugins.task.grants] agents = true"), "{}", ended.stderr);
+    assert_eq!(fs::read_dir(pinion.workspace()).unwrap().count(), 0);
+}
+
+#[test]
+fn prompts_are_worked_off_on_branches_where_the_config_says_so_and_the_session_goes_on_from_the_chosen_one() {
+    let pinion = Pinion::default();
+    pinion.config("[branches]\nattempts = 2\nchoose = \"judge\"\n");
+    let script =
+        pinion.script(&[json!({ "text": "by hand" }), json!({ "text": "by machine" }), json!({ "text": "2" })]);
+    let script = script.to_str().unwrap().to_owned();
+    let ended = pinion.run(["-p", "--replay", &script, "how?"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "by machine\n"), "{}", ended.stderr);
+    let next = pinion.script(&[json!({ "text": "one" }), json!({ "text": "two" }), json!({ "text": "none" })]);
+    let ended = pinion.run(["-p", "-c", "--replay", next.to_str().unwrap(), "and then?"]);
+    assert_eq!(ended.stdout, "one\n", "{}", ended.stderr);
+    assert!(ended.stderr.contains("! "), "the judge did not decide, which is told: {}", ended.stderr);
+    let id = pinion.run(["session", "list"]).stdout;
+    let shown = pinion.run(["session", "show", id.split_whitespace().next().unwrap()]).stdout;
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown}"));
+    assert!(at("how?") < at("by machine") && at("by machine") < at("and then?"));
+    assert!(!shown.contains("by hand"));
+}
+
+#[test]
+fn branches_change_nothing_unless_the_config_says_so() {
+    for (more, is_made) in [("", false), ("write = true\n", true)] {
+        let pinion = Pinion::default();
+        pinion.config(&format!("approve = \"all\"\n[branches]\nattempts = 2\nchoose = \"first\"\n{more}"));
+        let write = call("write", json!({ "path": "made.txt", "content": "x" }));
+        let done = json!({ "text": "done" });
+        let script = pinion.script(&[write.clone(), write, done.clone(), done]);
+        let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "write a file"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{}", ended.stderr);
+        assert_eq!(pinion.workspace().join("made.txt").exists(), is_made);
+    }
+}
