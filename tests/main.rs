@@ -9,6 +9,7 @@ mod confinement;
 mod generated;
 mod kill;
 mod limits;
+mod plan;
 mod plugins;
 mod programs;
 mod providers;

@@ -3,6 +3,7 @@
 use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::{Context, LoopConfig};
+use crate::event::EventKind;
 use crate::identity::Continuation;
 use crate::message::Message;
 use crate::outcome::Outcome;
@@ -104,13 +105,24 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        self.run_with(&self.config(), prompts).await
+        self.run_with(&self.config(), None, prompts).await
     }
 
-    /// The same, with another config.
-    pub(crate) async fn run_with(&self, config: &LoopConfig, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
+    /// The same, with another config, and with more for the end of the system prompt in this run.
+    pub(crate) async fn run_with(
+        &self,
+        config: &LoopConfig,
+        instructions: Option<&str>,
+        prompts: Vec<Message>,
+    ) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
-        Ok(self.drive(&mut context, prompts, config, None).await)
+        let system_prompt = context.system_prompt.clone();
+        if let Some(more) = instructions {
+            context.system_prompt = format!("{system_prompt}\n\n{more}").into();
+        }
+        let outcome = self.drive(&mut context, prompts, config, None).await;
+        context.system_prompt = system_prompt;
+        Ok(outcome)
     }
 
     /// The same, with the events of this run beside the future that drives it. Both must be polled, or the receiver
@@ -308,8 +320,8 @@ impl Agent {
 
     /// A new loop, with an id and a token of its own.
     fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
+        context.loop_id = next_loop_id(context, config);
         context.loops = context.loops.saturating_add(1);
-        context.loop_id = config.loop_id(&context.session_id, context.loops);
         self.running_token()
     }
 
@@ -317,6 +329,21 @@ impl Agent {
         let token = CancellationToken::new();
         *lock(&self.running) = token.clone();
         token
+    }
+
+    /// Tells those who watch of something that is about a loop and happens before or after it.
+    pub(crate) async fn tell(&self, loop_id: &Arc<str>, kind: EventKind) {
+        self.config().tell(&self.events, loop_id, kind).await;
+    }
+
+    /// The id of the loop that ran last.
+    pub(crate) fn last_loop_id(&self) -> Result<Arc<str>, AgentError> {
+        Ok(self.idle()?.loop_id.clone())
+    }
+
+    /// The id of the loop that runs next, when nothing else changes until then.
+    pub(crate) fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
+        Ok(next_loop_id(&*self.idle()?, &self.config()))
     }
 
     fn add(&self, requests: u64, usage: &Usage, cost: Option<Cost>) {
@@ -327,6 +354,10 @@ impl Agent {
             spent.cost = Some(spent.cost.unwrap_or_default().combine(&cost));
         }
     }
+}
+
+fn next_loop_id(context: &Context, config: &LoopConfig) -> Arc<str> {
+    config.loop_id(&context.session_id, context.loops.saturating_add(1))
 }
 
 /// Is there something that wants an answer?

@@ -5,6 +5,7 @@ use crate::content::Content;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
+use crate::plan::StepStatus;
 use crate::tool::{Authority, Display, Ledger};
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// A run begins. The first event of a loop.
+    /// A run begins. The first event of a loop, but for [`EventKind::PlanStep`].
     AgentStart {
         /// The agent that runs it.
         agent_id: Arc<str>,
@@ -44,7 +45,7 @@ pub enum EventKind {
         /// The model that is asked.
         model: String,
     },
-    /// The run is over. The last event of a loop, emitted exactly once.
+    /// The run is over. The last event of a loop, but for [`EventKind::PlanStep`]; emitted exactly once.
     AgentEnd {
         /// How it ended.
         end: RunEnd,
@@ -173,6 +174,18 @@ pub enum EventKind {
         before: u64,
         /// Estimated tokens of the conversation now.
         after: u64,
+    },
+    /// A step of a plan begins, or has ended. Comes before the first loop that works on it, with the id of that, or after
+    /// the last one.
+    PlanStep {
+        /// Which, counted from 1.
+        step: usize,
+        /// How many the plan has.
+        steps: usize,
+        /// What it does.
+        title: String,
+        /// `running` when it begins. When it has ended, `done` or `failed`; `running` still when it was interrupted.
+        status: StepStatus,
     },
     /// Loops begin to work side by side from the same context; of a session that could not be written, none. The event
     /// is the group's: its `loop_id` is the group's id.

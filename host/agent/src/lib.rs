@@ -26,6 +26,7 @@ mod limits;
 mod message;
 mod outcome;
 mod parallel;
+mod plan;
 mod prompt;
 mod provider;
 mod queue;
@@ -68,6 +69,7 @@ pub use parallel::{
     BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
     branches_of, run_parallel,
 };
+pub use plan::{Plan, PlanError, Step, StepReport, StepStatus};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,

@@ -9,6 +9,7 @@ use crate::config::{Context, LoopConfig};
 use crate::hooks::{Flow, Hooks};
 use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
+use crate::plan::PlanError;
 use crate::provider::ToolChoice;
 use crate::tool::{
     Authority, Execution, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
@@ -57,6 +58,16 @@ pub enum AnswerError {
     /// It fits the schema, but not the type.
     #[error("the answer is not what the program expects")]
     Type(#[from] serde_json::Error),
+    /// A plan has no such step to be worked on.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl AnswerError {
+    /// Was the run that should have led to the answer aborted?
+    pub fn is_abort(&self) -> bool {
+        matches!(self, Self::Ended { end: RunEnd::Aborted })
+    }
 }
 
 impl Agent {
@@ -66,7 +77,18 @@ impl Agent {
     /// # Errors
     /// See [`AnswerError`]. What was said until then is in the history.
     pub async fn answer(&self, prompts: Vec<Message>, schema: Value, max_retries: u32) -> Result<Answer, AnswerError> {
-        let config = self.config();
+        self.answer_with(self.config(), None, prompts, schema, max_retries).await
+    }
+
+    /// The same, with another config and more for the end of the system prompt.
+    pub(crate) async fn answer_with(
+        &self,
+        config: LoopConfig,
+        instructions: Option<&str>,
+        prompts: Vec<Message>,
+        schema: Value,
+        max_retries: u32,
+    ) -> Result<Answer, AnswerError> {
         if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
             return Err(AnswerError::NameTaken);
         }
@@ -75,7 +97,7 @@ impl Agent {
         config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
         let mut prompts = prompts;
         for _ in 0..=max_retries {
-            let outcome = self.run_with(&config, prompts).await?;
+            let outcome = self.run_with(&config, instructions, prompts).await?;
             if let Some(value) = tools.take() {
                 return Ok(Answer { value, outcome });
             }

@@ -36,12 +36,23 @@ pub(crate) struct RunArgs {
     /// What the agent is to do; piped stdin is added
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
-    /// One run without a conversation: the answer on stdout, everything else on stderr
+    /// One run without a conversation: the answer on stdout, everything else on stderr; so are --plan and --execute
     #[arg(short, long)]
     pub(crate) print: bool,
-    /// What stdout gets in a run with --print
+    /// What stdout gets in a run without a conversation
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output_format: OutputFormat,
+
+    /// Look at the project and write a plan for the prompt into a file; nothing else is changed, no program runs
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) plan: bool,
+    /// Write the plan into this file, also when it is there already; `.pinion/plans/TITLE.md` otherwise
+    #[arg(long, value_name = "FILE", help_heading = "Plan", requires = "plan")]
+    pub(crate) plan_file: Option<PathBuf>,
+    /// Do the steps of a plan that are not done, in a new session; limits hold for each step
+    #[arg(long, value_name = "PLAN", help_heading = "Plan",
+        conflicts_with_all = ["prompt", "plan", "continue_last", "resume", "fork"])]
+    pub(crate) execute: Option<PathBuf>,
 
     /// The provider; may be left out where the model's name tells
     #[arg(long, value_name = "NAME", help_heading = "Model")]

@@ -60,6 +60,12 @@ impl Failure {
     pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
         Self { hint: Some(hint.to_string()), ..self }
     }
+
+    /// The same, where nothing was said yet.
+    #[must_use]
+    pub(crate) fn or_hint(self, hint: impl fmt::Display) -> Self {
+        Self { hint: Some(self.hint.unwrap_or_else(|| hint.to_string())), ..self }
+    }
 }
 
 impl fmt::Display for Failure {

@@ -20,8 +20,11 @@ struct Other {
 }
 
 impl Loops {
-    /// Is this an event of the loop that is waited for?
+    /// Is this an event of the loop that is waited for? That of a step of a plan is: it comes between the runs.
     pub(crate) fn is_main(&mut self, event: &Event) -> bool {
+        if matches!(event.kind, EventKind::PlanStep { .. }) {
+            return true;
+        }
         *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
     }
 

@@ -1,7 +1,7 @@
 //! The `pinion` command.
 //!
-//! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print` and `chat` are the
-//! two ways of running them, and each other command has a file of its own.
+//! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print`, `plan` and `chat` are
+//! the ways of running them, and each other command has a file of its own.
 
 mod agents;
 mod approve;
@@ -20,6 +20,7 @@ mod logging;
 mod loops;
 mod model;
 mod paths;
+mod plan;
 mod plugin;
 mod print;
 mod private;
@@ -31,13 +32,14 @@ mod session;
 mod signals;
 mod terminal;
 
-use crate::args::{Cli, Command, ConfigCommand};
+use crate::args::{Cli, Command, ConfigCommand, GlobalArgs, RunArgs};
 use crate::compose::Base;
 use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::paths::Paths;
 use clap::{CommandFactory as _, Parser as _};
+use pinion_session_store::printable;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -73,7 +75,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn report(failure: &Failure) {
     let style = terminal::Style::of_stderr();
     // When stderr is closed there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{} {failure}", style.red("error:"));
+    let _ = writeln!(io::stderr(), "{} {}", style.red("error:"), printable(&failure.to_string()));
 }
 
 fn run(cli: Cli) -> Result<()> {
@@ -100,14 +102,23 @@ async fn dispatch(cli: Cli) -> Result<()> {
     let exchanges = Exchanges::of(&run)?;
     let base = Base { paths, workspace, config, exchanges };
     match command {
-        None if !run.print && terminal::is_interactive() => chat::run(&base, &run, &global).await,
-        None => print::run(&base, &run, &global).await,
+        None => work(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,
         Some(Command::Session(command)) => session::run(&base, command),
         Some(Command::Model(command)) => model::run(&base, command).await,
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
         Some(Command::Demo | Command::Completions { .. }) => Ok(()),
+    }
+}
+
+/// The ways to put the agent to work.
+async fn work(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
+    match &args.execute {
+        Some(plan) => plan::execute(base, args, global, plan).await,
+        None if args.plan => plan::make(base, args, global).await,
+        None if !args.print && terminal::is_interactive() => chat::run(base, args, global).await,
+        None => print::run(base, args, global).await,
     }
 }
 

@@ -10,10 +10,13 @@ use crate::stdout_failure;
 use crate::terminal::Style;
 use pinion_agent::{DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// More than any model takes.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
@@ -22,32 +25,82 @@ const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let prompt = prompt(args)?;
-    let approver =
-        Arc::new(DenyAll { reason: "this run has nobody to ask; --approve all lets it do what it has to".to_owned() });
-    let ready = base.ready(args, For::Run, approver, report_problem).await?;
-    if !global.quiet {
-        let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
-        notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
-    }
-    let started = Instant::now();
-    let events = ready.agent.subscribe(CHANNEL);
-    let writing = tokio::spawn(write(events, args.output_format, global.clone()));
-    let (outcome, was_interrupted) = interruptible(&ready.agent, ready.run(vec![Message::user(prompt)])).await;
+    let headless = Headless::begin(base, args, global).await?;
+    let agent = headless.ready.agent.clone();
+    let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
-    let written = writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
-    ready.session.sync();
-    if let Some(notice) = base.exchanges.notice().filter(|_| !global.quiet) {
-        drop(writeln!(io::stderr(), "! {notice}"));
-    }
-    base.exchanges.finish()?;
-    written
-        .and_then(|()| answer(args.output_format, &outcome, &ready, started.elapsed()))
-        .map_err(|e| stdout_failure(&e))?;
+    headless.end().await?.answer(&outcome.text(), &outcome, Map::new())?;
     verdict(outcome, was_interrupted)
 }
 
+/// An agent that nobody talks to, and what shows what it does.
+pub(crate) struct Headless<'a> {
+    base: &'a Base,
+    format: OutputFormat,
+    global: &'a GlobalArgs,
+    pub(crate) ready: Ready,
+    started: Instant,
+    writing: JoinHandle<io::Result<()>>,
+    is_over: CancellationToken,
+}
+
+impl<'a> Headless<'a> {
+    pub(crate) async fn begin(base: &'a Base, args: &RunArgs, global: &'a GlobalArgs) -> Result<Self> {
+        let reason = "this run has nobody to ask; --approve all lets it do what it has to".to_owned();
+        let ready = base.ready(args, For::Run, Arc::new(DenyAll { reason }), report_problem).await?;
+        if !global.quiet {
+            let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
+            notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
+        }
+        let (format, is_over) = (args.output_format, CancellationToken::new());
+        let events = ready.agent.subscribe(CHANNEL);
+        let writing = tokio::spawn(write(events, format, global.clone(), is_over.clone()));
+        Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
+    }
+
+    /// To be called when the agent is done, however that went. What it did is shown and kept then.
+    pub(crate) async fn end(self) -> Result<Finished> {
+        self.is_over.cancel();
+        let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
+        self.ready.session.sync();
+        if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
+            drop(writeln!(io::stderr(), "! {notice}"));
+        }
+        self.base.exchanges.finish()?;
+        Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written })
+    }
+}
+
+/// What is left when an agent is done: to say what came of it.
+pub(crate) struct Finished {
+    format: OutputFormat,
+    ready: Ready,
+    elapsed: Duration,
+    written: io::Result<()>,
+}
+
+impl Finished {
+    pub(crate) fn format(&self) -> OutputFormat {
+        self.format
+    }
+
+    /// Writes the end of what stdout gets: the text, or one JSON object with that and more fields.
+    pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
+        let Self { format, ready, elapsed, written } = self;
+        let answer = || match format {
+            OutputFormat::Text => write_text(text),
+            OutputFormat::Json | OutputFormat::StreamJson => {
+                let mut fields = summary(text, outcome, &ready, elapsed);
+                fields.extend(more);
+                write_line(&fields)
+            }
+        };
+        written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
+    }
+}
+
 /// What was said on the command line, followed by what came through the pipe.
-fn prompt(args: &RunArgs) -> Result<String> {
+pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
     let mut prompt = args.prompt.join(" ");
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -81,8 +134,13 @@ fn report_problem(notice: Notice) {
     }
 }
 
-/// Writes events until the run is over.
-async fn write(mut events: EventReceiver, format: OutputFormat, global: GlobalArgs) -> io::Result<()> {
+/// Writes events until all is over, and then those that are left.
+async fn write(
+    mut events: EventReceiver,
+    format: OutputFormat,
+    global: GlobalArgs,
+    is_over: CancellationToken,
+) -> io::Result<()> {
     let detail = match global.verbose {
         0 => Detail::Notices,
         1 => Detail::Conversation,
@@ -90,21 +148,25 @@ async fn write(mut events: EventReceiver, format: OutputFormat, global: GlobalAr
     };
     let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
     let mut loops = Loops::default();
-    while let Some(event) = events.recv().await {
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            () = is_over.cancelled() => events.try_recv(),
+        };
+        let Some(event) = event else { return Ok(()) };
         if format == OutputFormat::StreamJson {
             write_line(&stream_event(&event)?)?;
         }
+        // The end is told by the exit status and the message that goes with it.
         let is_end = loops.is_end(&event);
-        // Its end is told by the exit status and the message that goes with it.
-        if !global.quiet && !is_end {
+        if is_end {
+            stderr.pass(&event);
+        } else if !global.quiet {
             // Whoever closed stderr does not want to know.
             let _ = stderr.event(&event);
         }
-        if is_end {
-            break;
-        }
     }
-    Ok(())
 }
 
 /// One event as JSON. The last one does not repeat all messages, which were told one by one.
@@ -116,22 +178,16 @@ fn stream_event(event: &Event) -> io::Result<Value> {
     Ok(value)
 }
 
-fn answer(format: OutputFormat, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> io::Result<()> {
-    match format {
-        OutputFormat::Text => {
-            let text = outcome.text();
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())?;
-            if !text.is_empty() && !text.ends_with('\n') {
-                out.write_all(b"\n")?;
-            }
-            out.flush()
-        }
-        OutputFormat::Json | OutputFormat::StreamJson => write_line(&summary(outcome, ready, elapsed)),
+fn write_text(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        out.write_all(b"\n")?;
     }
+    out.flush()
 }
 
-fn summary(outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Value {
+fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
     let (stop_reason, error) = match &outcome.end {
         RunEnd::Done { stop_reason: StopReason::Length } => ("length", None),
         RunEnd::Done { .. } => ("stop", None),
@@ -140,21 +196,26 @@ fn summary(outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Value {
         RunEnd::Aborted => ("aborted", None),
         RunEnd::Rejected { reason } => ("rejected", Some(reason.clone())),
     };
-    json!({
-        "type": "result",
-        "result": outcome.text(),
-        "stop_reason": stop_reason,
-        "error": error,
-        "usage": outcome.usage,
-        "cost": outcome.cost.map(|cost| cost.total()),
-        "session_id": ready.session.id,
-        "model": ready.info.model(),
-        "turns": outcome.turns,
-        "duration_ms": u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-    })
+    fields([
+        ("type", json!("result")),
+        ("result", json!(text)),
+        ("stop_reason", json!(stop_reason)),
+        ("error", json!(error)),
+        ("usage", json!(outcome.usage)),
+        ("cost", json!(outcome.cost.map(|cost| cost.total()))),
+        ("session_id", json!(ready.session.id)),
+        ("model", json!(ready.info.model())),
+        ("turns", json!(outcome.turns)),
+        ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
+    ])
 }
 
-fn write_line(value: &Value) -> io::Result<()> {
+/// The fields of an object.
+pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+pub(crate) fn write_line(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
@@ -162,7 +223,7 @@ fn write_line(value: &Value) -> io::Result<()> {
 }
 
 /// The exit status, and what is said with it.
-fn verdict(outcome: Outcome, was_interrupted: bool) -> Result<()> {
+pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool) -> Result<()> {
     match outcome.end {
         RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
         RunEnd::Done { .. } => Ok(()),

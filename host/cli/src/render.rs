@@ -4,7 +4,7 @@
 
 use crate::loops::Loops;
 use crate::terminal::Style;
-use pinion_agent::{Authority, Content, Delta, Event, EventKind, Ledger, Limit, RunEnd, StopReason};
+use pinion_agent::{Authority, Content, Delta, Event, EventKind, Ledger, Limit, RunEnd, StepStatus, StopReason};
 use pinion_session_store::printable;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -32,12 +32,23 @@ pub(crate) struct Renderer<W> {
     detail: Detail,
     /// The cursor is behind text that the model wrote.
     is_in_line: bool,
+    step: ShownStep,
     loops: Loops,
+}
+
+/// A step of a plan that is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShownStep {
+    None,
+    /// The cursor is behind its name.
+    InLine,
+    /// Something else was told since.
+    Above,
 }
 
 impl<W: Write> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
-        Self { out, style, detail, is_in_line: false, loops: Loops::default() }
+        Self { out, style, detail, is_in_line: false, step: ShownStep::None, loops: Loops::default() }
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
@@ -47,6 +58,11 @@ impl<W: Write> Renderer<W> {
         self.main(event)?;
         self.loops.is_end(event);
         Ok(())
+    }
+
+    /// The end of a run, which is told in another way.
+    pub(crate) fn pass(&mut self, end: &Event) {
+        self.loops.is_end(end);
     }
 
     /// Of the loop that is waited for.
@@ -73,6 +89,7 @@ impl<W: Write> Renderer<W> {
                 };
                 self.notice(&format!("{what}: about {before} tokens before, {after} now; the session keeps all"))
             }
+            EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
             EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
                 self.line(&self.style.dim(format!("{} branches work on it", loop_ids.len())))
             }
@@ -129,6 +146,7 @@ impl<W: Write> Renderer<W> {
 
     /// Any line.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.leave_step()?;
         self.end_line()?;
         writeln!(self.out, "{text}")?;
         self.out.flush()
@@ -141,12 +159,42 @@ impl<W: Write> Renderer<W> {
         Ok(())
     }
 
+    /// A step on one line, that ends when the step does, unless something else is told in between.
+    fn step(&mut self, (step, steps): (usize, usize), title: &str, status: StepStatus) -> io::Result<()> {
+        let name = format!("step {step} of {steps}: {} … ", clip(&printable(title), LINE_CHARACTERS));
+        let word = match status {
+            StepStatus::Done => self.style.green(status),
+            StepStatus::Failed => self.style.red(status),
+            StepStatus::Open | StepStatus::Running => self.style.yellow("interrupted"),
+        };
+        self.end_line()?;
+        match std::mem::replace(&mut self.step, ShownStep::None) {
+            ShownStep::None if status == StepStatus::Running => {
+                self.step = ShownStep::InLine;
+                write!(self.out, "{name}")?;
+            }
+            ShownStep::InLine => writeln!(self.out, "{word}")?,
+            ShownStep::None | ShownStep::Above => writeln!(self.out, "{name}{word}")?,
+        }
+        self.out.flush()
+    }
+
+    /// Leaves the line of a step for something else.
+    fn leave_step(&mut self) -> io::Result<()> {
+        if self.step == ShownStep::InLine {
+            self.step = ShownStep::Above;
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
     fn delta(&mut self, delta: &Delta) -> io::Result<()> {
         let text = match delta {
             Delta::Text { delta } => printable(delta).into_owned(),
             Delta::Thinking { delta } => self.style.dim(printable(delta)),
             Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
         };
+        self.leave_step()?;
         self.is_in_line = !text.ends_with('\n');
         write!(self.out, "{text}")?;
         self.out.flush()
@@ -313,6 +361,26 @@ mod tests {
         let shown =
             rendered(Detail::Conversation, vec![text("\x1b[2J\x07hi"), call(json!({ "path": "\x1b]0;x\x07" }))]);
         assert!(!shown.contains('\x1b') && !shown.contains('\x07'), "{shown:?}");
+    }
+
+    fn step(status: StepStatus) -> EventKind {
+        EventKind::PlanStep { step: 2, steps: 5, title: "Mend\x07 it".into(), status }
+    }
+
+    #[test]
+    fn a_step_of_a_plan_is_one_line_unless_something_else_is_told_in_between() {
+        use StepStatus::{Done, Failed, Running};
+        let shown = |events| rendered(Detail::Conversation, events);
+        assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Mend␇ it … done\n");
+        assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Mend␇ it … interrupted\n");
+        assert_eq!(
+            shown(vec![step(Running), text("Hm."), step(Failed), step(Running), step(Done)]),
+            "step 2 of 5: Mend␇ it … \nHm.\nstep 2 of 5: Mend␇ it … failed\nstep 2 of 5: Mend␇ it … done\n"
+        );
+        assert_eq!(
+            shown(vec![step(Running), call(json!({})), step(Running)]),
+            "step 2 of 5: Mend␇ it … \n● read \nstep 2 of 5: Mend␇ it … interrupted\n"
+        );
     }
 
     #[test]

@@ -9,10 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// Tells whether a signal came.
 pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
+    interruptible_runs(agent, |_| work).await
+}
+
+/// The same, for work of several runs: a signal aborts only the one under way, so the work has to look whether one came
+/// before it begins the next.
+pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
+    agent: &Arc<Agent>,
+    work: impl FnOnce(Arc<AtomicBool>) -> F,
+) -> (T, bool) {
     let came = Arc::new(AtomicBool::new(false));
     // Before the work begins, which may go far before it waits for the first time.
     let signals = Signals::listen();
     let watching = watch(signals, agent.clone(), came.clone());
+    let work = work(came.clone());
     tokio::pin!(work);
     tokio::select! {
         biased;

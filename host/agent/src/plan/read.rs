@@ -1,0 +1,218 @@
+//! A plan file, as people leave it.
+
+use super::line::{Kind, Line, Lines, unescaped};
+use super::{Plan, Step, StepStatus};
+
+/// Characters of a line that an error shows.
+const SHOWN: usize = 60;
+
+/// A plan file cannot be used as it is. The user mends it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// It is no plan, or a book.
+    #[error("it has {bytes} bytes, and {} are the most that a plan may have", Plan::MAX_BYTES)]
+    TooLarge {
+        /// How large it is.
+        bytes: usize,
+    },
+    /// There is nothing to do in it.
+    #[error("there are no steps in it: each begins with a line such as `## Step 1: what to do`")]
+    NoSteps,
+    /// There is too much to do in it.
+    #[error("line {line}: more than {} steps: make several plans of it", Plan::MAX_STEPS)]
+    TooManySteps {
+        /// Where the first one too many begins, from 1.
+        line: usize,
+    },
+    /// A status is none.
+    #[error("line {line}: unknown status `{found}`: write `open`, `running`, `done` or `failed`")]
+    UnknownStatus {
+        /// Where, from 1.
+        line: usize,
+        /// What stands there, or the beginning of it.
+        found: String,
+    },
+    /// A step has two of them.
+    #[error("line {line}: a second status in the same step: leave one of them")]
+    SecondStatus {
+        /// Where, from 1.
+        line: usize,
+    },
+    /// All that follows would be code.
+    #[error("line {line}: the code fence that begins here does not end: end it with a line of the same marks")]
+    OpenFence {
+        /// Where, from 1.
+        line: usize,
+    },
+    /// Another step was asked for than there are.
+    #[error("there is no step {step}: the plan has {steps}")]
+    NoSuchStep {
+        /// Which, from 1.
+        step: usize,
+        /// How many there are.
+        steps: usize,
+    },
+}
+
+impl Plan {
+    /// Reads a plan file. What it gives has the normal form.
+    ///
+    /// # Errors
+    /// It is no plan, or says something of a step that cannot be understood: see [`PlanError`].
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        if text.len() > Self::MAX_BYTES {
+            return Err(PlanError::TooLarge { bytes: text.len() });
+        }
+        let mut draft = Draft::default();
+        let mut lines = Lines::of(text);
+        lines.by_ref().try_for_each(|line| draft.take(line))?;
+        match lines.open_fence() {
+            Some(line) => Err(PlanError::OpenFence { line }),
+            None if draft.plan.steps.is_empty() => Err(PlanError::NoSteps),
+            None => Ok(draft.plan.normal()),
+        }
+    }
+
+    /// Marks a step, counted from 0, in the text of a plan file. Only the line of its status changes, or is added below
+    /// the heading; everything else stays as it is, byte by byte.
+    ///
+    /// # Errors
+    /// There is no such step, or a code fence hides where it ends.
+    pub fn set_status(text: &str, index: usize, status: StepStatus) -> Result<String, PlanError> {
+        let (mut steps, mut heading, mut old) = (0, None, None);
+        let mut lines = Lines::of(text);
+        for line in lines.by_ref() {
+            let is_in_step = steps == index + 1;
+            match line.kind {
+                Kind::Step(_) => {
+                    heading = if steps == index { Some(line) } else { heading };
+                    steps += 1;
+                }
+                Kind::Status(_) if is_in_step && old.is_none() => old = Some(line),
+                _ => {}
+            }
+        }
+        if let Some(line) = lines.open_fence() {
+            return Err(PlanError::OpenFence { line });
+        }
+        let heading = heading.ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
+        Ok(match old {
+            Some(line) => replaced(text, line, &format!("Status: {status}{}", line.end)),
+            None => {
+                // A last line without an end gets one, and the one that is added has none.
+                let end = match heading.end {
+                    "" if text.contains("\r\n") => "\r\n",
+                    "" => "\n",
+                    end => end,
+                };
+                replaced(text, heading, &format!("{}{end}Status: {status}{}", heading.text, heading.end))
+            }
+        })
+    }
+}
+
+fn replaced(text: &str, line: Line<'_>, by: &str) -> String {
+    let (before, after) = (&text[..line.start], &text[line.start + line.text.len() + line.end.len()..]);
+    [before, by, after].concat()
+}
+
+/// A plan, as far as it was read.
+#[derive(Default)]
+struct Draft {
+    plan: Plan,
+    list: Option<List>,
+    has_status: bool,
+}
+
+/// Which list the items belong to.
+#[derive(Clone, Copy)]
+enum List {
+    Files,
+    Acceptance,
+}
+
+impl Draft {
+    fn take(&mut self, line: Line<'_>) -> Result<(), PlanError> {
+        match line.kind {
+            Kind::Title(title) => self.plan.title = title.to_owned(),
+            Kind::Step(heading) => self.begin(heading, line.number)?,
+            Kind::Status(said) => self.status(said, line.number)?,
+            Kind::Files => self.list = Some(List::Files),
+            Kind::DoneWhen => self.list = Some(List::Acceptance),
+            Kind::Code => self.text(line.text),
+            Kind::Text if self.item(line.text) => {}
+            Kind::Text => self.text(&unescaped(line.text)),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, heading: &str, line: usize) -> Result<(), PlanError> {
+        if self.plan.steps.len() == Plan::MAX_STEPS {
+            return Err(PlanError::TooManySteps { line });
+        }
+        self.plan.steps.push(Step { title: without_number(heading).to_owned(), ..Step::default() });
+        (self.list, self.has_status) = (None, false);
+        Ok(())
+    }
+
+    fn status(&mut self, said: &str, line: usize) -> Result<(), PlanError> {
+        let unknown = || PlanError::UnknownStatus { line, found: said.escape_debug().take(SHOWN).collect() };
+        let status = StepStatus::of_word(said).ok_or_else(unknown)?;
+        if std::mem::replace(&mut self.has_status, true) {
+            return Err(PlanError::SecondStatus { line });
+        }
+        self.list = None;
+        if let Some(step) = self.plan.steps.last_mut() {
+            step.status = status;
+        }
+        Ok(())
+    }
+
+    /// Takes a line into the list that was begun; false when it is none of it, and the list is over.
+    fn item(&mut self, line: &str) -> bool {
+        let (Some(list), Some(step)) = (self.list, self.plan.steps.last_mut()) else { return false };
+        let items = match list {
+            List::Files => &mut step.files,
+            List::Acceptance => &mut step.acceptance,
+        };
+        let text = line.trim_start();
+        match (without_bullet(text), items.last_mut()) {
+            _ if text.is_empty() => {}
+            (Some(item), _) => items.push(item.to_owned()),
+            (None, Some(last)) if text.len() < line.len() => last.extend([" ", text]),
+            (None, _) => {
+                self.list = None;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn text(&mut self, line: &str) {
+        self.list = None;
+        let text = match self.plan.steps.last_mut() {
+            Some(step) => &mut step.description,
+            None => &mut self.plan.summary,
+        };
+        text.extend([line, "\n"]);
+    }
+}
+
+/// What comes after `Step 3:`, which is for people.
+fn without_number(heading: &str) -> &str {
+    let title = || {
+        let (name, title) = heading.split_once(':')?;
+        let (word, number) = name.split_once(char::is_whitespace)?;
+        let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
+        (word.eq_ignore_ascii_case("step") && is_number).then_some(title)
+    };
+    title().unwrap_or(heading).trim()
+}
+
+/// An item of a list, without its `-`, `*`, `+`, `1.` or `1)`.
+fn without_bullet(text: &str) -> Option<&str> {
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
+    let marks: &[char] = if digits > 0 { &['.', ')'] } else { &['-', '*', '+'] };
+    let item = text[digits..].strip_prefix(marks)?;
+    (item.is_empty() || item.starts_with(char::is_whitespace)).then(|| item.trim())
+}

@@ -1,0 +1,381 @@
+//! Plan mode: what plans can do nothing else, and what is planned is done step by step, as the user has left it.
+
+use pinion_tests::{Ended, Pinion, guest};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+const PLAN: &str = ".pinion/plans/mend-the-parser.md";
+
+fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }], "usage": { "input": 10, "output": 5 } })
+}
+
+fn planned() -> Value {
+    let step = |title: &str| json!({ "title": title, "description": "As said.", "files": ["a.txt"], "acceptance": ["`a.txt` says so"] });
+    let steps = [step("Find the bug"), step("Fix it"), step("Test it")];
+    call("final_answer", json!({ "title": "Mend the parser", "summary": "It reads too far.", "steps": steps }))
+}
+
+fn report(done: bool, text: &str) -> Value {
+    call("final_answer", json!({ "done": done, "report": text }))
+}
+
+fn bash(command: &str) -> Value {
+    call("bash", json!({ "command": command }))
+}
+
+fn scripted(pinion: &Pinion, replies: &[Value], arguments: &[&str]) -> Ended {
+    let script = pinion.script(replies);
+    pinion.run(["--replay", script.to_str().unwrap()].iter().chain(arguments))
+}
+
+/// Makes a plan of three steps.
+fn plan(pinion: &Pinion) -> PathBuf {
+    let ended = scripted(pinion, &[planned()], &["--plan", "mend it"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    pinion.workspace().join(PLAN)
+}
+
+fn execute(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
+    scripted(pinion, replies, &[&["--approve", "all", "--execute", PLAN], more].concat())
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn statuses(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("Status: ")).collect()
+}
+
+fn events(ended: &Ended) -> Vec<Value> {
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// All files below a folder, with what is in them.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    for part in parts {
+        assert!(ended.stderr.contains(part), "`{part}` is not in: {ended:?}");
+    }
+    assert_eq!(ended.stderr.matches("error:").count(), 1, "{ended:?}");
+}
+
+#[test]
+fn a_plan_is_printed_and_kept_in_a_file_and_the_way_to_execute_it_is_told() {
+    let pinion = Pinion::default();
+    let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), planned()], &["--plan", "mend it"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.stdout, read(&pinion.workspace().join(PLAN)));
+    assert!(
+        ended.stdout.starts_with("# Mend the parser\n\nIt reads too far.\n\n## Step 1: Find the bug\nStatus: open\n")
+    );
+    assert_eq!(
+        ended.stderr,
+        format!(
+            "the plan is in {PLAN}: read it, change what should be otherwise, and then\n  \
+             pinion --approve all --execute {PLAN}\n"
+        )
+    );
+}
+
+#[test]
+fn a_plan_never_takes_the_place_of_another_file_unless_that_was_named() {
+    let pinion = Pinion::default();
+    let first = plan(&pinion);
+    std::fs::write(&first, "mine").unwrap();
+    plan(&pinion);
+    assert_eq!(read(&first), "mine");
+    assert!(read(&pinion.workspace().join(".pinion/plans/mend-the-parser-2.md")).starts_with("# Mend the parser\n"));
+    let ended = scripted(&pinion, &[planned()], &["--plan", "--plan-file", PLAN, "-q", "mend it"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert_eq!(read(&first), ended.stdout);
+    assert_eq!(std::fs::read_dir(first.parent().unwrap()).unwrap().count(), 2, "nothing is left beside them");
+}
+
+#[test]
+fn the_forms_for_programs_name_the_file_and_what_was_spent() {
+    let pinion = Pinion::default();
+    let said = json!({ "text": "It is the parser.", "usage": { "input": 10, "output": 5 } });
+    let arguments = ["--plan", "--output-format", "stream-json", "mend it"];
+    let ended = scripted(&pinion, &[said, planned()], &arguments);
+    let events = events(&ended);
+    let result = events.last().unwrap();
+    let file = pinion.workspace().join(PLAN);
+    assert_eq!((&result["plan"], &result["result"]), (&json!(file.to_str().unwrap()), &json!(read(&file))));
+    // The reminder was a run of its own.
+    assert_eq!((&result["turns"], &result["usage"]["input"]), (&json!(2), &json!(20)));
+    assert_eq!(events.iter().filter(|event| event["type"] == "agent_end").count(), 2);
+}
+
+#[test]
+fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    let replies = [
+        call("write", json!({ "path": "a.txt", "content": "changed" })),
+        call("edit", json!({ "path": "a.txt", "old": "hello", "new": "changed" })),
+        bash("echo changed > a.txt"),
+        call("task", json!({ "prompt": "change it" })),
+        // The same plugin can write, by its grant.
+        call("read", json!({ "path": "a.txt" })),
+        planned(),
+    ];
+    let arguments = ["--plan", "--approve", "all", "--output-format", "stream-json", "mend it"];
+    let ended = scripted(&pinion, &replies, &arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let results: Vec<String> = events(&ended)
+        .iter()
+        .filter(|event| event["type"] == "message_end" && event["message"]["role"] == "tool_result")
+        .map(|event| event["message"]["content"][0]["text"].as_str().unwrap().to_owned())
+        .collect();
+    for (result, tool) in results.iter().zip(["write", "edit", "bash", "task"]) {
+        assert!(result.starts_with(&format!("There is no tool `{tool}`")), "{result}");
+    }
+    assert!(results[4].contains("hello"), "{results:?}");
+    let changed: Vec<PathBuf> = files(&pinion.workspace()).into_keys().collect();
+    assert_eq!(changed, [pinion.workspace().join(PLAN), pinion.workspace().join("a.txt")]);
+    assert_eq!(read(&pinion.workspace().join("a.txt")), "hello");
+}
+
+#[test]
+fn agents_that_a_planner_starts_can_only_read_either() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    pinion.config("[plugins.delegator.grants]\nagents = true\n");
+    let replies = [
+        call("delegate", json!({ "prompt": "change it" })),
+        call("delegate_reading", json!({ "prompt": "change it" })),
+        call("write", json!({ "path": "a.txt", "content": "changed" })),
+        call("read", json!({ "path": "a.txt" })),
+        json!({ "text": "It cannot be changed." }),
+        planned(),
+    ];
+    let plugin = guest("delegator");
+    let arguments = ["--plan", "--approve", "all", "--plugin", plugin.to_str().unwrap(), "-v", "mend it"];
+    let ended = scripted(&pinion, &replies, &arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for part in
+        ["There is no tool `delegate`", "1│ ✗ There is no tool `write`", "1│ ● read a.txt", "It cannot be changed."]
+    {
+        assert!(ended.stderr.contains(part), "`{part}` is not in {}", ended.stderr);
+    }
+    assert_eq!(read(&pinion.workspace().join("a.txt")), "hello");
+}
+
+#[test]
+fn tools_that_are_named_are_no_way_around_planning() {
+    let pinion = Pinion::default();
+    let replies = [call("write", json!({ "path": "b.txt", "content": "x" })), planned()];
+    let ended = scripted(&pinion, &replies, &["--plan", "--approve", "all", "--tools", "write,bash", "mend it"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!pinion.workspace().join("b.txt").exists());
+}
+
+#[test]
+fn without_a_plan_nothing_is_written_and_the_reason_is_told() {
+    let pinion = Pinion::default();
+    let silent = [json!({ "text": "no" }), json!({ "text": "no" }), json!({ "text": "no" })];
+    assert_told(&scripted(&pinion, &silent, &["--plan", "mend it"]), 1, &["no answer in 3 attempts"]);
+    let endless = [call("list", json!({ "path": "." })), call("list", json!({ "path": "." }))];
+    assert_told(&scripted(&pinion, &endless, &["--plan", "--max-turns", "1", "mend it"]), 3, &["limit of 1 turns"]);
+    assert!(!pinion.workspace().join(".pinion").exists());
+}
+
+#[test]
+fn steps_are_done_in_order_and_progress_is_told() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let replies = [
+        call("write", json!({ "path": "a.txt", "content": "1" })),
+        report(true, "Found."),
+        bash("printf 2 >> a.txt"),
+        report(true, "Fixed."),
+        bash("printf 3 >> a.txt"),
+        report(true, "Tested."),
+    ];
+    let ended = execute(&pinion, &replies, &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        ended.stderr,
+        "step 1 of 3: Find the bug … done\nstep 2 of 3: Fix it … done\nstep 3 of 3: Test it … done\n"
+    );
+    assert_eq!(
+        ended.stdout,
+        "## Step 1: Find the bug\n\nFound.\n\n## Step 2: Fix it\n\nFixed.\n\n## Step 3: Test it\n\nTested.\n"
+    );
+    assert_eq!(statuses(&read(&file)), ["done", "done", "done"]);
+    assert_eq!(read(&pinion.workspace().join("a.txt")), "123");
+    let again = execute(&pinion, &[], &[]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
+    assert_eq!(again.stderr, format!("nothing is left to do: all 3 steps of `{PLAN}` are done\n"));
+}
+
+#[test]
+fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
+    let pinion = Pinion::default();
+    let said = json!({ "text": "A word of the planner.", "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
+    assert_eq!(scripted(&pinion, &[said, planned()], &["--plan", "a secret wish"]).code, Some(0));
+    let replies = [report(true, "a"), report(true, "b"), report(true, "c")];
+    let ended = execute(&pinion, &replies, &["--output-format", "stream-json"]);
+    let events = events(&ended);
+    let named: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!((named[0], named[1]), ("plan_step", "agent_start"));
+    let prompt = events.iter().find(|event| event["message"]["role"] == "user").unwrap()["message"].to_string();
+    assert!(prompt.contains("It reads too far.") && prompt.contains("Do step 1 of 3 now: Find the bug"), "{prompt}");
+    assert!(!ended.stdout.contains("A word of the planner") && !ended.stdout.contains("a secret wish"), "{ended:?}");
+    let told: Vec<String> = events
+        .iter()
+        .filter(|event| event["type"] == "plan_step")
+        .map(|event| format!("{} of {}: {} {}", event["step"], event["steps"], event["title"], event["status"]))
+        .collect();
+    assert_eq!(told[..2], [r#"1 of 3: "Find the bug" "running""#, r#"1 of 3: "Find the bug" "done""#]);
+    assert_eq!(told.len(), 6);
+    let result = events.last().unwrap();
+    assert_eq!(result["steps"][2], json!({ "step": 3, "title": "Test it", "status": "done", "report": "c" }));
+    assert_eq!(result["plan"], json!(pinion.workspace().join(PLAN).to_str().unwrap()));
+    assert_eq!(pinion.run(["session", "list"]).stdout.lines().count(), 2, "one for the plan, one for its execution");
+}
+
+#[test]
+fn a_step_that_is_not_done_stops_and_the_next_execution_goes_on_there() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let stopped = execute(&pinion, &[report(true, "Found."), report(false, "The disk is full.")], &[]);
+    assert_told(
+        &stopped,
+        1,
+        &["step 2 of 3: Fix it … failed", "step 2 of 3, `Fix it`, is not done: The disk is full."],
+    );
+    assert!(stopped.stderr.contains(&format!("hint: `pinion --approve all --execute {PLAN}` goes on")), "{stopped:?}");
+    assert_eq!(stopped.stdout, "## Step 1: Find the bug\n\nFound.\n");
+    assert_eq!(statuses(&read(&file)), ["done", "failed", "open"]);
+    let replies = [report(true, "Fixed."), report(true, "Tested.")];
+    let ended = execute(&pinion, &replies, &["--output-format", "stream-json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let prompt = ended.stdout.lines().find(|line| line.contains("Do step 2 of 3 now")).unwrap();
+    assert!(prompt.contains("tried before and failed") && !ended.stdout.contains("Do step 1"), "{prompt}");
+    assert_eq!(statuses(&read(&file)), ["done", "done", "done"]);
+}
+
+#[test]
+fn what_would_have_to_be_asked_is_denied_and_the_limits_hold_for_a_step() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let replies = [bash("touch made"), report(false, "It was denied.")];
+    let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
+    assert_told(&denied, 1, &["It was denied.", "lets it do what it has to"]);
+    assert!(!pinion.workspace().join("made").exists());
+    let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
+    let limited = execute(&pinion, &replies, &["--max-turns", "2"]);
+    assert_told(&limited, 3, &["step 1 of 3: Find the bug … done", "limit of 2 turns"]);
+    assert_eq!(statuses(&read(&file)), ["done", "failed", "open"]);
+}
+
+#[test]
+fn what_the_user_changes_while_a_step_is_done_holds_and_is_kept_byte_for_byte() {
+    let pinion = Pinion::default();
+    let before =
+        "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## First\r\nStatus:   OPEN\r\n\tDo  it.\r\n## Second\r\nNot this.\r\n";
+    let file = pinion.write(PLAN, before);
+    // As an editor would do it while the first step runs: one step comes before it, the second one is another.
+    let after = "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## New\r\nStatus: done\r\n## First\r\nStatus: running\r\n\tDo  it.\r\n\
+                 ## Second\r\nBut this.  \r\n\r\n```\nStatus: open\n```";
+    pinion.write("after.md", after);
+    let replies = [bash(&format!("cp {PLAN} seen.md; cp after.md {PLAN}")), report(true, "1"), report(true, "2")];
+    let ended = execute(&pinion, &replies, &["--output-format", "stream-json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(read(&pinion.workspace().join("seen.md")), before.replace("Status:   OPEN", "Status: running"));
+    let second = ended.stdout.lines().find(|line| line.contains("Do step 3 of 3 now: Second")).unwrap();
+    assert!(second.contains("But this.") && !second.contains("Not this."), "{second}");
+    let expected =
+        after.replace("Status: running", "Status: done").replace("## Second\r\n", "## Second\r\nStatus: done\r\n");
+    assert_eq!(read(&file), expected);
+}
+
+#[test]
+fn a_plan_that_is_broken_while_a_step_is_done_is_told_and_left_alone() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let replies = [bash(&format!("printf '## a\\nStatus: perhaps\\n' > {PLAN}")), report(true, "ok")];
+    let ended = execute(&pinion, &replies, &[]);
+    assert_told(&ended, 2, &["step 1, `Find the bug`, is done", "line 2: unknown status `perhaps`"]);
+    assert_eq!(read(&file), "## a\nStatus: perhaps\n");
+}
+
+#[test]
+fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let script = pinion.script(&[bash("sleep 600")]);
+    let arguments =
+        ["--replay", script.to_str().unwrap(), "--approve", "all", "--output-format", "stream-json", "--execute", PLAN];
+    let mut child = pinion.start(arguments);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("tool_execution_start") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
+    }
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    out.read_to_string(&mut line).unwrap();
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(told.starts_with("step 1 of 3: Find the bug … interrupted\nerror: interrupted\nhint:"), "{told}");
+    assert_eq!(statuses(&read(&file)), ["running", "open", "open"]);
+    let ended = execute(&pinion, &[report(false, "no")], &["--output-format", "stream-json"]);
+    let prompt = ended.stdout.lines().find(|line| line.contains("Do step 1 of 3 now")).unwrap();
+    assert!(prompt.contains("begun before and interrupted: it may be half done"), "{prompt}");
+}
+
+#[test]
+fn files_that_are_no_plans_are_told() {
+    let pinion = Pinion::default();
+    let executed = |path: &str| pinion.run(["--execute", path]);
+    assert_told(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
+    assert_told(&executed("."), 2, &["it is no file"]);
+    pinion.write("a.md", "# Only words\n");
+    assert_told(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
+    pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
+    assert_told(&executed("a.md"), 2, &["line 2: unknown status `maybe \\u{1b}[2J`", "write `open`"]);
+    pinion.write("a.md", "## a\n```\n## b\n");
+    assert_told(&executed("a.md"), 2, &["line 2: the code fence"]);
+    pinion.write("a.md", [0xff, 0xfe]);
+    assert_told(&executed("a.md"), 2, &["not UTF-8"]);
+    pinion.write("a.md", "#".repeat(2_000_000));
+    assert_told(&executed("a.md"), 2, &["more than 1048576 bytes"]);
+}
+
+#[test]
+fn options_that_make_no_sense_together_are_told() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    for options in [&["--plan"][..], &["-c"], &["--resume", "x"], &["--fork", "x"], &["and", "words"]] {
+        assert_told(&pinion.run([&["--execute", PLAN], options].concat()), 2, &["cannot be used with"]);
+    }
+    assert_told(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
+    assert_told(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
+    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["is no file"]);
+    let session = pinion.home().join("s.jsonl");
+    let session = ["--session", session.to_str().unwrap()];
+    assert_eq!(scripted(&pinion, &[json!({ "text": "hi" })], &[&session[..], &["-p", "hi"]].concat()).code, Some(0));
+    assert_told(&execute(&pinion, &[report(true, "x")], &session), 2, &["holds a conversation already"]);
+    assert_eq!(statuses(&read(&file)), ["open", "open", "open"]);
+}
