@@ -160,7 +160,7 @@ async fn write(
         }
         // The end is told by the exit status and the message that goes with it.
         let is_end = loops.is_end(&event);
-        if is_end {
+        if is_end && matches!(event.kind, EventKind::AgentEnd { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
             // Whoever closed stderr does not want to know.
