@@ -8,6 +8,8 @@ const RUN: &[(&str, &str)] = &[
     ("tests/run.sh", "CI"),
     ("cargo install --path host/cli", "tests/run.sh"),
     ("export ", "sets a variable"),
+    ("pinion --plan ", "tests/plan.rs"),
+    ("pinion --execute ", "tests/plan.rs"),
     ("pinion -p --record ", "tests/providers.rs"),
     ("pinion -p --replay ", "tests/providers.rs"),
     ("pinion -p ", "tests/command.rs"),
