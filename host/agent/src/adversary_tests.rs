@@ -10,6 +10,7 @@ use futures_util::stream;
 use proptest::prelude::{Just, ProptestConfig, prop, prop_oneof, proptest};
 use proptest::strategy::Strategy as _;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -38,6 +39,10 @@ enum Does {
     Hangs,
     /// Ends by itself, and never because it is cancelled.
     Deaf,
+    /// Lets so many sub-agents work on it, side by side.
+    Delegates(u32),
+    /// Lets a sub-agent begin, and does not wait for it.
+    Forgets,
 }
 
 /// What the user does.
@@ -76,6 +81,8 @@ fn schedule() -> impl proptest::strategy::Strategy<Value = Schedule> {
         1 => Just(Does::Fails),
         1 => Just(Does::Hangs),
         1 => Just(Does::Deaf),
+        2 => (1_u32..4).prop_map(Does::Delegates),
+        1 => Just(Does::Forgets),
     ];
     let act = prop_oneof![3 => Just(Act::Steer), 2 => Just(Act::FollowUp), 1 => Just(Act::Abort)];
     let strategy =
@@ -183,7 +190,25 @@ impl ToolExecutor for Tools {
             let tool = call.name.clone();
             let work = sleep(Duration::from_millis(delay));
             let cancelled = || Err(ToolError::Cancelled { tool: call.name.clone() });
+            let delegate = |count| async move {
+                let attempts = Some(Attempts { count, choice: ChoiceName::FewestTokens });
+                let assignment = Assignment { prompt: "go".into(), attempts, ..Assignment::default() };
+                match call.agents {
+                    Some(agents) => agents.run(assignment, Authority::ALL, |_| true).await.map(|report| report.text),
+                    None => Ok("too deep".to_owned()),
+                }
+            };
             match does {
+                Does::Delegates(count) => match delegate(count).await {
+                    Ok(text) => Ok(ToolOutput::text(text)),
+                    Err(SubAgentError::Cancelled) => Err(ToolError::Cancelled { tool }),
+                    Err(error) => Err(ToolError::Failed { tool, message: error.to_string(), retryable: false }),
+                },
+                Does::Forgets => {
+                    // However far it gets until then.
+                    let _ = tokio::time::timeout(Duration::from_millis(delay), delegate(1)).await;
+                    Ok(ToolOutput::text("forgotten"))
+                }
                 Does::Deaf => {
                     work.await;
                     Ok(ToolOutput::text("heard nothing"))
@@ -208,18 +233,26 @@ impl ToolExecutor for Tools {
 /// What a watcher saw.
 #[derive(Default)]
 struct Seen {
-    starts: usize,
-    ends: usize,
+    /// How often each loop began.
+    starts: BTreeMap<Arc<str>, usize>,
+    /// How often each loop ended.
+    ends: BTreeMap<Arc<str>, usize>,
+    /// Of the agent itself.
     messages: Vec<Arc<Message>>,
+}
+
+/// Is it a loop of the agent itself? Sessions of sub-agents have other names.
+fn is_own(loop_id: &str) -> bool {
+    loop_id.starts_with("s.")
 }
 
 async fn watch(mut events: EventReceiver, delay: u64) -> Seen {
     let mut seen = Seen::default();
     while let Some(event) = events.recv().await {
         match event.kind {
-            EventKind::AgentStart { .. } => seen.starts += 1,
-            EventKind::AgentEnd { .. } => seen.ends += 1,
-            EventKind::MessageEnd { message } => seen.messages.push(message),
+            EventKind::AgentStart { .. } => *seen.starts.entry(event.loop_id).or_default() += 1,
+            EventKind::AgentEnd { .. } => *seen.ends.entry(event.loop_id).or_default() += 1,
+            EventKind::MessageEnd { message } if is_own(&event.loop_id) => seen.messages.push(message),
             _ => {}
         }
         sleep(Duration::from_millis(delay)).await;
@@ -248,6 +281,7 @@ async fn play(schedule: Schedule) {
             ..RunLimits::default()
         },
         compaction: CompactionPolicy { by_model: false, ..CompactionPolicy::default() },
+        sub_agents: SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() },
         ..LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)))
     };
     let store = Arc::new(Store::default());
@@ -285,7 +319,9 @@ async fn play(schedule: Schedule) {
     }
     for watcher in watchers {
         let seen = watcher.await.unwrap();
-        assert_eq!((seen.starts, seen.ends), (2, 2));
+        assert_eq!(seen.starts.keys().filter(|loop_id| is_own(loop_id)).count(), 2);
+        assert!(seen.starts.values().all(|times| *times == 1), "{:?}", seen.starts);
+        assert_eq!(seen.starts, seen.ends, "every loop ends once, also those of sub-agents");
         let seen: Vec<_> = seen.messages.iter().map(Arc::as_ptr).collect();
         assert_eq!(seen, said.iter().map(Arc::as_ptr).collect::<Vec<_>>(), "a message was lost, or out of order");
     }

@@ -197,16 +197,19 @@ pub(crate) struct Store {
     pub(crate) kept: Mutex<Vec<Arc<Message>>>,
     /// Fails from this message on.
     full_after: Option<usize>,
+    /// Of a sub-agent.
+    name: String,
     /// Sessions of sub-agents, with the calls that they work on.
     pub(crate) children: Mutex<Vec<(String, Arc<Store>)>>,
 }
 
 impl SessionStore for Store {
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
-        let store = Arc::new(Store::default());
         let mut children = self.children.lock().unwrap();
+        let name = format!("{}child{}", self.name, children.len() + 1);
+        let store = Arc::new(Store { name: name.clone(), ..Store::default() });
         children.push((format!("{} {} {}", call.tool, call.call_id, call.loop_id), store.clone()));
-        Some(ChildSession { id: format!("child{}", children.len()).into(), store })
+        Some(ChildSession { id: name.into(), store })
     }
 
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
