@@ -143,3 +143,17 @@ async fn there_is_no_network() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     sandbox.error("connect", json!({ "path": listener.local_addr().unwrap().to_string() })).await;
 }
+
+/// Instances share pages of memory, one after the other: what one wrote must be gone for the next, whether the host keeps
+/// such pages or gives them back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_finds_nothing_in_memory_of_the_calls_before_it() {
+    let sandbox = Sandbox::with(&["hostile"]).await;
+    for pages in [1_u64, 8, 64] {
+        for _ in 0..8 {
+            let left: u64 = sandbox.text("leave_traces", json!({ "pages": pages })).await.parse().unwrap();
+            assert!(left > pages * 8_192, "{left} traces of {pages} pages");
+            assert_eq!(sandbox.text("find_traces", json!({ "pages": pages + 16 })).await, "0", "{pages} pages");
+        }
+    }
+}

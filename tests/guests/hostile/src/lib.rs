@@ -3,6 +3,7 @@
 mod escape;
 mod exhaust;
 mod programs;
+mod traces;
 
 use pinion_plugin_sdk::prelude::*;
 
@@ -10,7 +11,7 @@ struct Hostile;
 
 impl Plugin for Hostile {
     fn tools() -> Vec<Tool> {
-        [escape::tools(), exhaust::tools(), programs::tools()].into_iter().flatten().collect()
+        [escape::tools(), exhaust::tools(), programs::tools(), traces::tools()].into_iter().flatten().collect()
     }
 }
 
