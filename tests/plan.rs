@@ -1,6 +1,6 @@
 //! Plan mode: what plans can do nothing else, and what is planned is done step by step, as the user has left it.
 
-use pinion_tests::{Ended, Pinion, guest};
+use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -131,7 +131,6 @@ fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
         call("write", json!({ "path": "a.txt", "content": "changed" })),
         call("edit", json!({ "path": "a.txt", "old": "hello", "new": "changed" })),
         bash("echo changed > a.txt"),
-        call("task", json!({ "prompt": "change it" })),
         // The same plugin can write, by its grant.
         call("read", json!({ "path": "a.txt" })),
         planned(),
@@ -144,10 +143,10 @@ fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
         .filter(|event| event["type"] == "message_end" && event["message"]["role"] == "tool_result")
         .map(|event| event["message"]["content"][0]["text"].as_str().unwrap().to_owned())
         .collect();
-    for (result, tool) in results.iter().zip(["write", "edit", "bash", "task"]) {
+    for (result, tool) in results.iter().zip(["write", "edit", "bash"]) {
         assert!(result.starts_with(&format!("There is no tool `{tool}`")), "{result}");
     }
-    assert!(results[4].contains("hello"), "{results:?}");
+    assert!(results[3].contains("hello"), "{results:?}");
     let changed: Vec<PathBuf> = files(&pinion.workspace()).into_keys().collect();
     assert_eq!(changed, [pinion.workspace().join(PLAN), pinion.workspace().join("a.txt")]);
     assert_eq!(read(&pinion.workspace().join("a.txt")), "hello");
@@ -157,21 +156,18 @@ fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
 fn agents_that_a_planner_starts_can_only_read_either() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
-    pinion.config("[plugins.delegator.grants]\nagents = true\n");
     let replies = [
-        call("delegate", json!({ "prompt": "change it" })),
-        call("delegate_reading", json!({ "prompt": "change it" })),
+        call("task", json!({ "prompt": "change it" })),
         call("write", json!({ "path": "a.txt", "content": "changed" })),
+        bash("echo changed > a.txt"),
         call("read", json!({ "path": "a.txt" })),
         json!({ "text": "It cannot be changed." }),
         planned(),
     ];
-    let plugin = guest("delegator");
-    let arguments = ["--plan", "--approve", "all", "--plugin", plugin.to_str().unwrap(), "-v", "mend it"];
-    let ended = scripted(&pinion, &replies, &arguments);
+    let ended = scripted(&pinion, &replies, &["--plan", "--approve", "all", "-v", "mend it"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for part in
-        ["There is no tool `delegate`", "1│ ✗ There is no tool `write`", "1│ ● read a.txt", "It cannot be changed."]
+        ["1│ ✗ There is no tool `write`", "1│ ✗ There is no tool `bash`", "1│ ● read a.txt", "✓ It cannot be changed."]
     {
         assert!(ended.stderr.contains(part), "`{part}` is not in {}", ended.stderr);
     }
