@@ -15,4 +15,5 @@ mod programs;
 mod providers;
 mod readme;
 mod registry;
+mod scale;
 mod untrusted;

@@ -4,7 +4,9 @@
 mod guests;
 mod pinion;
 mod sandbox;
+mod scale;
 
 pub use guests::{builtin, guest, guests_folder};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
+pub use scale::{EchoModel, as_result, assert_paired};

@@ -2,7 +2,7 @@
 //! follows up and aborts at any moment, and watchers that are slow. Time is paused, so every schedule is one that could
 //! happen, and the same seed gives the same one.
 
-use crate::testing::{assert_paired, call_events, text_events};
+use crate::testing::{Store, assert_paired, call_events, text_events};
 use crate::*;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -250,6 +250,8 @@ async fn play(schedule: Schedule) {
         compaction: CompactionPolicy { by_model: false, ..CompactionPolicy::default() },
         ..LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)))
     };
+    let store = Arc::new(Store::default());
+    let config = LoopConfig { store: store.clone(), ..config };
     let agent = Arc::new(Agent::new(config, Context::new("", "s")));
     let watchers: Vec<_> =
         schedule.watchers.iter().map(|(room, delay)| tokio::spawn(watch(agent.subscribe(*room), *delay))).collect();
@@ -268,11 +270,15 @@ async fn play(schedule: Schedule) {
         }
     };
     let (first, ()) = tokio::join!(agent.run(vec![Message::user("go")]), user);
-    let first = first.unwrap();
     // Whatever happened, the conversation goes on.
     let second = agent.run(vec![Message::user("and on")]).await.unwrap();
     drop(agent);
-    let said: Vec<Arc<Message>> = first.messages.iter().chain(&second.messages).cloned().collect();
+    for outcome in [first.unwrap(), second] {
+        assert_paired(&outcome.messages);
+    }
+    let is_told = |message: &Message| !matches!(message, Message::Extension(e) if e.kind == COMPACTION_MESSAGE);
+    let said = std::mem::take(&mut *store.kept.lock().unwrap());
+    let said: Vec<Arc<Message>> = said.into_iter().filter(|message| is_told(message)).collect();
     assert_paired(&said);
     for request in model.requests.lock().unwrap().iter() {
         assert_paired(request);

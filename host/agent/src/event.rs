@@ -49,7 +49,7 @@ pub enum EventKind {
     AgentEnd {
         /// How it ended.
         end: RunEnd,
-        /// The messages that it added.
+        /// The messages that it added, without those that a compaction has replaced.
         messages: Vec<Arc<Message>>,
         /// Tokens of all its requests.
         usage: Usage,

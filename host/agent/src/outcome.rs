@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Outcome {
     /// How it ended.
     pub end: RunEnd,
-    /// The messages that it added, in order.
+    /// The messages that it added, in order, without those that a compaction has replaced: these are in the session.
     pub messages: Vec<Arc<Message>>,
     /// Tokens of all its requests.
     pub usage: Usage,

@@ -260,6 +260,7 @@ impl<'a> Run<'a> {
     /// Makes room; false when there is none to be made.
     async fn compact(&mut self, reason: CompactionReason) -> Result<bool, StoreError> {
         let Self { config, events, token, .. } = *self;
+        let before = self.context.messages.len();
         let compactor = Compactor { context: &mut *self.context, config, events, token };
         let compaction = match compactor.make_room(reason, &self.tracker).await {
             Ok(compaction) => compaction,
@@ -268,6 +269,9 @@ impl<'a> Run<'a> {
             Err(_) => return Ok(false),
         };
         self.is_compacted = true;
+        // A run may be long: what nobody sees any more is the session's to keep, and not ours.
+        let kept = (before - compaction.dropped).min(self.added.len());
+        self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
         self.spent.add(&compaction.usage, compaction.cost);
         self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
         Ok(true)

@@ -69,7 +69,7 @@ pub struct LoopEnd {
     /// Its turns.
     #[serde(default)]
     pub turns: u32,
-    /// How many messages it added.
+    /// How many messages it added, without those that a compaction replaced.
     #[serde(default)]
     pub messages: u64,
 }

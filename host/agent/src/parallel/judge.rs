@@ -65,10 +65,10 @@ impl Judge {
     async fn ask(&self, question: String, candidates: &Candidates<'_>) -> Choice {
         let config = self.config();
         let mut context = self.context(&config, candidates.context);
-        let prompts = vec![Message::user(question)];
+        let prompts = vec![Message::user(question.as_str())];
         let outcome = run(&mut context, prompts, &config, candidates.events, candidates.token).await;
         let (turns, usage, cost) = (outcome.turns, outcome.usage, outcome.cost);
-        let choice = match verdict(outcome, &context, candidates.candidates.len()) {
+        let choice = match verdict(outcome, &context, &question, candidates.candidates.len()) {
             Ok(candidate) => Choice::of(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
@@ -106,10 +106,12 @@ impl Judge {
 }
 
 /// The place of the chosen one among so many, or why there is none.
-fn verdict(outcome: Outcome, context: &Context, count: usize) -> Result<usize, String> {
+fn verdict(outcome: Outcome, context: &Context, question: &str, count: usize) -> Result<usize, String> {
     // A request that is too long for the vendor is compacted, and what is left is no question any more.
-    let question = outcome.messages.first();
-    let is_whole = question.is_some_and(|asked| context.messages.iter().any(|message| Arc::ptr_eq(message, asked)));
+    let is_whole = context.messages.iter().any(|message| match &**message {
+        Message::User(asked) => asked.content.iter().any(|part| part.as_text() == Some(question)),
+        _ => false,
+    });
     let report = Report::of(outcome, context.loop_id.clone());
     match &report.end {
         RunEnd::Done { .. } if !is_whole => Err("the question was too long for its model".to_owned()),

@@ -1,0 +1,156 @@
+//! Each example as a program, without a key and without a network.
+
+#![allow(clippy::unwrap_used, reason = "clippy allows it in tests, but not in what tests share")]
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+const REPL: &str = env!("CARGO_BIN_EXE_repl");
+const CODING_ASSISTANT: &str = env!("CARGO_BIN_EXE_coding-assistant");
+const PIPELINE: &str = env!("CARGO_BIN_EXE_pipeline");
+
+/// Runs a program to its end, with that on its standard input and no key in its environment.
+fn run(program: &str, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove("ANTHROPIC_API_KEY");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A program that does not read has ended, and says why.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// What a program says that succeeds.
+fn said(program: &str, arguments: &[&str], input: &str) -> String {
+    let output = run(program, arguments, input);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Panics unless the lines begin so, in this order, with others between them.
+fn assert_lines(text: &str, beginnings: &[&str]) {
+    let mut lines = text.lines();
+    for beginning in beginnings {
+        assert!(
+            lines.any(|line| line.starts_with(beginning)),
+            "`{beginning}` is missing, or not in its place:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn the_conversation_remembers_forgets_and_ends() {
+    let text = said(REPL, &[], "hello\nand\n/clear\nnew\n/nonsense\n/quit\nnever\n");
+    let expected = [
+        "You said `hello`, message 1.",
+        "You said `and`, message 2.",
+        "[a new conversation]",
+        "You said `new`, message 1.",
+        "[there is no `/nonsense`]",
+    ];
+    assert_lines(&text, &expected);
+    assert_eq!(text.lines().count(), expected.len(), "{text}");
+}
+
+#[test]
+fn the_conversation_ends_with_its_input() {
+    assert_eq!(said(REPL, &[], "hello"), "You said `hello`, message 1.\n");
+}
+
+#[test]
+fn another_model_is_asked_and_a_missing_key_is_told_without_an_end() {
+    let text = said(REPL, &[], "/model nothing/at-all\n/model anthropic/claude-opus-5-5\nhello\n/clear\n");
+    let expected = [
+        "[no provider is known for the model `nothing/at-all`",
+        "[anthropic/claude-opus-5-5 from now on]",
+        "[no key for `anthropic`: set the environment variable `ANTHROPIC_API_KEY`]",
+        "[a new conversation]",
+    ];
+    assert_lines(&text, &expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_reply_and_not_the_conversation() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::Read as _;
+    let mut child = Command::new(REPL).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    input.write_all(b"wait\n").unwrap();
+    let mut waiting = [0; "I wait until you press Ctrl-C.".len()];
+    output.read_exact(&mut waiting).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    input.write_all(b"still there?\n/quit\n").unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_lines(&rest, &["[aborted]", "You said `still there?`, message 2."]);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_assistant_reads_edits_and_runs_what_it_may() {
+    let text = said(CODING_ASSISTANT, &["--yes"], "");
+    let expected = [
+        "→ read {\"path\":\"greet.sh\"}",
+        "← read: ",
+        "→ bash {\"command\":\"sh ./check.sh\"}",
+        "← bash: FAILED: Hello, world",
+        "→ edit ",
+        "← edit: ",
+        "→ bash ",
+        "← bash: ok: Hello, world!",
+        "echo \"Hello, $1!\"",
+    ];
+    assert_lines(&text, &expected);
+}
+
+#[test]
+fn in_a_pipe_the_assistant_only_reads() {
+    // A yes that nobody was asked for is none.
+    let text = said(CODING_ASSISTANT, &[], "y\ny\ny\n");
+    let denied = ["← read: ", "✗ bash: Denied: nobody can be asked", "✗ edit: Denied: ", "✗ bash: Denied: "];
+    assert_lines(&text, &denied);
+    assert!(text.ends_with("echo \"Hello, $1\"\n"), "{text}");
+}
+
+#[test]
+fn plugins_that_are_not_there_are_told() {
+    let output = run(CODING_ASSISTANT, &["--plugins", "/nowhere"], "");
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: could not load the plugin `fs`"), "{error}");
+}
+
+#[test]
+fn the_team_researches_writes_edits_and_checks() {
+    let text = said(PIPELINE, &[], "");
+    let expected = [
+        "researcher: → list ",
+        // The files are read side by side, so either may come first.
+        "researcher: ← read: ",
+        "researcher: ← read: ",
+        "researcher: is done",
+        "plain: is done",
+        "vivid: is done",
+        "editor: has chosen",
+        "lead: → fact_check ",
+        "lead: + a sub-agent begins",
+        "lead: ← search: sun.md",
+        "lead: ← fact_check: The notes say so",
+        "lead: is done",
+        "# The way home",
+        "A bee carries a clock and a compass",
+        "Why this one: One remembers it.",
+        "Checked: it agrees with the notes.",
+    ];
+    assert_lines(&text, &expected);
+}
+
+#[test]
+fn a_model_that_nobody_knows_is_told() {
+    for program in [REPL, CODING_ASSISTANT, PIPELINE] {
+        let output = run(program, &["--model", "nothing/at-all"], "");
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.starts_with("error: no provider is known for the model `nothing/at-all`"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! The ways to begin, to go on and to take up again.
+
+use crate::testing::{Act, Reply, Setup, calls, says};
+use crate::*;
+use serde_json::json;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn l7_one_run_at_a_time_and_the_second_is_told() {
+    let harness = Setup::new(vec![calls(&[("wait", json!({}))])]).tool("wait", Act::UntilCancelled).build();
+    let second = async {
+        harness.tools.reached("+call-0").await;
+        let second = harness.agent.run(vec![Message::user("me too")]).await;
+        harness.agent.abort();
+        second
+    };
+    let (first, second) = tokio::join!(harness.prompt("go"), second);
+    assert_eq!(second, Err(AgentError::AlreadyRunning));
+    assert_eq!(first.end, RunEnd::Aborted);
+}
+
+#[tokio::test]
+async fn l7_continuing_needs_something_to_continue() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
+    harness.prompt("hi").await;
+    assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
+}
+
+#[tokio::test]
+async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let harness = Setup::new(vec![Reply::Fails(vec![], refused), says("now")]).build();
+    let failed = harness.prompt("hi").await;
+    assert!(matches!(failed.end, RunEnd::Error { .. }));
+    let messages = vec![Arc::new(Message::user("hi"))];
+    harness.agent.reset("s".into(), messages, 0).unwrap();
+    assert_eq!(harness.agent.resume().await.unwrap().text(), "now");
+    assert_eq!(harness.last_request(), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn l24_an_agent_goes_on_from_its_snapshot_as_a_rerun() {
+    let harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("one")]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    let mut snapshot = harness.agent.snapshot().unwrap();
+    snapshot.messages.pop();
+    let json = serde_json::to_string(&snapshot).unwrap();
+    let other = Setup::new(vec![says("another")]).tool("look", Act::Answer("seen")).build();
+    let restored = Agent::restore(other.agent.config(), serde_json::from_str(&json).unwrap());
+    let mut seen = restored.subscribe(100);
+    let outcome = restored.resume_as(Continuation::Rerun { tag: "again".into() }).await.unwrap();
+    assert_eq!(outcome.text(), "another");
+    assert_eq!(other.last_request(), ["user: go", "assistant calls call-0", "result call-0: seen"]);
+    let first = seen.try_recv().unwrap();
+    assert_eq!(&*first.loop_id, "s.scripted.m.2");
+    let EventKind::AgentStart { parent_loop_id, continuation, .. } = first.kind else { panic!("{first:?}") };
+    assert_eq!(parent_loop_id.as_deref(), Some("s.scripted.m.1"));
+    assert_eq!(continuation, Some(Continuation::Rerun { tag: "again".into() }));
+    assert_eq!(restored.totals().requests, 3);
+}
+
+#[tokio::test]
+async fn l7_send_begins_a_run_or_steers_the_one_under_way() {
+    let harness =
+        Setup::new(vec![calls(&[("wait", json!({}))]), says("turned")]).tool("wait", Act::UntilCancelled).build();
+    let steering = async {
+        harness.tools.reached("+call-0").await;
+        assert_eq!(harness.agent.send(Message::user("turn")).await, Ok(None));
+    };
+    let (outcome, ()) = tokio::join!(harness.agent.send(Message::user("go")), steering);
+    assert_eq!(outcome.unwrap().unwrap().text(), "turned");
+    harness.agent.wait_until_idle().await;
+}
+
+#[test]
+fn l7_a_run_can_block_its_thread() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let outcome = harness.agent.run_blocking(vec![Message::user("hi")]).unwrap();
+    assert_eq!(outcome.text(), "hello");
+}
+
+#[tokio::test]
+async fn l7_a_stream_of_events_comes_with_the_run() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let (mut events, run) = harness.agent.stream(vec![Message::user("hi")], 4);
+    let reading = async {
+        while let Some(event) = events.recv().await {
+            if let EventKind::AgentEnd { end, .. } = event.kind {
+                return Some(end);
+            }
+        }
+        None
+    };
+    let (outcome, end) = tokio::join!(run, reading);
+    assert_eq!(Some(outcome.unwrap().end), end);
+}

@@ -1,0 +1,162 @@
+//! A context that gets full, on request, before a request, and when the vendor says so.
+
+use super::done;
+use crate::testing::{Act, Reply, Setup, assert_paired, calls, counts, letters, says};
+use crate::*;
+use serde_json::json;
+
+#[tokio::test]
+async fn compacting_puts_a_summary_in_the_place_of_the_conversation_and_keeps_the_last_round() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("what was said"), says("three")]).build();
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    let compaction = harness.agent.compact(Some("mind the numbers")).await.unwrap();
+    assert_eq!((compaction.dropped, compaction.summary.as_str()), (2, "what was said"));
+    let asked = harness.last_request();
+    assert!(asked.last().unwrap().contains("The user adds: mind the numbers"));
+    harness.prompt("third").await;
+    let seen = harness.last_request();
+    assert!(seen[0].starts_with("user: [What follows is a summary") && seen[0].ends_with("what was said"));
+    assert_eq!(seen[1..], ["user: second", "assistant: two", "user: third"]);
+}
+
+#[tokio::test]
+async fn what_was_compacted_stays_in_the_session_and_the_view_of_it_is_the_same() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("summary"), says("three")]).build();
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    harness.agent.compact(None).await.unwrap();
+    harness.prompt("third").await;
+    let kept = harness.store.kept.lock().unwrap().clone();
+    assert_eq!(kept.len(), 7);
+    let mut seen: Vec<String> = view(kept).iter().map(|m| letters(m)).collect();
+    seen.pop();
+    assert_eq!(seen, harness.last_request());
+}
+
+#[tokio::test]
+async fn a_summary_that_is_not_written_changes_nothing() {
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let harness = Setup::new(vec![says("one"), says("two"), Reply::Fails(vec![], refused), says("three")]).build();
+    assert!(matches!(harness.agent.compact(None).await, Err(CompactionError::Nothing)));
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    assert!(matches!(harness.agent.compact(None).await, Err(CompactionError::NoSummary { .. })));
+    harness.prompt("third").await;
+    assert_eq!(harness.last_request().len(), 5);
+}
+
+/// A tool result of so many bytes fills the context; the model reads it again and again.
+fn reader(rounds: usize, window: u64) -> Setup {
+    let read = |n: usize| calls(&[("read", json!({ "text": n.to_string() }))]);
+    let mut replies: Vec<Reply> = (0..rounds).map(read).collect();
+    replies.push(says("done"));
+    let mut setup = Setup::new(replies).tool("read", Act::Long(4_000));
+    setup.model_info.context_window = Some(window);
+    setup.compaction = CompactionPolicy { reserve: 1_000, by_model: false, ..CompactionPolicy::default() };
+    setup
+}
+
+#[tokio::test]
+async fn a_long_run_holds_no_more_than_its_context_and_the_session_holds_all() {
+    let mut setup = reader(200, 12_000);
+    setup.limits.max_turns = None;
+    let harness = setup.build();
+    let outcome = harness.prompt("read it all").await;
+    assert_eq!((outcome.text().as_str(), outcome.turns), ("done", 201));
+    let context = harness.agent.snapshot().unwrap().messages;
+    assert!(outcome.messages.len() < 40, "{} messages", outcome.messages.len());
+    assert_eq!(outcome.messages[..], context[context.len() - outcome.messages.len()..]);
+    assert_paired(&outcome.messages);
+    let kept = harness.store.kept.lock().unwrap();
+    assert_eq!(kept.iter().filter(|message| matches!(***message, Message::ToolResult(_))).count(), 200);
+}
+
+#[tokio::test]
+async fn l16_a_full_context_is_compacted_after_tool_results_and_the_run_goes_on() {
+    let mut harness = reader(12, 6_000).build();
+    let outcome = harness.prompt("go").await;
+    assert!(done(&outcome) && outcome.turns == 13, "{:?}", outcome.end);
+    let compactions: Vec<(u64, u64)> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            EventKind::Compaction { reason: CompactionReason::Threshold, before, after, .. } => Some((before, after)),
+            _ => None,
+        })
+        .collect();
+    assert!(compactions.len() >= 2, "{compactions:?}");
+    assert!(compactions.iter().all(|(before, after)| *before > 4_900 && *after <= 2_500), "{compactions:?}");
+    for request in harness.model.requests.lock().unwrap().iter() {
+        assert!(messages_tokens(&request.messages, &ByteCounter) <= 5_000);
+        assert_paired(&request.messages);
+    }
+    assert_eq!(harness.store.kept.lock().unwrap().len(), 1 + 12 * 2 + 1 + compactions.len(), "all of it is kept");
+}
+
+#[tokio::test]
+async fn l16_the_model_writes_the_summary_and_a_list_takes_its_place_when_it_does_not() {
+    for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "The user: the task")] {
+        let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
+        setup = setup.tool("read", Act::Long(9_000));
+        setup.model_info.context_window = Some(3_000);
+        setup.compaction = CompactionPolicy { keep_recent: 0, result_bytes: 9_000, ..CompactionPolicy::default() };
+        let harness = setup.build();
+        let outcome = harness.prompt("the task").await;
+        assert!(done(&outcome));
+        let seen = harness.last_request();
+        assert!(seen[0].contains("It is background, not a request") && seen[0].contains(expected), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn l16_there_is_no_second_compaction_before_the_model_has_answered() {
+    // The system prompt alone is more than the window holds: nothing helps, and the vendor has the last word.
+    let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), says("one"), says("done")]);
+    setup = setup.tool("read", Act::Long(100));
+    setup.model_info.context_window = Some(40);
+    setup.compaction = CompactionPolicy { by_model: false, keep_recent: 0, ..CompactionPolicy::default() };
+    let mut harness = setup.build();
+    let outcome = harness.prompt("go").await;
+    assert!(done(&outcome));
+    let compactions = harness.events().iter().filter(|event| matches!(event, EventKind::Compaction { .. })).count();
+    assert!(compactions <= harness.requests(), "{compactions} of {} requests", harness.requests());
+}
+
+#[tokio::test]
+async fn l14_a_request_that_is_too_long_is_made_once_more_with_less() {
+    let overflow = || ProviderError::ContextOverflow { message: "prompt is too long".into() };
+    let replies = vec![says("one"), Reply::Fails(vec![], overflow()), says("a summary"), says("two")];
+    let mut harness = Setup::new(replies).build();
+    harness.prompt(&"x".repeat(50_000)).await;
+    let outcome = harness.prompt("and now?").await;
+    assert!(done(&outcome), "{:?}", outcome.end);
+    let names = harness.event_names();
+    assert_eq!(counts(&names).get("compaction"), Some(&1));
+    assert_eq!(counts(&names).get("retry"), Some(&1));
+    assert_eq!(harness.last_request().last().unwrap(), "user: and now?");
+    assert_paired(&harness.model.requests.lock().unwrap().last().unwrap().messages);
+}
+
+#[tokio::test]
+async fn l14_an_overflow_that_compaction_does_not_mend_ends_the_run_with_a_word_on_it() {
+    let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
+    let mut setup = Setup::new(vec![says("one"), overflow(), overflow(), says("never")]);
+    setup.compaction.by_model = false;
+    let harness = setup.build();
+    harness.prompt(&"x".repeat(50_000)).await;
+    let outcome = harness.prompt("and now?").await;
+    assert_eq!(outcome.end, RunEnd::Error { message: "context window exceeded: too long".into() });
+    assert_eq!(harness.requests(), 3);
+}
+
+#[tokio::test]
+async fn l16_a_session_that_was_compacted_by_itself_is_seen_the_same_when_it_is_loaded() {
+    let harness = reader(12, 6_000).build();
+    harness.prompt("go").await;
+    let kept = harness.store.kept.lock().unwrap().clone();
+    let mut seen = view(kept);
+    seen.pop();
+    let requests = harness.model.requests.lock().unwrap();
+    assert_eq!(seen, requests.last().unwrap().messages);
+}

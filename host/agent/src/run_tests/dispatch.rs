@@ -1,0 +1,142 @@
+//! Tool calls: order, arguments, approval, repetition, calls that were cut off.
+
+use super::done;
+use crate::testing::{Act, Reply, Setup, call_events, calls, counts, says, text_events};
+use crate::*;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+#[tokio::test]
+async fn l8_calls_run_together_and_their_results_come_in_the_order_of_the_calls() {
+    let gate = Arc::new(Notify::new());
+    let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
+    let harness = Setup::new(replies).tool("slow", Act::Wait(gate.clone())).tool("fast", Act::Answer("quick")).build();
+    let release = async {
+        harness.tools.reached("-call-1").await;
+        gate.notify_one();
+    };
+    tokio::join!(harness.prompt("go"), release);
+    let log = harness.tools.log.lock().unwrap().clone();
+    assert_eq!(log, ["+call-0", "+call-1", "-call-1", "-call-0"]);
+    let expected = ["user: go", "assistant calls call-0 call-1", "result call-0: let go", "result call-1: quick"];
+    assert_eq!(harness.last_request(), expected);
+}
+
+async fn order(strategy: Strategy, names: &[&str]) -> Vec<String> {
+    let mut setup = Setup::new(vec![calls(&names.iter().map(|n| (*n, json!({}))).collect::<Vec<_>>()), says("done")])
+        .tool("any", Act::Answer("a"))
+        .tool_with("alone", Act::Answer("b"), |tool| tool.execution = Execution::Sequential);
+    setup.strategy = strategy;
+    let harness = setup.build();
+    harness.prompt("go").await;
+    std::mem::take(&mut *harness.tools.log.lock().unwrap())
+}
+
+#[tokio::test]
+async fn l8_sequential_runs_one_after_the_other() {
+    assert_eq!(order(Strategy::Sequential, &["any", "any"]).await, ["+call-0", "-call-0", "+call-1", "-call-1"]);
+}
+
+#[tokio::test]
+async fn l8_a_tool_may_demand_to_be_alone() {
+    let log = order(Strategy::Parallel, &["any", "any", "alone", "any"]).await;
+    let at = |line: &str| log.iter().position(|l| l == line).unwrap();
+    assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2") && at("-call-2") < at("+call-3"));
+}
+
+#[tokio::test]
+async fn l8_batches_run_one_after_the_other() {
+    let log = order(Strategy::Batched(2), &["any", "any", "any"]).await;
+    let at = |line: &str| log.iter().position(|l| l == line).unwrap();
+    assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2"));
+}
+
+#[tokio::test]
+async fn l8_arguments_that_do_not_fit_never_reach_the_tool_and_the_model_is_told() {
+    let replies = vec![
+        calls(&[("look", json!({ "text": 7 })), ("look", json!("{\"text\"")), ("loook", json!({}))]),
+        says("done"),
+    ];
+    let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    assert!(harness.tools.log.lock().unwrap().is_empty());
+    let told = harness.last_request();
+    assert!(told[2].starts_with("failed call-0: Invalid arguments: `/text`"), "{}", told[2]);
+    assert!(told[3].starts_with("failed call-1: Invalid arguments: they are not JSON"), "{}", told[3]);
+    assert_eq!(told[4], "failed call-2: There is no tool `loook`. Did you mean `look`?");
+}
+
+#[tokio::test]
+async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
+    let harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("ah")]).tool("look", Act::Fail("not there")).build();
+    assert!(done(&harness.prompt("go").await));
+    assert_eq!(harness.last_request()[2], "failed call-0: not there");
+}
+
+#[tokio::test]
+async fn l13_calls_that_were_cut_off_get_an_error_and_the_loop_goes_on() {
+    let cut = call_events(&[("look", json!({})), ("look", json!("{\"te"))], StopReason::Length);
+    let harness = Setup::new(vec![Reply::Events(cut), says("shorter")]).tool("look", Act::Answer("seen")).build();
+    assert!(done(&harness.prompt("go").await));
+    let told = harness.last_request();
+    assert_eq!(told[2], "result call-0: seen");
+    assert!(told[3].contains("cut off by the output limit"), "{}", told[3]);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_off_without_calls_ends_the_run_and_says_so() {
+    let harness = Setup::new(vec![Reply::Events(text_events("and so", StopReason::Length))]).build();
+    assert_eq!(harness.prompt("go").await.end, RunEnd::Done { stop_reason: StopReason::Length });
+}
+
+#[tokio::test]
+async fn only_calls_that_can_do_harm_are_asked_about_and_a_no_is_told_to_the_model() {
+    let mut setup = Setup::new(vec![calls(&[("look", json!({})), ("change", json!({}))]), says("pity")])
+        .tool("look", Act::Answer("seen"))
+        .tool_with("change", Act::Answer("changed"), |tool| tool.authority.writes = true);
+    setup.approver = Arc::new(crate::testing::Answers {
+        decision: Decision::Deny { reason: "not today".into() },
+        asked: Default::default(),
+    });
+    let mut harness = setup.build();
+    harness.prompt("go").await;
+    assert_eq!(*harness.approver.asked.lock().unwrap(), ["change"]);
+    assert_eq!(harness.last_request()[3], "failed call-1: Denied: not today");
+    assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-0", "-call-0"]);
+    let names = harness.event_names();
+    assert_eq!((counts(&names)["approval_requested"], counts(&names)["approval_resolved"]), (1, 1));
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_the_session_is_not_asked_again_unless_it_can_do_more() {
+    let replies = vec![calls(&[("change", json!({}))]), calls(&[("change", json!({}))]), says("done")];
+    let mut setup = Setup::new(replies).tool_with("change", Act::Answer("ok"), |tool| tool.authority.writes = true);
+    let answers = crate::testing::Answers { decision: Decision::AllowForSession, asked: Default::default() };
+    setup.approver = Arc::new(answers);
+    let harness = setup.build();
+    harness.prompt("go").await;
+    assert_eq!(harness.approver.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn l26_the_same_call_with_the_same_result_is_interrupted_with_a_note() {
+    let mut replies: Vec<Reply> = (0..5).map(|_| calls(&[("look", json!({ "text": "a" }))])).collect();
+    replies.push(says("done"));
+    let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+    let outcome = harness.prompt("go").await;
+    assert!(done(&outcome));
+    assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 3);
+    let failed: Vec<String> = harness.last_request().into_iter().filter(|m| m.starts_with("failed")).collect();
+    assert!(failed[0].contains("3 times in a row with the same result"), "{failed:?}");
+}
+
+#[tokio::test]
+async fn l26_other_arguments_or_other_results_are_no_repetition() {
+    let mut replies: Vec<Reply> = (0..8).map(|n| calls(&[("look", json!({ "text": format!("{}", n % 2) }))])).collect();
+    replies.push(says("done"));
+    let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 8);
+}

@@ -1,0 +1,144 @@
+//! What watchers, the store and the model are told, and in which order.
+
+use super::done;
+use crate::testing::{Act, Setup, calls, letters, says};
+use crate::*;
+use serde_json::json;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_prompt_without_tools_is_one_turn() {
+    let mut harness = Setup::new(vec![says("hello")]).build();
+    let outcome = harness.prompt("hi").await;
+    assert!(done(&outcome) && outcome.turns == 1);
+    assert_eq!(outcome.text(), "hello");
+    assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: hi", "assistant: hello"]);
+    assert_eq!(harness.event_names(), ["agent_start", "turn_start", "turn_end", "agent_end"]);
+}
+
+#[tokio::test]
+async fn l5_events_come_in_order_and_deltas_before_the_whole() {
+    let mut harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    let events = harness.events();
+    let names: Vec<&str> = events
+        .iter()
+        .map(|event| match event {
+            EventKind::AgentStart { .. } => "agent",
+            EventKind::TurnStart { .. } => "turn",
+            EventKind::MessageStart { .. } => "message",
+            EventKind::MessageUpdate { .. } => "delta",
+            EventKind::MessageEnd { .. } => "message.",
+            EventKind::ToolExecutionStart { .. } => "tool",
+            EventKind::ToolExecutionEnd { .. } => "tool.",
+            EventKind::TurnEnd { .. } => "turn.",
+            EventKind::AgentEnd { .. } => "agent.",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = "agent message message. \
+         turn message delta delta message. tool tool. message message. turn. \
+         turn message delta message. turn. agent.";
+    assert_eq!(names.join(" "), expected);
+}
+
+#[tokio::test]
+async fn l5_events_survive_serialization() {
+    let mut harness =
+        Setup::new(vec![calls(&[("look", json!({"text": "x"}))])]).tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    for kind in harness.events() {
+        let event = Event { loop_id: "l".into(), kind };
+        let line = serde_json::to_string(&event).unwrap();
+        assert!(!line.contains('\n'));
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_full_ends_the_run_and_nothing_is_shown_that_was_not_kept() {
+    for full_after in 0..4 {
+        let replies = vec![calls(&[("look", json!({}))]), says("done")];
+        let mut harness = Setup::new(replies).tool("look", Act::Answer("seen")).full_after(full_after).build();
+        let outcome = harness.prompt("go").await;
+        assert!(
+            matches!(&outcome.end, RunEnd::Error { message } if message.contains("disk full")),
+            "{:?}",
+            outcome.end
+        );
+        let shown: Vec<Arc<Message>> = harness
+            .events()
+            .into_iter()
+            .filter_map(|event| match event {
+                EventKind::MessageEnd { message } => Some(message),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(shown, *harness.store.kept.lock().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn extension_messages_live_in_the_history_and_never_reach_the_model() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let note = ExtensionMessage { kind: "app/note".into(), data: json!({ "n": 1 }), timestamp: jiff::Timestamp::now() };
+    let outcome = harness.agent.run(vec![Message::Extension(note), Message::user("hi")]).await.unwrap();
+    assert_eq!(letters(&outcome.messages[0]), "extension app/note");
+    assert_eq!(harness.last_request(), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn guidelines_of_tools_stand_in_the_system_prompt() {
+    let setup = Setup::new(vec![says("hello")]);
+    let harness = setup.tool_with("look", Act::Answer("x"), |t| t.guidelines = vec!["Look first.".into()]).build();
+    harness.prompt("hi").await;
+    let system = harness.model.requests.lock().unwrap()[0].system.clone();
+    assert_eq!(&*system, "You are a test.\n\n# Tools\n\n- `look`: Look first.");
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_slow_loses_nothing_that_matters() {
+    let harness = Setup::new(vec![calls(&[("talk", json!({}))]), says("done")]).tool("talk", Act::Report(1000)).build();
+    let mut slow = harness.agent.subscribe(1);
+    let reading = async {
+        let mut ends = 0;
+        while let Some(event) = slow.recv().await {
+            tokio::task::yield_now().await;
+            match event.kind {
+                EventKind::MessageEnd { .. } => ends += 1,
+                EventKind::AgentEnd { .. } => break,
+                _ => {}
+            }
+        }
+        ends
+    };
+    let (outcome, ends) = tokio::join!(harness.prompt("go"), reading);
+    assert_eq!(ends, outcome.messages.len());
+}
+
+#[tokio::test]
+async fn l22_loops_are_numbered_and_tell_what_began_them() {
+    let mut harness = Setup::new(vec![calls(&[("look", json!({}))]), says("one"), says("two")])
+        .tool("look", Act::Answer("seen"))
+        .build();
+    let mut seen = harness.agent.subscribe(1000);
+    harness.prompt("go").await;
+    harness.prompt("on").await;
+    let mut ids = Vec::new();
+    while let Some(event) = seen.try_recv() {
+        if let EventKind::AgentStart { .. } = event.kind {
+            ids.push(event.loop_id.to_string());
+        }
+    }
+    assert_eq!(ids, ["s.scripted.m.1", "s.scripted.m.2"]);
+    let triggers: Vec<TurnTrigger> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            EventKind::TurnStart { trigger, .. } => Some(trigger),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(triggers, [TurnTrigger::User, TurnTrigger::Continuation, TurnTrigger::User]);
+}

@@ -1,0 +1,246 @@
+//! The application's own code: hooks in one order, filters of input.
+
+use crate::testing::{Act, Reply, Setup, assert_paired, calls, counts, says};
+use crate::*;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Writes down every hook that is called, between the events.
+#[derive(Default)]
+struct Notes {
+    lines: Mutex<Vec<String>>,
+    deny_turn: Option<u32>,
+    deny_tool: Option<&'static str>,
+    stop_after_turn: bool,
+}
+
+impl Notes {
+    fn note(&self, line: impl Into<String>) {
+        self.lines.lock().unwrap().push(line.into());
+    }
+}
+
+impl Hooks for Notes {
+    fn before_loop<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Verdict> {
+        self.note("before_loop");
+        Box::pin(async { Verdict::Pass })
+    }
+
+    fn before_turn<'a>(&'a self, _: &'a Context, turn: u32) -> BoxFuture<'a, Verdict> {
+        self.note("before_turn");
+        let deny = self.deny_turn == Some(turn);
+        Box::pin(async move { if deny { Verdict::Deny("not this turn".into()) } else { Verdict::Pass } })
+    }
+
+    fn transform_context(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+        self.note("transform_context");
+        messages
+    }
+
+    fn convert_to_llm(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+        self.note("convert_to_llm");
+        messages
+    }
+
+    fn api_key(&self) -> Option<secrecy::SecretString> {
+        self.note("api_key");
+        Some("of-the-moment".into())
+    }
+
+    fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
+        self.note("before_tool");
+        let deny = self.deny_tool == Some(call.name.as_str());
+        Box::pin(async move { if deny { Verdict::Deny("not this tool".into()) } else { Verdict::Pass } })
+    }
+
+    fn before_update(&self, _: &str, partial: &[Content]) -> bool {
+        self.note("before_update");
+        partial[0].as_text() != Some("secret")
+    }
+
+    fn after_update(&self, _: &str) {
+        self.note("after_update");
+    }
+
+    fn after_tool<'a>(&'a self, _: &'a ToolCall, _: &'a ToolResultMessage) -> BoxFuture<'a, ()> {
+        self.note("after_tool");
+        Box::pin(async {})
+    }
+
+    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage) -> BoxFuture<'a, Flow> {
+        self.note("after_turn");
+        let flow = if self.stop_after_turn { Flow::Stop } else { Flow::Continue };
+        Box::pin(async move { flow })
+    }
+
+    fn on_error<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
+        self.note("on_error");
+        Box::pin(async {})
+    }
+
+    fn after_loop<'a>(&'a self, _: &'a Outcome) -> BoxFuture<'a, ()> {
+        self.note("after_loop");
+        Box::pin(async {})
+    }
+}
+
+fn hooked(mut setup: Setup, notes: &Arc<Notes>) -> Setup {
+    setup.hooks = vec![notes.clone()];
+    setup
+}
+
+#[tokio::test]
+async fn l17_hooks_and_events_come_in_one_order_over_several_turns_and_tools() {
+    let notes = Arc::new(Notes::default());
+    let refused = ProviderError::Api { status: Some(400), message: "no".into() };
+    let replies = vec![calls(&[("show", json!({})), ("talk", json!({}))]), Reply::Fails(vec![], refused)];
+    let mut setup =
+        hooked(Setup::new(replies), &notes).tool("show", Act::Update("half")).tool("talk", Act::Update("secret"));
+    setup.strategy = Strategy::Sequential;
+    let mut harness = setup.build();
+    let mut events = harness.agent.subscribe(1);
+    let watching = {
+        let notes = notes.clone();
+        async move {
+            while let Some(event) = events.recv().await {
+                let name = serde_json::to_value(&event.kind).unwrap()["type"].as_str().unwrap().to_owned();
+                if !name.starts_with("message") {
+                    notes.note(format!("[{name}]"));
+                }
+                if name == "agent_end" {
+                    break;
+                }
+            }
+        }
+    };
+    // The channel holds one event, so the loop never runs ahead of what is written down by more than that.
+    tokio::join!(harness.prompt("go"), watching);
+    let lines = notes.lines.lock().unwrap().clone();
+    let of_hooks: Vec<&str> = lines.iter().map(String::as_str).filter(|line| !line.starts_with('[')).collect();
+    let turn = ["before_turn", "transform_context", "convert_to_llm", "api_key"];
+    let mut expected = vec!["before_loop"];
+    expected.extend(turn);
+    expected.extend(["before_tool", "before_update", "after_update", "after_tool"]);
+    expected.extend(["before_tool", "before_update", "after_tool"]);
+    expected.push("after_turn");
+    expected.extend(turn);
+    expected.extend(["on_error", "after_turn", "after_loop"]);
+    assert_eq!(of_hooks, expected);
+    let at = |line: &str| lines.iter().position(|l| l == line).unwrap();
+    let last = |line: &str| lines.iter().rposition(|l| l == line).unwrap();
+    assert!(at("before_loop") < at("[agent_start]") && at("before_turn") < at("[turn_start]"));
+    assert!(at("before_tool") < at("[tool_execution_start]"));
+    assert_eq!(counts(&harness.event_names()).get("tool_execution_update"), Some(&1), "one was kept back");
+    assert_eq!(last("[agent_end]") + 1, lines.len().max(last("after_loop")));
+}
+
+#[tokio::test]
+async fn l17_a_turn_that_a_hook_denies_ends_the_run_with_its_reason() {
+    let notes = Arc::new(Notes { deny_turn: Some(2), ..Notes::default() });
+    let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("never")]), &notes);
+    let harness = setup.tool("look", Act::Answer("seen")).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Rejected { reason: "not this turn".into() });
+    assert_eq!((outcome.turns, harness.requests()), (1, 1));
+    assert_paired(&outcome.messages);
+}
+
+#[tokio::test]
+async fn l17_a_call_that_a_hook_denies_does_not_run_and_the_model_is_told_why() {
+    let notes = Arc::new(Notes { deny_tool: Some("look"), ..Notes::default() });
+    let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("done")]), &notes);
+    let harness = setup.tool("look", Act::Answer("seen")).build();
+    harness.prompt("go").await;
+    assert_eq!(harness.last_request()[2], "failed call-0: Denied: not this tool");
+    assert!(harness.tools.log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn l17_a_hook_can_end_the_run_after_a_turn() {
+    let notes = Arc::new(Notes { stop_after_turn: true, ..Notes::default() });
+    let setup = hooked(Setup::new(vec![calls(&[("look", json!({}))]), says("never")]), &notes);
+    let harness = setup.tool("look", Act::Answer("seen")).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Done { stop_reason: StopReason::ToolUse });
+    assert_eq!(harness.requests(), 1);
+}
+
+#[tokio::test]
+async fn l17_the_key_of_the_moment_goes_with_the_request() {
+    use secrecy::ExposeSecret as _;
+    let notes = Arc::new(Notes::default());
+    let harness = hooked(Setup::new(vec![says("hi")]), &notes).build();
+    harness.prompt("go").await;
+    let requests = harness.model.requests.lock().unwrap();
+    assert_eq!(requests[0].options.api_key.as_ref().unwrap().expose_secret(), "of-the-moment");
+}
+
+/// A hook that never ends.
+struct Stuck;
+
+impl Hooks for Stuck {
+    fn before_turn<'a>(&'a self, _: &'a Context, _: u32) -> BoxFuture<'a, Verdict> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l17_an_abort_does_not_wait_for_a_hook_that_hangs() {
+    let mut setup = Setup::new(vec![says("never")]);
+    setup.hooks = vec![Arc::new(Stuck)];
+    let mut harness = setup.build();
+    let agent = harness.agent.clone();
+    let abort = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        agent.abort();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), abort);
+    assert_eq!(outcome.end, RunEnd::Aborted);
+    assert_eq!(counts(&harness.event_names()).get("agent_end"), Some(&1));
+}
+
+struct Filter;
+
+impl InputFilter for Filter {
+    fn filter(&self, text: &str) -> FilterVerdict {
+        match text {
+            "bad" => FilterVerdict::Reject("not here".into()),
+            "odd" => FilterVerdict::Warn("mind that".into()),
+            _ => FilterVerdict::Pass,
+        }
+    }
+}
+
+#[tokio::test]
+async fn l18_a_rejected_prompt_is_told_and_nothing_is_sent_or_kept() {
+    let mut setup = Setup::new(vec![says("never")]);
+    setup.filters = vec![Arc::new(Filter)];
+    let mut harness = setup.build();
+    let outcome = harness.prompt("bad").await;
+    assert_eq!(outcome.end, RunEnd::Rejected { reason: "not here".into() });
+    assert_eq!(harness.event_names(), ["agent_start", "input_rejected", "agent_end"]);
+    assert_eq!((harness.requests(), harness.store.kept.lock().unwrap().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn l18_a_warning_goes_with_the_message() {
+    let mut setup = Setup::new(vec![says("hi")]);
+    setup.filters = vec![Arc::new(Filter)];
+    let harness = setup.build();
+    harness.prompt("odd").await;
+    assert_eq!(harness.last_request(), ["user: odd\n[Warning: mind that]"]);
+}
+
+#[tokio::test]
+async fn l18_a_rejected_follow_up_does_not_keep_the_next_one_from_its_turn() {
+    let mut setup = Setup::new(vec![says("one"), says("two")]);
+    setup.filters = vec![Arc::new(Filter)];
+    let mut harness = setup.build();
+    harness.agent.follow_up(Message::user("bad"));
+    harness.agent.follow_up(Message::user("good"));
+    harness.prompt("go").await;
+    assert_eq!(harness.last_request(), ["user: go", "assistant: one", "user: good"]);
+    assert_eq!(counts(&harness.event_names()).get("input_rejected"), Some(&1));
+}

@@ -1,0 +1,18 @@
+//! The loop against a scripted model and scripted tools, a file for each group of rows. The rows are those of the
+//! requirements.
+
+mod abort;
+mod api;
+mod compaction;
+mod dispatch;
+mod events;
+mod hooks_and_filters;
+mod retries_and_limits;
+mod steering;
+mod structured;
+
+use crate::*;
+
+fn done(outcome: &Outcome) -> bool {
+    outcome.end == RunEnd::Done { stop_reason: StopReason::Stop }
+}

@@ -1,0 +1,89 @@
+//! Requests that are made again, and what ends a run that would go on.
+
+use crate::testing::{Act, Reply, Setup, assert_paired, calls, letters, says, text_events};
+use crate::*;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[tokio::test(start_paused = true)]
+async fn l11_what_may_pass_is_tried_again_with_growing_delays_and_told() {
+    let limited = || ProviderError::RateLimited { message: "slow down".into(), retry_after: None };
+    let later = ProviderError::Overloaded { message: "busy".into(), retry_after: Some(Duration::from_secs(7)) };
+    let replies = vec![
+        Reply::Fails(vec![], limited()),
+        Reply::Fails(vec![], later),
+        Reply::Fails(vec![], limited()),
+        says("at last"),
+    ];
+    let mut harness = Setup::new(replies).build();
+    let started = tokio::time::Instant::now();
+    assert_eq!(harness.prompt("go").await.text(), "at last");
+    assert_eq!(started.elapsed(), Duration::from_secs(1 + 7 + 4));
+    let told: Vec<(u32, u64)> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            EventKind::Retry { attempt, delay_ms, .. } => Some((attempt, delay_ms)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [(1, 1000), (2, 7000), (3, 4000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_a_reply_that_breaks_off_is_asked_for_again_and_what_it_said_is_void() {
+    let mut begun = text_events("never mind", StopReason::Stop);
+    begun.truncate(3);
+    let harness = Setup::new(vec![Reply::Events(begun), says("whole")]).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["user: go", "assistant: whole"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l11_it_is_given_up_after_three_retries_and_the_error_says_why() {
+    let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
+    let harness = Setup::new(vec![network(), network(), network(), network()]).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Error { message: "network: no route".into() });
+    assert_eq!(harness.requests(), 4);
+}
+
+fn endless() -> Vec<Reply> {
+    (0..100).map(|_| calls(&[("look", json!({}))])).collect()
+}
+
+async fn limited(limits: RunLimits) -> Outcome {
+    let mut setup = Setup::new(endless()).tool("look", Act::Answer("seen"));
+    setup.limits = limits;
+    let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
+    setup.model_info.prices = Some(Arc::new(prices));
+    let outcome = setup.build().prompt("go").await;
+    assert_paired(&outcome.messages);
+    outcome
+}
+
+#[tokio::test]
+async fn l12_turns_tokens_and_cost_end_a_run_with_a_message_that_names_the_limit() {
+    let none = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
+    for (limits, limit, turns) in [
+        (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),
+        (RunLimits { max_tokens: Some(40), ..none.clone() }, Limit::Tokens(40), 3),
+        (RunLimits { max_cost: Some(9.0), ..none.clone() }, Limit::Cost(9.0), 2),
+    ] {
+        let outcome = limited(limits).await;
+        assert_eq!((outcome.end.clone(), outcome.turns), (RunEnd::Limit { limit }, turns));
+        let Message::Extension(last) = &**outcome.messages.last().unwrap() else { panic!("no message") };
+        assert_eq!(last.kind, LIMIT_MESSAGE);
+        assert_eq!(last.data["text"], limit.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l12_time_ends_a_run_that_hangs() {
+    let mut setup = Setup::new(vec![calls(&[("hang", json!({}))])]).tool("hang", Act::UntilCancelled);
+    setup.limits = RunLimits { max_time: Some(Duration::from_secs(600)), ..RunLimits::default() };
+    let outcome = setup.build().prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(600) });
+    assert_paired(&outcome.messages);
+}

@@ -1,0 +1,106 @@
+//! Messages that come in the middle of a run, and those that wait for its end.
+
+use super::done;
+use crate::testing::{Act, Harness, Reply, Setup, assert_paired, calls, letters, says};
+use crate::*;
+use serde_json::json;
+
+/// One call runs, one has not begun; the user says something.
+async fn steered(act: Act) -> (Harness, Outcome) {
+    let mut setup = Setup::new(vec![calls(&[("run", json!({})), ("never", json!({}))]), says("as you wish")])
+        .tool("run", act)
+        .tool("never", Act::Answer("x"));
+    setup.strategy = Strategy::Sequential;
+    let harness = setup.build();
+    let steer = async {
+        harness.tools.reached("+call-0").await;
+        harness.agent.steer(Message::user("stop that"));
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
+    (harness, outcome)
+}
+
+#[tokio::test]
+async fn l9_steering_cancels_what_runs_and_skips_what_has_not_begun() {
+    let (harness, outcome) = steered(Act::UntilCancelled).await;
+    assert!(done(&outcome));
+    let told = harness.last_request();
+    assert!(told[2].starts_with("failed call-0: The user sent a message"), "{}", told[2]);
+    assert!(told[3].starts_with("failed call-1: The user sent a message"), "{}", told[3]);
+    assert_eq!(told[4], "user: stop that");
+    assert_paired(&outcome.messages);
+}
+
+#[tokio::test]
+async fn l9_what_a_cancelled_call_had_done_is_told() {
+    let (harness, _) = steered(Act::AnswerOnCancel("half of it")).await;
+    let told = harness.last_request();
+    assert!(
+        told[2].starts_with("failed call-0: The user sent a message") && told[2].ends_with("half of it"),
+        "{}",
+        told[2]
+    );
+}
+
+#[tokio::test]
+async fn l9_steering_before_the_run_comes_before_the_first_request() {
+    let harness = Setup::new(vec![says("yes")]).build();
+    harness.agent.steer(Message::user("mind the gap"));
+    harness.prompt("go").await;
+    assert_eq!(harness.last_request(), ["user: go", "user: mind the gap"]);
+}
+
+#[tokio::test]
+async fn l9_steering_that_comes_with_the_last_words_is_still_answered() {
+    let harness = Setup::new(vec![says("first"), says("second")]).build();
+    // With room for one event the loop cannot get ahead of the watcher.
+    let mut watch = harness.agent.subscribe(1);
+    let agent = harness.agent.clone();
+    let steer = async move {
+        while let Some(event) = watch.recv().await {
+            if matches!(event.kind, EventKind::MessageUpdate { .. }) {
+                agent.steer(Message::user("wait"));
+                break;
+            }
+        }
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
+    let said: Vec<String> = outcome.messages.iter().map(|m| letters(m)).collect();
+    assert_eq!(said, ["user: go", "assistant: first", "user: wait", "assistant: second"]);
+}
+
+#[tokio::test]
+async fn l9_steering_comes_before_what_follows() {
+    let harness = Setup::new(vec![says("one"), says("two")]).build();
+    harness.agent.follow_up(Message::user("follow"));
+    harness.agent.steer(Message::user("steer"));
+    let outcome = harness.prompt("go").await;
+    let said: Vec<String> = outcome.messages.iter().map(|m| letters(m)).filter(|l| l.starts_with("user")).collect();
+    assert_eq!(said, ["user: go", "user: steer", "user: follow"]);
+}
+
+async fn followed(mode: QueueMode) -> usize {
+    let mut setup = Setup::new(vec![says("one"), says("two"), says("three")]);
+    setup.queue_mode = mode;
+    let harness = setup.build();
+    harness.agent.follow_up(Message::user("and then"));
+    harness.agent.follow_up(Message::user("and at last"));
+    harness.prompt("go").await;
+    harness.requests()
+}
+
+#[tokio::test]
+async fn l9_follow_ups_come_when_the_agent_would_stop_one_at_a_time_or_all() {
+    assert_eq!(followed(QueueMode::OneAtATime).await, 3);
+    assert_eq!(followed(QueueMode::All).await, 2);
+}
+
+#[tokio::test]
+async fn l9_follow_ups_do_not_come_after_an_error() {
+    let refused = ProviderError::Auth { message: "bad key".into() };
+    let harness = Setup::new(vec![Reply::Fails(vec![], refused)]).build();
+    harness.agent.follow_up(Message::user("and then"));
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Error { message: "bad key".into() });
+    assert_eq!(harness.requests(), 1);
+}
