@@ -223,6 +223,16 @@ fn steps_are_done_in_order_and_progress_is_told() {
 }
 
 #[test]
+fn the_runs_of_one_execution_are_shown_as_of_one_agent() {
+    let pinion = Pinion::default();
+    plan(&pinion);
+    let replies = [bash("true"), json!({ "text": "Hm." }), report(true, "1"), bash("false"), report(false, "2")];
+    let ended = execute(&pinion, &replies, &["-v"]);
+    assert_eq!(ended.stderr.matches("● bash").count(), 2, "{ended:?}");
+    assert!(!ended.stderr.contains('│'), "no run is a sub-agent of another: {ended:?}");
+}
+
+#[test]
 fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
     let pinion = Pinion::default();
     let said = json!({ "text": "A word of the planner.", "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
