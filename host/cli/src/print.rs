@@ -158,9 +158,8 @@ async fn write(
         if format == OutputFormat::StreamJson {
             write_line(&stream_event(&event)?)?;
         }
-        // The end is told by the exit status and the message that goes with it.
-        let is_end = loops.is_end(&event);
-        if is_end && matches!(event.kind, EventKind::AgentEnd { .. }) {
+        // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
+        if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
             // Whoever closed stderr does not want to know.
