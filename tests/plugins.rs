@@ -66,7 +66,7 @@ fn a_component_of_another_language_gets_its_manifest_by_packing() {
 fn what_is_asked_of_a_plugin_that_is_not_there_is_told() {
     let pinion = Pinion::default();
     let ended = pinion.run(["plugin", "info", "nothing"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, commands"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, task, commands"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "raed", "{}"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("it has: read, write"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "read", "{path}"]);
