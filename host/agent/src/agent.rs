@@ -2,7 +2,8 @@
 
 use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::identity::Continuation;
 use crate::message::Message;

@@ -1,7 +1,8 @@
 //! May this call run? Decided by what it can do, which the executor enforces, and never by what it says it does.
 
+use crate::authority::Authority;
 use crate::content::ToolCall;
-use crate::tool::{Authority, ToolDefinition};
+use crate::definition::ToolDefinition;
 use futures_util::future::BoxFuture;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

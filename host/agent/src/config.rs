@@ -1,24 +1,23 @@
-//! What a loop is told, and what it carries from run to run.
+//! What a loop is told.
 
 use crate::approval::{Approval, ApprovalMode, DenyAll};
+use crate::authority::Authority;
 use crate::bound::OutputBounds;
 use crate::channel::Events;
-use crate::compaction::CompactionPolicy;
+use crate::compaction::policy::CompactionPolicy;
+use crate::delegation::SubAgentPolicy;
 use crate::event::EventKind;
 use crate::filter::InputFilter;
 use crate::hooks::Hooks;
-use crate::identity::{Continuation, TurnTrigger};
 use crate::limits::RunLimits;
-use crate::message::Message;
+use crate::model::Model;
 use crate::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
 use crate::store::{NoStore, SessionStore};
-use crate::sub_agents::SubAgentPolicy;
 use crate::tokens::{ByteCounter, TokenCounter};
-use crate::tool::{Authority, ToolExecutor};
-use crate::usage::PriceList;
+use crate::tool::ToolExecutor;
 use std::sync::Arc;
 
 /// How a loop works. Shared by all runs of an agent; cheap to clone.
@@ -70,17 +69,6 @@ pub struct LoopConfig {
     pub schemas: Arc<Schemas>,
 }
 
-/// A model.
-#[derive(Debug, Clone, Default)]
-pub struct Model {
-    /// Its name, as the provider knows it.
-    pub name: String,
-    /// What its tokens cost, where that is known.
-    pub prices: Option<Arc<dyn PriceList>>,
-    /// How many tokens it can look at, where that is known.
-    pub context_window: Option<u64>,
-}
-
 /// Which calls of one assistant message run at the same time. A tool that demands to be alone is alone in any case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
@@ -91,46 +79,6 @@ pub enum Strategy {
     Sequential,
     /// So many, then the next ones.
     Batched(usize),
-}
-
-/// A conversation, and whose it is.
-#[derive(Debug, Clone)]
-pub struct Context {
-    /// The system prompt, without the guidelines of tools.
-    pub system_prompt: Arc<str>,
-    /// The history. Every tool call in it is followed by its result.
-    pub messages: Vec<Arc<Message>>,
-    /// The agent.
-    pub agent_id: Arc<str>,
-    /// The session.
-    pub session_id: Arc<str>,
-    /// The loop that runs, or ran last.
-    pub loop_id: Arc<str>,
-    /// Loops that the session has seen.
-    pub loops: u32,
-    /// The loop from which this one came: the one before it, or the one whose tool began it.
-    pub parent_loop_id: Option<Arc<str>>,
-    /// How it goes on from there; none for a loop that begins with a prompt.
-    pub continuation: Option<Continuation>,
-    /// What begins the first turn of a loop that begins with a prompt.
-    pub first_trigger: TurnTrigger,
-}
-
-impl Context {
-    /// An empty conversation.
-    pub fn new(system_prompt: impl Into<Arc<str>>, session_id: impl Into<Arc<str>>) -> Self {
-        Self {
-            system_prompt: system_prompt.into(),
-            messages: Vec::new(),
-            agent_id: "agent".into(),
-            session_id: session_id.into(),
-            loop_id: "".into(),
-            loops: 0,
-            parent_loop_id: None,
-            continuation: None,
-            first_trigger: TurnTrigger::User,
-        }
-    }
 }
 
 impl LoopConfig {

@@ -4,17 +4,19 @@
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
 
 use crate::approval::{Decision, Question};
+use crate::authority::Authority;
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
 use crate::content::{Content, ToolCall};
+use crate::definition::Execution;
+use crate::definition::ToolDefinition;
+use crate::delegation::SubAgents;
 use crate::event::EventKind;
 use crate::hooks::{HookChain, Verdict};
 use crate::message::ToolResultMessage;
 use crate::repetition::Repetition;
-use crate::sub_agents::{Family, SubAgents};
-use crate::tool::{
-    Authority, Display, Execution, ToolDefinition, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
-};
+use crate::sub_agents::Family;
+use crate::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use std::borrow::Cow;
@@ -200,7 +202,7 @@ impl Dispatch<'_> {
             arguments: call.arguments.clone(),
         };
         self.events.emit(self.loop_id, started).await;
-        let agents = self.family.map(|family| SubAgents::of(family, call, token));
+        let agents = self.family.map(|family| family.sub_agents(call, token));
         let reply = match tool {
             Ok(_) => self.call(call, agents.clone(), token).await,
             Err(error) => Err(error).into(),

@@ -1,12 +1,12 @@
 //! What the agent tells those who watch it. Serializable: one event is one line of `--output-format stream-json`.
 
-use crate::compaction::CompactionReason;
+use crate::authority::Authority;
 use crate::content::Content;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
 use crate::plan::StepStatus;
-use crate::tool::{Authority, Display, Ledger};
+use crate::tool::{Display, Ledger};
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -213,6 +213,18 @@ pub enum EventKind {
         /// Why.
         reason: String,
     },
+}
+
+/// Why a conversation is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionReason {
+    /// The user asked for it.
+    Asked,
+    /// The context is as good as full.
+    Threshold,
+    /// The vendor refused a request as too long.
+    Overflow,
 }
 
 /// Who speaks.

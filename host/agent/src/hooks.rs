@@ -10,8 +10,8 @@
 //! Several hooks are called in the order in which they were added. A hook can tighten and never allow: the first one that
 //! says no has said it. A hook may wait, as for a person; when the run is aborted it gets five seconds to end.
 
-use crate::config::Context;
 use crate::content::{Content, ToolCall};
+use crate::context::Context;
 use crate::message::{Message, ToolResultMessage};
 use crate::outcome::Outcome;
 use crate::usage::Usage;

@@ -12,11 +12,15 @@ mod adversary_tests;
 mod agent;
 mod approval;
 mod assemble;
+mod authority;
 mod bound;
 mod channel;
 mod compaction;
 mod config;
 mod content;
+mod context;
+mod definition;
+mod delegation;
 mod dispatch;
 mod event;
 mod filter;
@@ -24,6 +28,7 @@ mod hooks;
 mod identity;
 mod limits;
 mod message;
+mod model;
 mod outcome;
 mod parallel;
 mod plan;
@@ -51,19 +56,25 @@ mod usage;
 
 pub use agent::{Agent, AgentError, Snapshot, Totals};
 pub use approval::{Approval, ApprovalMode, Approver, Decision, DenyAll, Question};
+pub use authority::Authority;
 pub use bound::OutputBounds;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
-pub use compaction::{
-    COMPACTION_MESSAGE, Compaction, CompactionError, CompactionPolicy, CompactionReason, compact, view,
-};
-pub use config::{Context, LoopConfig, Model, Strategy};
+pub use compaction::{COMPACTION_MESSAGE, Compaction, CompactionError, CompactionPolicy, compact, view};
+pub use config::{LoopConfig, Strategy};
 pub use content::{Content, Image, Thinking, ToolCall};
-pub use event::{Delta, Event, EventKind, Role};
+pub use context::Context;
+pub use definition::{Execution, ToolDefinition};
+pub use delegation::{
+    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
+    SubAgentPolicy, SubAgents,
+};
+pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};
 pub use identity::{Continuation, TurnTrigger};
 pub use limits::RunLimits;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
+pub use model::Model;
 pub use outcome::{Limit, Outcome, RunEnd};
 pub use parallel::{
     BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
@@ -80,14 +91,9 @@ pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
 pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
-pub use structured::{ANSWER_TOOL, Answer, AnswerError};
-pub use sub_agents::{
-    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
-    SubAgentPolicy, SubAgents,
-};
+pub use structured::{Answer, AnswerError};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
-    Authority, Display, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
-    ToolProgress, ToolReply,
+    ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
 };
 pub use usage::{Cost, PriceList, Prices, Usage};

@@ -1,6 +1,6 @@
 //! The part of the system prompt that comes from tools.
 
-use crate::tool::ToolDefinition;
+use crate::definition::ToolDefinition;
 use std::fmt::Write as _;
 use std::sync::Arc;
 

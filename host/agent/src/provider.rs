@@ -6,8 +6,8 @@
 //! way in which the bytes were cut into packets gives the same events. An `Err` ends the stream; a stream that ends
 //! without [`StreamEvent::End`] or an `Err` broke off, and the loop takes it for a network error.
 
+use crate::definition::ToolDefinition;
 use crate::message::{Message, StopReason};
-use crate::tool::ToolDefinition;
 use crate::usage::Usage;
 use futures_util::stream::BoxStream;
 use secrecy::SecretString;

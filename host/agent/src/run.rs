@@ -15,10 +15,12 @@
 //! followed by its result, and nothing that the run began goes on.
 
 use crate::channel::Events;
-use crate::compaction::{CompactionError, CompactionReason, Compactor};
-use crate::config::{Context, LoopConfig};
+use crate::compaction::{CompactionError, Compactor};
+use crate::config::LoopConfig;
 use crate::content::ToolCall;
+use crate::context::Context;
 use crate::dispatch::Dispatch;
+use crate::event::CompactionReason;
 use crate::event::{EventKind, Role};
 use crate::filter::admit;
 use crate::hooks::{Flow, HookChain, Verdict};

@@ -1,6 +1,6 @@
 //! Do the arguments of a call fit the tool's schema?
 
-use crate::tool::ToolDefinition;
+use crate::definition::ToolDefinition;
 use jsonschema::Validator;
 use serde_json::Value;
 use std::borrow::Cow;

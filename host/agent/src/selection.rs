@@ -1,6 +1,8 @@
 //! Some of an executor's tools, with no more authority than said: for `--tools`, plans, sub-agents and branches.
 
-use crate::tool::{Authority, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use crate::authority::Authority;
+use crate::definition::ToolDefinition;
+use crate::tool::{ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 

@@ -5,23 +5,22 @@
 //! the call is told to make it, and from then on it has to call that tool.
 
 use crate::agent::{Agent, AgentError};
-use crate::config::{Context, LoopConfig};
+use crate::authority::Authority;
+use crate::config::LoopConfig;
+use crate::context::Context;
+use crate::definition::Execution;
+use crate::definition::ToolDefinition;
 use crate::hooks::{Flow, Hooks};
 use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
 use crate::plan::PlanError;
 use crate::provider::ToolChoice;
-use crate::tool::{
-    Authority, Execution, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
-};
+use crate::tool::{ANSWER_TOOL, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use crate::usage::Usage;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The tool's name.
-pub const ANSWER_TOOL: &str = "final_answer";
 
 const REMINDER: &str = "Give your answer now, by a call of the tool `final_answer`.";
 

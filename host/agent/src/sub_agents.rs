@@ -6,29 +6,33 @@
 //! parent has left. Its events go to its parent's watchers, its sessions are linked both ways, and what it used counts as
 //! used by its parent. It is cancelled with the call that started it, and no run ends before its sub-agents have.
 //!
-//! Whatever becomes of it, the parent's model is told in words: see [`Report::for_model`].
+//! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
 
+use crate::authority::Authority;
 use crate::channel::Events;
-use crate::config::{Context, LoopConfig, Model};
+use crate::config::LoopConfig;
 use crate::content::ToolCall;
+use crate::context::Context;
+use crate::delegation::{
+    AgentKind, Assignment, Attempts, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Most, Report, SubAgentError,
+    SubAgentPolicy, SubAgents,
+};
 use crate::identity::TurnTrigger;
 use crate::limits::RunLimits;
-use crate::message::{Message, StopReason};
-use crate::outcome::{Limit, Outcome, RunEnd};
-use crate::parallel::{BranchStrategy, ChoiceName, run_parallel};
-use crate::provider::{Provider, ToolChoice};
+use crate::message::Message;
+use crate::outcome::{Outcome, RunEnd};
+use crate::parallel::name::ChoiceName;
+use crate::parallel::{BranchStrategy, run_parallel};
+use crate::provider::ToolChoice;
 use crate::queue::{MessageQueue, QueueMode};
 use crate::run::run;
 use crate::selection::Selection;
 use crate::store::{ChildCall, ChildSession, NoStore};
-use crate::structured::ANSWER_TOOL;
-use crate::tool::Authority;
+use crate::tool::ANSWER_TOOL;
 use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,181 +45,9 @@ You are a sub-agent: you work on one task for another agent, by yourself. Nobody
 you assumed. Your last message is all that the other agent gets to see: say in it what you found or did, where, and what \
 is left.";
 
-/// How deep sub-agents may be nested, whatever a policy says.
-pub const MAX_AGENT_DEPTH: u32 = 3;
-
-/// Attempts at one task.
-pub const MAX_ATTEMPTS: u32 = 8;
-
-/// What agents the tools of a loop may start.
-#[derive(Clone)]
-pub struct SubAgentPolicy {
-    /// How deep they may be nested, up to [`MAX_AGENT_DEPTH`]; 0 for none at all.
-    pub max_depth: u32,
-    /// Turns of one that is given no other number.
-    pub max_turns: u32,
-    /// How many one call may start.
-    pub max_per_call: u32,
-    /// Those that the user has set up.
-    pub kinds: Vec<AgentKind>,
-    /// Finds the models that kinds name; without it, none can have another one than its parent.
-    pub models: Option<Arc<dyn ModelSource>>,
-}
-
-impl Default for SubAgentPolicy {
-    fn default() -> Self {
-        Self { max_depth: 1, max_turns: 10, max_per_call: 16, kinds: Vec::new(), models: None }
-    }
-}
-
-impl fmt::Debug for SubAgentPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("SubAgentPolicy");
-        debug.field("max_depth", &self.max_depth).field("max_turns", &self.max_turns).field("kinds", &self.kinds);
-        debug.finish_non_exhaustive()
-    }
-}
-
-/// Finds a model by the name that users give it.
-pub trait ModelSource: Send + Sync {
-    /// The model, and who is to be asked for it. The error is for people.
-    fn model<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<FoundModel, String>>;
-}
-
-/// A model, and who is to be asked for it.
-#[derive(Clone)]
-pub struct FoundModel {
-    /// Who is asked.
-    pub provider: Arc<dyn Provider>,
-    /// What for.
-    pub model: Model,
-}
-
-/// A sub-agent that the user has set up.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AgentKind {
-    /// Its name.
-    pub name: String,
-    /// What it is for: for the model that may start it.
-    pub description: String,
-    /// What it is told besides its parent's system prompt.
-    pub instructions: Option<String>,
-    /// Its tools; all that its parent has when none are named.
-    pub tools: Option<Vec<String>>,
-    /// Its model, as users name it; its parent's when there is none. With several, each of them makes an attempt.
-    pub models: Vec<String>,
-    /// Its turns.
-    pub max_turns: Option<u32>,
-    /// Attempts that it makes when the assignment says nothing of them.
-    pub attempts: Option<Attempts>,
-    /// The model that judges them, as users name it; that of the first attempt when none is.
-    pub judge: Option<String>,
-}
-
-/// The same task, worked on side by side; one report counts. Attempts get no tool that changes, runs or sends anything,
-/// as they work in the same folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempts {
-    /// 1 to [`MAX_ATTEMPTS`].
-    pub count: u32,
-    /// Which report counts.
-    pub choice: ChoiceName,
-}
-
-/// What a sub-agent is to do.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Assignment {
-    /// All that it is told of the task.
-    pub prompt: String,
-    /// One that the user has set up.
-    pub kind: Option<String>,
-    /// Its tools, of those that it could have at most; all of these when none are named.
-    pub tools: Option<Vec<String>>,
-    /// Its turns; no more than the user has set up.
-    pub max_turns: Option<u32>,
-    /// How long it may take; as long as the call when nothing is said.
-    pub max_time: Option<Duration>,
-    /// How often it is tried side by side; once when nothing is said.
-    pub attempts: Option<Attempts>,
-}
-
-/// What became of a sub-agent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// The last thing that it said; empty when it said nothing.
-    pub text: String,
-    /// How it ended.
-    pub end: RunEnd,
-    /// Its loop.
-    pub loop_id: Arc<str>,
-    /// Its turns.
-    pub turns: u32,
-    /// Tokens of all its requests.
-    pub usage: Usage,
-    /// What they cost; none when that is not known.
-    pub cost: Option<Cost>,
-}
-
-/// A sub-agent was not started, or was cancelled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SubAgentError {
-    /// There is no task.
-    #[error("the prompt is empty: say what the sub-agent is to do, and all that it has to know")]
-    NoPrompt,
-    /// The user has set up no such sub-agent.
-    #[error("there is no agent `{name}`; {}", listed("there are", known))]
-    UnknownKind {
-        /// What was asked for.
-        name: String,
-        /// Those that there are.
-        known: Vec<String>,
-    },
-    /// It would get a tool that there is not, or that this call may not pass on.
-    #[error("a sub-agent cannot get the tool `{name}` here; {}", listed("it can get", known))]
-    UnknownTool {
-        /// What was asked for.
-        name: String,
-        /// Those that it could get.
-        known: Vec<String>,
-    },
-    /// It would be tried too often, or never.
-    #[error("a task is tried 1 to {MAX_ATTEMPTS} times, and not {count} times")]
-    Attempts {
-        /// How often it would be.
-        count: u32,
-    },
-    /// This call has started as many as it may.
-    #[error("this call has started {limit} sub-agents, which is as many as it may")]
-    TooMany {
-        /// How many.
-        limit: u32,
-    },
-    /// Its model cannot be asked.
-    #[error("the model `{name}` of the sub-agent cannot be used: {message}")]
-    Model {
-        /// Which one.
-        name: String,
-        /// Why.
-        message: String,
-    },
-    /// The call was cancelled.
-    #[error("cancelled")]
-    Cancelled,
-}
-
-fn listed(what: &str, names: &[String]) -> String {
-    if names.is_empty() { format!("{what} none") } else { format!("{what} `{}`", names.join("`, `")) }
-}
-
-/// The way from a tool call to sub-agents of the loop that made it. Cheap to clone.
-#[derive(Clone)]
-pub struct SubAgents {
-    family: Arc<Family>,
-    call: Arc<Call>,
-}
-
-/// The call that starts them.
+/// A call that starts sub-agents of the loop that made it.
 struct Call {
+    family: Arc<Family>,
     id: String,
     tool: String,
     token: CancellationToken,
@@ -271,6 +103,12 @@ impl Family {
         })
     }
 
+    /// The way to sub-agents for a call.
+    pub(crate) fn sub_agents(self: &Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
+        let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
+        SubAgents::new(Call { family: self.clone(), id, tool, token, begun: Mutex::default() })
+    }
+
     /// What sub-agents that begin from now on may use.
     pub(crate) fn leave(&self, left: RunLimits) {
         self.account().left = left;
@@ -303,46 +141,28 @@ impl Family {
     }
 }
 
-impl SubAgents {
-    pub(crate) fn of(family: &Arc<Family>, call: &ToolCall, token: &CancellationToken) -> Self {
-        let call = Call { id: call.id.clone(), tool: call.name.clone(), token: token.clone(), begun: Mutex::default() };
-        Self { family: family.clone(), call: Arc::new(call) }
+impl Delegate for Call {
+    fn run(&self, assignment: Assignment, most: Most) -> BoxFuture<'_, Result<Report, SubAgentError>> {
+        Box::pin(self.delegate(assignment, most))
     }
 
-    /// The loop of the last one that was started.
-    pub(crate) fn last_loop(&self) -> Option<Arc<str>> {
+    fn policy(&self) -> &SubAgentPolicy {
+        &self.family.config.sub_agents
+    }
+
+    fn last_loop(&self) -> Option<Arc<str>> {
         self.begun().last_loop.clone()
     }
+}
 
-    /// How deep the sub-agents may be nested that are started by this: at least 1.
-    pub fn depth_left(&self) -> u32 {
-        self.family.config.sub_agents.max_depth
-    }
-
-    /// Those that the user has set up.
-    pub fn kinds(&self) -> &[AgentKind] {
-        &self.family.config.sub_agents.kinds
-    }
-
-    /// Lets a sub-agent work on a task, and waits for it. It gets no tool that can do more than `at_most`, and of these
-    /// only those that `may_use` likes.
-    ///
-    /// Dropping the future cancels it; the loop of its parent ends after it all the same.
-    ///
-    /// # Errors
-    /// It was not started, or was cancelled: see [`SubAgentError`]. However else it ends is a report.
-    pub async fn run(
-        &self,
-        assignment: Assignment,
-        at_most: Authority,
-        may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Result<Report, SubAgentError> {
+impl Call {
+    async fn delegate(&self, assignment: Assignment, most: Most) -> Result<Report, SubAgentError> {
         let prompt = match assignment.prompt.trim() {
             "" => return Err(SubAgentError::NoPrompt),
             prompt => Message::user(prompt),
         };
         let kind = self.kind(assignment.kind.as_deref())?;
-        let plan = self.plan(&assignment, &kind, at_most, may_use).await?;
+        let plan = self.plan(&assignment, &kind, most).await?;
         self.count()?;
         let (outcome, loop_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.begun().last_loop = Some(loop_id.clone());
@@ -354,20 +174,14 @@ impl SubAgents {
 
     fn kind(&self, name: Option<&str>) -> Result<AgentKind, SubAgentError> {
         let Some(name) = name else { return Ok(AgentKind::default()) };
-        let known = || self.kinds().iter().map(|kind| kind.name.clone()).collect();
-        let found = self.kinds().iter().find(|kind| kind.name == name).cloned();
+        let known = || self.policy().kinds.iter().map(|kind| kind.name.clone()).collect();
+        let found = self.policy().kinds.iter().find(|kind| kind.name == name).cloned();
         found.ok_or_else(|| SubAgentError::UnknownKind { name: name.to_owned(), known: known() })
     }
 
     /// How each attempt works, and which one counts.
-    async fn plan(
-        &self,
-        assignment: &Assignment,
-        kind: &AgentKind,
-        at_most: Authority,
-        may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Result<Plan, SubAgentError> {
-        let config = self.config(assignment, kind, at_most, may_use)?;
+    async fn plan(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<Plan, SubAgentError> {
+        let config = self.config(assignment, kind, most)?;
         let usual =
             Attempts { count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1), choice: ChoiceName::Judge };
         let Attempts { count, choice } = assignment.attempts.or(kind.attempts).unwrap_or(usual);
@@ -389,19 +203,13 @@ impl SubAgents {
     }
 
     /// The parent's config, cut down.
-    fn config(
-        &self,
-        assignment: &Assignment,
-        kind: &AgentKind,
-        at_most: Authority,
-        may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Result<LoopConfig, SubAgentError> {
+    fn config(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<LoopConfig, SubAgentError> {
         let parent = &self.family.config;
         let policy = &parent.sub_agents;
         let max_depth = policy.max_depth - 1;
         let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
-        let at_most = Authority { delegates: max_depth > 0, ..at_most };
-        let tools = self.tools(assignment, kind, at_most, may_use)?;
+        let authority = Authority { delegates: max_depth > 0, ..most.authority };
+        let tools = self.tools(assignment, kind, Most { authority, ..most })?;
         Ok(LoopConfig {
             tools: Arc::new(tools),
             limits: RunLimits {
@@ -418,28 +226,21 @@ impl SubAgents {
         })
     }
 
-    fn tools(
-        &self,
-        assignment: &Assignment,
-        kind: &AgentKind,
-        at_most: Authority,
-        may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Result<Selection, SubAgentError> {
+    fn tools(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<Selection, SubAgentError> {
         let set = |names: &Option<Vec<String>>| names.clone().map(HashSet::<String>::from_iter);
         let (asked, set_up) = (set(&assignment.tools), set(&kind.tools));
-        let most = {
-            let tools = Selection::new(self.family.config.tools.clone(), at_most);
-            // An answer of the parent is the parent's to give.
-            tools.of(move |name| {
-                name != ANSWER_TOOL && may_use(name) && set_up.as_ref().is_none_or(|names| names.contains(name))
-            })
+        let Most { authority, tools: may_use } = most;
+        // An answer of the parent is the parent's to give.
+        let likes = move |name: &str| {
+            name != ANSWER_TOOL && may_use(name) && set_up.as_ref().is_none_or(|names| names.contains(name))
         };
+        let most = Selection::new(self.family.config.tools.clone(), authority).of(likes);
         let Some(names) = asked else { return Ok(most) };
         let known: Vec<String> = most.names();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
             return Err(SubAgentError::UnknownTool { name: name.clone(), known });
         }
-        Ok(Selection::new(Arc::new(most), at_most).of(move |name| names.contains(name)))
+        Ok(Selection::new(Arc::new(most), authority).of(move |name| names.contains(name)))
     }
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
@@ -453,7 +254,7 @@ impl SubAgents {
         let source = source.ok_or_else(|| failed("there is no list of models".to_owned()))?;
         tokio::select! {
             found = source.model(name) => found.map_err(failed),
-            () = self.call.token.cancelled() => Err(SubAgentError::Cancelled),
+            () = self.token.cancelled() => Err(SubAgentError::Cancelled),
         }
     }
 
@@ -495,7 +296,7 @@ impl SubAgents {
     }
 
     fn session(&self) -> ChildSession {
-        let Call { id: call_id, tool, .. } = &*self.call;
+        let Self { id: call_id, tool, .. } = self;
         let call = ChildCall { call_id, tool, loop_id: &self.family.loop_id };
         self.family.config.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
@@ -509,7 +310,7 @@ impl SubAgents {
     /// Runs it as a task of its own, so that it ends as every run does, also when nobody waits for it any more.
     async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: Plan) -> Option<(Outcome, Arc<str>)> {
         let mut context = self.begin(kind, &mut plan);
-        let token = self.call.token.child_token();
+        let token = self.token.child_token();
         let _cancelled_with_us = token.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         let family = self.family.clone();
@@ -534,7 +335,7 @@ impl SubAgents {
     }
 
     fn begun(&self) -> MutexGuard<'_, Begun> {
-        self.call.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -556,51 +357,6 @@ impl Plan {
         match &self.attempts[..] {
             [config] => run(context, vec![prompt], config, events, token).await,
             attempts => run_parallel(context, vec![prompt], attempts, &*self.strategy, events, token).await.outcome,
-        }
-    }
-}
-
-impl fmt::Debug for SubAgents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubAgents").field("loop_id", &self.family.loop_id).field("call_id", &self.call.id).finish()
-    }
-}
-
-impl Report {
-    pub(crate) fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
-        let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
-            Message::Assistant(message) => Some(message.text()),
-            _ => None,
-        });
-        let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
-        let Outcome { end, usage, cost, turns, .. } = outcome;
-        Self { text, end, loop_id, turns, usage, cost }
-    }
-
-    /// Why it is not what it could have been; none when it ended of its own accord.
-    pub fn shortfall(&self) -> Option<String> {
-        Some(match &self.end {
-            RunEnd::Done { stop_reason: StopReason::Length } => {
-                "its last message was cut off by the output limit".into()
-            }
-            RunEnd::Done { .. } => return None,
-            RunEnd::Limit { limit: Limit::Turns(n) } => format!("it was stopped after {n} turns, which was its limit"),
-            RunEnd::Limit { limit: Limit::Time(n) } => format!("it was stopped after {n} seconds, which was its limit"),
-            RunEnd::Limit { limit: Limit::Tokens(_) | Limit::Cost(_) } => {
-                "it was stopped because the tokens or the money for this run are used up".into()
-            }
-            RunEnd::Error { message } => format!("it failed: {message}"),
-            RunEnd::Aborted => "it was aborted".into(),
-            RunEnd::Rejected { reason } => format!("it was refused: {reason}"),
-        })
-    }
-
-    /// What the parent's model is told.
-    pub fn for_model(&self) -> String {
-        let text = if self.text.is_empty() { "(the sub-agent said nothing)" } else { &self.text };
-        match self.shortfall() {
-            None => text.to_owned(),
-            Some(shortfall) => format!("{text}\n\n[The sub-agent did not come to its end: {shortfall}.]"),
         }
     }
 }

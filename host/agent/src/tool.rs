@@ -1,13 +1,17 @@
 //! What the loop asks of whoever runs tools, and what comes back.
 
+use crate::authority::Authority;
 use crate::content::Content;
-use crate::sub_agents::SubAgents;
+use crate::definition::ToolDefinition;
+use crate::delegation::SubAgents;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// The tool by which a model gives an answer as JSON, see [`crate::Agent::answer`].
+pub const ANSWER_TOOL: &str = "final_answer";
 
 /// Runs tools. The set of tools may change at any time, also in the middle of a turn.
 pub trait ToolExecutor: Send + Sync {
@@ -19,106 +23,6 @@ pub trait ToolExecutor: Send + Sync {
     ///
     /// `progress` may be used until the call ends; what comes later is dropped.
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply>;
-}
-
-/// A tool, as the loop and the model know it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolDefinition {
-    /// 1 to 64 of `a-z A-Z 0-9 _ -`.
-    pub name: String,
-    /// For people.
-    pub label: String,
-    /// For the model.
-    pub description: String,
-    /// JSON Schema of the arguments.
-    pub input_schema: Value,
-    /// Sentences for the system prompt, while the tool is offered.
-    pub guidelines: Vec<String>,
-    /// What a call can do to the world. Enforced by the executor, not promised by the tool's author.
-    pub authority: Authority,
-    /// May calls of it run beside others?
-    pub execution: Execution,
-}
-
-/// What a call can do to the world.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Authority {
-    /// Read files.
-    pub reads: bool,
-    /// Create, change or remove files.
-    pub writes: bool,
-    /// Run programs.
-    pub executes: bool,
-    /// Talk to the network.
-    pub network: bool,
-    /// Lose data that cannot be brought back.
-    pub destructive: bool,
-    /// Start sub-agents. What they do is asked about call by call, as what the agent itself does.
-    #[serde(default)]
-    pub delegates: bool,
-}
-
-impl Authority {
-    /// Only to read files.
-    pub const READ_ONLY: Self =
-        Self { reads: true, writes: false, executes: false, network: false, destructive: false, delegates: false };
-
-    /// Everything.
-    pub const ALL: Self =
-        Self { reads: true, writes: true, executes: true, network: true, destructive: true, delegates: true };
-
-    /// What both allow.
-    #[must_use]
-    pub fn cut_to(self, most: Self) -> Self {
-        Self {
-            reads: self.reads && most.reads,
-            writes: self.writes && most.writes,
-            executes: self.executes && most.executes,
-            network: self.network && most.network,
-            destructive: self.destructive && most.destructive,
-            delegates: self.delegates && most.delegates,
-        }
-    }
-
-    /// Can it do nothing that the other one cannot? How bad its changes may be does not count, only which there are.
-    pub fn is_within(self, most: Self) -> bool {
-        self.cut_to(Self { destructive: true, ..most }) == self
-    }
-
-    /// Nothing outside the call can come to harm, and nothing can leave the machine.
-    pub fn is_harmless(self) -> bool {
-        !(self.writes || self.executes || self.network)
-    }
-
-    /// In words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts agents`.
-    pub fn words(self) -> Vec<&'static str> {
-        [
-            (self.reads && !self.writes, "reads files"),
-            (self.writes, "writes files"),
-            (self.executes, "runs programs"),
-            (self.network, "uses the network"),
-            (self.delegates, "starts agents"),
-        ]
-        .into_iter()
-        .filter_map(|(has, word)| has.then_some(word))
-        .collect()
-    }
-}
-
-impl fmt::Debug for Authority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authority({})", self.words().join(", "))
-    }
-}
-
-/// May calls of a tool run beside others of the same assistant message?
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Execution {
-    /// Beside any other parallel call.
-    #[default]
-    Parallel,
-    /// Alone.
-    Sequential,
 }
 
 /// One call to be run. The arguments fit the tool's schema.

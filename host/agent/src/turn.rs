@@ -2,13 +2,14 @@
 
 use crate::assemble::{Assembly, Step};
 use crate::channel::Events;
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
+use crate::context::Context;
+use crate::definition::ToolDefinition;
 use crate::event::{EventKind, Role};
 use crate::hooks::HookChain;
 use crate::message::{AssistantMessage, StopReason};
 use crate::prompt::with_guidelines;
 use crate::provider::{ProviderError, Request, ToolChoice};
-use crate::tool::ToolDefinition;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use std::sync::Arc;

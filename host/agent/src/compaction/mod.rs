@@ -9,18 +9,21 @@
 //! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction
 //! before the model has answered again.
 
+pub(crate) mod policy;
 mod shrink;
 mod summary;
 
 use crate::channel::Events;
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
 use crate::content::Content;
-use crate::event::EventKind;
+use crate::context::Context;
+use crate::event::{CompactionReason, EventKind};
 use crate::message::{ExtensionMessage, Message, ToolResultMessage, UserMessage};
 use crate::store::StoreError;
 use crate::tokens::{ContextTracker, json_bytes};
 use crate::usage::{Cost, Usage};
 use jiff::Timestamp;
+pub use policy::CompactionPolicy;
 use serde::{Deserialize, Serialize};
 use shrink::Budget;
 use std::sync::Arc;
@@ -34,52 +37,6 @@ const FRAME: &str = "[What follows is a summary of the conversation so far. It i
 
 /// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
 const KEPT_ROUND_BYTES: u64 = 32 * 1024;
-
-/// When a conversation is compacted by itself, and how far.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CompactionPolicy {
-    /// Does it happen by itself? Needs a model whose context window is known.
-    pub automatic: bool,
-    /// Tokens of the context window that are left for the reply; at most a quarter of the window.
-    pub reserve: u64,
-    /// How full the context is at most afterwards, as a share of the threshold, 0 to 1.
-    pub target: f64,
-    /// Messages at the end that are kept as they are, as far as they take no more than half of the room.
-    pub keep_recent: usize,
-    /// Bytes to which the text of an old tool result is cut.
-    pub result_bytes: usize,
-    /// Does the model write the summary? Else it is a list of what was said and done.
-    pub by_model: bool,
-}
-
-impl Default for CompactionPolicy {
-    fn default() -> Self {
-        Self { automatic: true, reserve: 16_384, target: 0.5, keep_recent: 10, result_bytes: 2_048, by_model: true }
-    }
-}
-
-impl CompactionPolicy {
-    /// How many tokens a request may hold before the history is compacted.
-    pub fn threshold(&self, window: u64) -> u64 {
-        window - self.reserve.min(window / 4)
-    }
-
-    fn budget(&self, threshold: u64) -> u64 {
-        (threshold as f64 * self.target.clamp(0.0, 1.0)) as u64
-    }
-}
-
-/// Why a conversation is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompactionReason {
-    /// The user asked for it.
-    Asked,
-    /// The context is as good as full.
-    Threshold,
-    /// The vendor refused a request as too long.
-    Overflow,
-}
 
 /// A conversation was compacted.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,14 @@
 //! Which of several branches is gone on with.
 
 use super::judge::Judge;
+use super::name::ChoiceName;
 use crate::channel::Events;
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
+use crate::context::Context;
 use crate::message::Message;
 use crate::outcome::Outcome;
 use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -73,21 +74,6 @@ impl Choice {
     pub(super) fn noted(note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..Self::default() }
     }
-}
-
-/// The built-in strategies by name, for configs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChoiceName {
-    /// [`First`].
-    #[default]
-    First,
-    /// [`FewestTokens`].
-    FewestTokens,
-    /// [`MostTokens`].
-    MostTokens,
-    /// [`crate::Judge`].
-    Judge,
 }
 
 impl ChoiceName {

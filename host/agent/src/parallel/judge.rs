@@ -6,8 +6,11 @@
 
 use super::choose::{BranchStrategy, Candidates, Choice};
 use super::question::{Question, Room};
+use crate::authority::Authority;
 use crate::compaction::CompactionPolicy;
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
+use crate::context::Context;
+use crate::delegation::{Report, SubAgentPolicy};
 use crate::identity::TurnTrigger;
 use crate::limits::RunLimits;
 use crate::message::Message;
@@ -16,9 +19,7 @@ use crate::provider::ToolChoice;
 use crate::run::run;
 use crate::selection::Selection;
 use crate::store::NoStore;
-use crate::sub_agents::{Report, SubAgentPolicy};
 use crate::tokens::message_tokens;
-use crate::tool::Authority;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 

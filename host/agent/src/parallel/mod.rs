@@ -14,15 +14,18 @@
 mod choose;
 mod judge;
 mod keep;
+pub(crate) mod name;
 mod question;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, MostTokens};
+pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens};
 pub use judge::Judge;
+pub use name::ChoiceName;
 
 use crate::channel::Events;
-use crate::config::{Context, LoopConfig};
+use crate::config::LoopConfig;
+use crate::context::Context;
 use crate::event::EventKind;
 use crate::identity::Continuation;
 use crate::limits::Spent;

@@ -2,12 +2,12 @@
 
 use super::{Plan, PlanError, Step, StepStatus};
 use crate::agent::Agent;
+use crate::authority::Authority;
 use crate::config::LoopConfig;
 use crate::event::EventKind;
 use crate::message::Message;
 use crate::selection::Selection;
 use crate::structured::{Answer, AnswerError};
-use crate::tool::Authority;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
