@@ -225,6 +225,9 @@ fn steps_are_done_in_order_and_progress_is_told() {
     );
     assert_eq!(statuses(&read(&file)), ["done", "done", "done"]);
     assert_eq!(read(&pinion.workspace().join("a.txt")), "123");
+    let sessions = files(&pinion.home().join("sessions"));
+    let kept = |text: &str| sessions.values().map(|bytes| String::from_utf8_lossy(bytes).matches(text).count()).sum();
+    assert_eq!((kept(r#""status":"running"}"#), kept(r#""title":"Fix it","status":"done"}"#)), (3_usize, 1_usize));
     let again = execute(&pinion, &[], &[]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
     assert_eq!(again.stderr, format!("nothing is left to do: all 3 steps of `{PLAN}` are done\n"));

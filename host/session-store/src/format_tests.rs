@@ -1,10 +1,10 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
-use crate::record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, Rejected, Retry, Spawned};
+use crate::record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned};
 use crate::testing::{assistant, time, user};
 use pinion_agent::{
-    Continuation, Cost, ExtensionMessage, Image, Limit, RunEnd, StopReason, Thinking, ToolCall, ToolResultMessage,
-    TurnTrigger, Usage, UserMessage,
+    Continuation, Cost, ExtensionMessage, Image, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
+    ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -138,6 +138,16 @@ fn the_form_of_records_on_disk_is_as_it_was() {
         (
             Record::Rejected(Rejected { loop_id: loop_id(), reason: "r".into() }),
             r#"rejected","data":{"loop_id":"s.c.1","reason":"r"}"#,
+        ),
+        (
+            Record::PlanStep(PlanStep {
+                loop_id: loop_id(),
+                step: 1,
+                steps: 2,
+                title: "t".into(),
+                status: StepStatus::Done,
+            }),
+            r#"plan_step","data":{"loop_id":"s.c.1","step":1,"steps":2,"title":"t","status":"done"}"#,
         ),
         (
             Record::Spawned(Spawned {

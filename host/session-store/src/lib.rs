@@ -57,7 +57,9 @@ pub use loops::{Began, GroupPlace, LoopRecord, LoopStatus, Loops};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
-pub use record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, Record, Rejected, Retry, Spawned};
+pub use record::{
+    Compacted, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, PlanStep, Record, Rejected, Retry, Spawned,
+};
 pub use recovery::{Opened, Recovery, open_to_continue};
 pub use render::{RenderError, render, render_branch};
 pub use session::Session;

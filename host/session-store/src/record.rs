@@ -3,7 +3,7 @@
 //! None of it is ever shown to a model. A record that is lost, or that an older program does not know, costs nothing but
 //! itself.
 
-use pinion_agent::{Continuation, Cost, RunEnd, TurnTrigger, Usage};
+use pinion_agent::{Continuation, Cost, RunEnd, StepStatus, TurnTrigger, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in a session. One entry each.
@@ -20,6 +20,8 @@ pub enum Record {
     Compacted(Compacted),
     /// A prompt was refused before anything was sent.
     Rejected(Rejected),
+    /// A step of a plan began, or ended.
+    PlanStep(PlanStep),
     /// A tool call was worked on by a sub-agent, in a session of its own.
     Spawned(Spawned),
     /// Loops began that work on the same prompt side by side.
@@ -107,6 +109,21 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// How far a step of a plan is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// The loop that does it first, or last.
+    pub loop_id: String,
+    /// Counted from 1.
+    pub step: u64,
+    /// How many there are.
+    pub steps: u64,
+    /// Its title, cut to [`Record::MAX_TEXT`].
+    pub title: String,
+    /// How far it is.
+    pub status: StepStatus,
+}
+
 /// The link from a tool call to the sub-agent that worked on it. The link back is in the header of the sub-agent's
 /// session, [`crate::Spawn`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +172,7 @@ impl Record {
             Self::Retry(_) => "retry",
             Self::Compacted(_) => "compacted",
             Self::Rejected(_) => "rejected",
+            Self::PlanStep(_) => "plan_step",
             Self::Spawned(_) => "spawned",
             Self::GroupStart(_) => "group_start",
             Self::GroupEnd(_) => "group_end",

@@ -1,7 +1,7 @@
 //! What is kept of the events of a loop, besides its messages: when it began and ended, retries, compactions, refusals,
-//! sub-agents.
+//! steps of plans, sub-agents.
 
-use crate::record::{Compacted, LoopEnd, LoopStart, Record, Rejected, Retry, Spawned};
+use crate::record::{Compacted, LoopEnd, LoopStart, PlanStep, Record, Rejected, Retry, Spawned};
 use pinion_agent::{EventKind, Message};
 
 /// What is kept of an event.
@@ -36,6 +36,13 @@ pub(crate) fn record_of(loop_id: &str, kind: &EventKind) -> Option<Record> {
         }),
         EventKind::Compaction { dropped, .. } => Record::Compacted(Compacted { loop_id, dropped: *dropped as u64 }),
         EventKind::InputRejected { reason, .. } => Record::Rejected(Rejected { loop_id, reason: cut(reason) }),
+        EventKind::PlanStep { step, steps, title, status } => Record::PlanStep(PlanStep {
+            loop_id,
+            step: *step as u64,
+            steps: *steps as u64,
+            title: cut(title),
+            status: *status,
+        }),
         EventKind::MessageEnd { message, .. } => spawned(loop_id, message)?,
         _ => return None,
     })

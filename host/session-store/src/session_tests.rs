@@ -2,8 +2,8 @@ use super::*;
 use crate::log::testing::DiskFile;
 use crate::record::{LoopStart, Retry};
 use crate::recovery::open_to_continue;
-use crate::testing::{assistant, calls, conversation, result, said, user, workspace};
-use pinion_agent::Content;
+use crate::testing::{assistant, calls, conversation, result, said, time, user, workspace};
+use pinion_agent::{COMPACTION_MESSAGE, Content, ExtensionMessage, view};
 use std::fs;
 use tempfile::TempDir;
 
@@ -211,4 +211,36 @@ fn records_are_kept_in_their_place_and_no_model_sees_them() {
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!(opened.messages, [user("one"), user("two")]);
     assert_eq!((opened.loops, opened.last_loop), (1, Some(start)));
+}
+
+#[test]
+fn what_the_model_sees_is_that_of_the_branch_whatever_was_compacted_on_another() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let session = Session::begin(&path, workspace());
+    session.append(&user("one")).unwrap();
+    session.append(&user("two")).unwrap();
+    let before = session.position();
+    let compaction = ExtensionMessage {
+        kind: COMPACTION_MESSAGE.into(),
+        data: serde_json::json!({ "summary": "in short", "kept": 1 }),
+        timestamp: time(),
+    };
+    session.append(&Arc::new(Message::Extension(compaction))).unwrap();
+    session.append(&user("three")).unwrap();
+    let after = session.position();
+    let text = |message: &Arc<Message>| match &**message {
+        Message::User(message) => message.content[0].as_text().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let seen = |messages| view(messages).iter().map(text).collect::<Vec<_>>();
+    let whole = session.go_back(before).unwrap();
+    session.append(&user("another three")).unwrap();
+    assert_eq!(seen(whole), ["one", "two"]);
+    let shorter = session.go_back(after).unwrap();
+    let shown = seen(shorter);
+    assert!(shown[0].ends_with("in short"), "{shown:?}");
+    assert_eq!(shown[1..], ["two", "three"]);
+    drop(session);
+    assert_eq!(seen(open_to_continue(&path, workspace()).unwrap().messages), shown);
 }

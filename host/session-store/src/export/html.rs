@@ -396,6 +396,9 @@ pub(super) fn told(record: &Record) -> String {
         }
         Record::Compacted(compacted) => format!("Messages that the model no longer sees: {}", compacted.dropped),
         Record::Rejected(rejected) => format!("The prompt was refused: {}", rejected.reason),
+        Record::PlanStep(step) => {
+            format!("Step {} of {} of the plan, {}: {}", step.step, step.steps, step.title, step.status)
+        }
         Record::Spawned(spawned) => {
             format!("A sub-agent works on call {} of {}: loop {}", spawned.call_id, spawned.tool, spawned.child_loop_id)
         }
