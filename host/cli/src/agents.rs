@@ -5,8 +5,8 @@ use crate::failure::{Failure, Result};
 use crate::provider::Chosen;
 use futures_util::future::BoxFuture;
 use pinion_agent::{
-    Agent, AgentError, AgentKind, Attempts, Authority, ChoiceName, FoundModel, LoopConfig, MAX_ATTEMPTS, Message,
-    ModelSource, Outcome, SubAgentPolicy,
+    Agent, AgentError, AgentKind, Attempts, Authority, ChoiceName, FoundModel, LoopConfig, MAX_AGENT_DEPTH,
+    MAX_ATTEMPTS, Message, ModelSource, Outcome, SubAgentPolicy,
 };
 use pinion_plugin_runtime::AgentsGrant;
 use serde::Deserialize;
@@ -84,14 +84,20 @@ impl FileAgentKind {
 }
 
 impl FileAgents {
-    pub(crate) fn policy(self) -> SubAgentPolicy {
+    /// # Errors
+    /// They would be nested too deep.
+    pub(crate) fn policy(self) -> Result<SubAgentPolicy> {
         let usual = SubAgentPolicy::default();
-        SubAgentPolicy {
+        if let Some(depth) = self.max_depth.filter(|depth| *depth > MAX_AGENT_DEPTH) {
+            let text = format!("`max-depth` of `[agents]` is {depth}, and agents can be nested {MAX_AGENT_DEPTH} deep");
+            return Err(Failure::usage(text));
+        }
+        Ok(SubAgentPolicy {
             max_depth: self.max_depth.unwrap_or(usual.max_depth),
             max_turns: self.max_turns.unwrap_or(usual.max_turns),
             kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
             ..usual
-        }
+        })
     }
 }
 

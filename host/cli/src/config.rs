@@ -213,7 +213,7 @@ impl Config {
                 Some(Cache::Auto) | None => CachePolicy::Auto,
             },
             compaction: file.compaction.policy(),
-            sub_agents: file.agents.policy(),
+            sub_agents: file.agents.policy()?,
             branches: file.branches,
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
@@ -365,6 +365,16 @@ mod tests {
         let config = Setup::new(text, "").load(&[]).unwrap();
         assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
         assert_eq!(config.compaction, CompactionPolicy { automatic: false, ..CompactionPolicy::default() });
+    }
+
+    #[test]
+    fn agents_are_set_up_and_can_be_nested_only_so_deep() {
+        let text = "[agents]\nmax-depth = 2\n[agents.kinds.reader]\ndescription = \"reads\"\nmodels = [\"a\", \"b\"]\n";
+        let agents = Setup::new(text, "").load(&[]).unwrap().sub_agents;
+        assert_eq!((agents.max_depth, agents.max_turns, agents.kinds.len()), (2, 10, 1));
+        assert_eq!((agents.kinds[0].name.as_str(), agents.kinds[0].attempts.unwrap().count), ("reader", 2));
+        let error = Setup::new("[agents]\nmax-depth = 9\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("`max-depth` of `[agents]` is 9, and agents can be nested 3 deep"), "{error}");
     }
 
     #[test]
