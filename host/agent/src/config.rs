@@ -9,7 +9,7 @@ use crate::delegation::SubAgentPolicy;
 use crate::event::EventKind;
 use crate::filter::InputFilter;
 use crate::hooks::Hooks;
-use crate::limits::RunLimits;
+use crate::limits::{Budget, RunLimits};
 use crate::model::Model;
 use crate::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
@@ -41,6 +41,8 @@ pub struct LoopConfig {
     pub store: Arc<dyn SessionStore>,
     /// How much a run may use.
     pub limits: RunLimits,
+    /// Shared with loops whose tokens and money count against the same limits; one of its own for each run when none.
+    pub budget: Option<Arc<Budget>>,
     /// When a failed request is made again.
     pub retry: Arc<dyn RetryPolicy>,
     /// Messages that interrupt the tools of a turn, and come before the next request.
@@ -99,6 +101,7 @@ impl LoopConfig {
             output: OutputBounds::default(),
             store: Arc::new(NoStore),
             limits: RunLimits::default(),
+            budget: None,
             retry: Arc::new(Backoff::default()),
             steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),

@@ -72,7 +72,7 @@ pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};
 pub use identity::{Continuation, TurnTrigger};
-pub use limits::RunLimits;
+pub use limits::{Budget, RunLimits};
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
 pub use outcome::{Limit, Outcome, RunEnd};

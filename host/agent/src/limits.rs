@@ -2,6 +2,7 @@
 
 use crate::outcome::Limit;
 use crate::usage::{Cost, Usage};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Limits of a run; none means no limit.
@@ -26,6 +27,28 @@ impl Default for RunLimits {
             max_time: Some(Duration::from_secs(600)),
             max_cost: None,
         }
+    }
+}
+
+/// What loops that belong together have used: a run, its sub-agents and its branches, while they work. Tokens and money
+/// are limited together, so that many at once get no more than one alone.
+#[derive(Debug, Default)]
+pub struct Budget(Mutex<Spent>);
+
+impl Budget {
+    pub(crate) fn add(&self, usage: &Usage, cost: Option<Cost>) {
+        self.spent().add(usage, cost);
+    }
+
+    /// Tokens, and US dollars.
+    fn used(&self) -> (u64, f64) {
+        let spent = self.spent();
+        (spent.tokens(), spent.dollars())
+    }
+
+    /// Nothing is left half-done in it when a thread panics.
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,20 +78,10 @@ impl Spent {
 }
 
 impl RunLimits {
-    /// What is left of them for a sub-agent: its time is watched by whoever started it, and its turns are its own.
-    pub(crate) fn left(&self, spent: &Spent) -> Self {
-        Self {
-            max_turns: None,
-            max_tokens: self.max_tokens.map(|max| max.saturating_sub(spent.tokens())),
-            max_time: None,
-            max_cost: self.max_cost.map(|max| (max - spent.dollars()).max(0.0)),
-        }
-    }
-
     /// The limit that leaves no room for one more turn. Time is not looked at: a timer does that.
-    pub(crate) fn reached(&self, spent: &Spent) -> Option<Limit> {
-        let (tokens, cost) = (spent.tokens(), spent.dollars());
-        let turns = self.max_turns.filter(|max| spent.turns >= *max).map(Limit::Turns);
+    pub(crate) fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
+        let (tokens, cost) = budget.used();
+        let turns = self.max_turns.filter(|max| turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| cost >= *max).map(Limit::Cost);
         turns.or(tokens).or(cost)
@@ -82,18 +95,24 @@ mod tests {
     #[test]
     fn each_limit_is_reached_by_itself() {
         let limits = RunLimits { max_cost: Some(1.0), ..RunLimits::default() };
-        let fresh = Spent::default();
-        assert_eq!(limits.reached(&fresh), None);
-        assert_eq!(limits.reached(&Spent { turns: 50, ..fresh.clone() }), Some(Limit::Turns(50)));
+        let budget = |usage: Usage, cost| {
+            let budget = Budget::default();
+            budget.add(&usage, cost);
+            budget
+        };
+        let fresh = Budget::default();
+        assert_eq!(limits.reached(0, &fresh), None);
+        assert_eq!(limits.reached(50, &fresh), Some(Limit::Turns(50)));
         let usage = Usage { input: 999_999, output: 1, ..Usage::default() };
-        assert_eq!(limits.reached(&Spent { usage, ..fresh.clone() }), Some(Limit::Tokens(1_000_000)));
+        assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
-        assert_eq!(limits.reached(&Spent { cost, ..fresh }), Some(Limit::Cost(1.0)));
+        assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
     }
 
     #[test]
     fn tokens_from_the_cache_do_not_count() {
-        let usage = Usage { cache_read: u64::MAX, ..Usage::default() };
-        assert_eq!(RunLimits::default().reached(&Spent { usage, ..Spent::default() }), None);
+        let budget = Budget::default();
+        budget.add(&Usage { cache_read: u64::MAX, ..Usage::default() }, None);
+        assert_eq!(RunLimits::default().reached(0, &budget), None);
     }
 }

@@ -25,7 +25,7 @@ use crate::event::{EventKind, Role};
 use crate::filter::admit;
 use crate::hooks::{Flow, HookChain, Verdict};
 use crate::identity::{Continuation, TurnTrigger};
-use crate::limits::Spent;
+use crate::limits::{Budget, Spent};
 use crate::message::{AssistantMessage, ExtensionMessage, Message, StopReason};
 use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::ProviderError;
@@ -34,6 +34,7 @@ use crate::store::StoreError;
 use crate::sub_agents::Family;
 use crate::tokens::{ContextTracker, json_bytes};
 use crate::turn::Turn;
+use crate::usage::{Cost, Usage};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
@@ -91,6 +92,7 @@ struct Run<'a> {
     events: &'a Events,
     token: &'a CancellationToken,
     spent: Spent,
+    budget: Arc<Budget>,
     added: Vec<Arc<Message>>,
     tracker: ContextTracker,
     /// The model has not answered since the last compaction: another one would not get further.
@@ -116,9 +118,10 @@ impl<'a> Run<'a> {
         tracker.restart(fixed_tokens(context, config), &context.messages);
         let spent = Spent::default();
         let repetition = Repetition::default();
-        let family = Family::of(context, config, events, token);
+        let budget = config.budget.clone().unwrap_or_default();
+        let family = Family::of(context, config, &budget, events, token);
         let (added, is_compacted) = (Vec::new(), false);
-        Self { context, config, events, token, spent, added, tracker, is_compacted, repetition, family }
+        Self { context, config, events, token, spent, budget, added, tracker, is_compacted, repetition, family }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
@@ -201,7 +204,7 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Result<Next, StoreError> {
-        if let Some(limit) = self.config.limits.reached(&self.spent) {
+        if let Some(limit) = self.config.limits.reached(self.spent.turns, &self.budget) {
             return Ok(Next::End(RunEnd::Limit { limit }));
         }
         self.admit(self.config.steering.take()).await?;
@@ -216,7 +219,7 @@ impl<'a> Run<'a> {
         }
         let reply = self.ask().await?;
         let usage = reply.usage;
-        self.spent.add(&usage, reply.cost);
+        self.spend(&usage, reply.cost);
         let next = self.take(reply).await?;
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
@@ -274,7 +277,7 @@ impl<'a> Run<'a> {
         // A run may be long: what nobody sees any more is the session's to keep, and not ours.
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
-        self.spent.add(&compaction.usage, compaction.cost);
+        self.spend(&compaction.usage, compaction.cost);
         self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
         Ok(true)
     }
@@ -292,9 +295,6 @@ impl<'a> Run<'a> {
             token: self.token,
             family: self.family.as_ref(),
         };
-        if let Some(family) = &self.family {
-            family.leave(self.config.limits.left(&self.spent));
-        }
         // Also after an abort: the results then say so.
         let results = dispatch.run(&calls, &mut self.repetition).await;
         self.account_for_family();
@@ -321,7 +321,12 @@ impl<'a> Run<'a> {
         Ok(false)
     }
 
-    /// What sub-agents used was used by this run.
+    fn spend(&mut self, usage: &Usage, cost: Option<Cost>) {
+        self.spent.add(usage, cost);
+        self.budget.add(usage, cost);
+    }
+
+    /// What sub-agents used was used by this run. It counts against the limits already.
     fn account_for_family(&mut self) {
         if let Some((usage, cost)) = self.family.as_ref().map(|family| family.take_spent()) {
             self.spent.add(&usage, cost);

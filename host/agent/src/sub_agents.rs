@@ -2,8 +2,8 @@
 //!
 //! A sub-agent is a loop with a conversation of its own: of its parent's it sees nothing but the prompt. It is what its
 //! parent is, cut down: the same model unless the user set up another one, the same hooks and approval, the same tools or
-//! some of them, with no more authority than the tool that started it; turns of its own, and of the other limits what the
-//! parent has left. Its events go to its parent's watchers, its sessions are linked both ways, and what it used counts as
+//! some of them, with no more authority than the tool that started it; turns of its own, and tokens and money
+//! from the same budget. Its events go to its parent's watchers, its sessions are linked both ways, and what it used counts as
 //! used by its parent. It is cancelled with the call that started it, and no run ends before its sub-agents have.
 //!
 //! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
@@ -18,7 +18,7 @@ use crate::delegation::{
     SubAgentPolicy, SubAgents,
 };
 use crate::identity::TurnTrigger;
-use crate::limits::RunLimits;
+use crate::limits::{Budget, RunLimits};
 use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
 use crate::parallel::name::ChoiceName;
@@ -71,9 +71,8 @@ pub(crate) struct Family {
     account: Mutex<FamilyAccount>,
 }
 
+#[derive(Default)]
 struct FamilyAccount {
-    /// What a sub-agent that begins now may use.
-    left: RunLimits,
     usage: Usage,
     cost: Option<Cost>,
     begun: u32,
@@ -84,21 +83,21 @@ impl Family {
     pub(crate) fn of(
         context: &Context,
         config: &LoopConfig,
+        budget: &Arc<Budget>,
         events: &Events,
         token: &CancellationToken,
     ) -> Option<Arc<Self>> {
-        let account = FamilyAccount { left: RunLimits::default(), usage: Usage::default(), cost: None, begun: 0 };
         let max_depth = config.sub_agents.max_depth.min(MAX_AGENT_DEPTH);
         let sub_agents = SubAgentPolicy { max_depth, ..config.sub_agents.clone() };
         (max_depth > 0).then(|| {
             Arc::new(Self {
-                config: LoopConfig { sub_agents, ..config.clone() },
+                config: LoopConfig { sub_agents, budget: Some(budget.clone()), ..config.clone() },
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
                 loop_id: context.loop_id.clone(),
                 token: token.child_token(),
                 children: TaskTracker::new(),
-                account: Mutex::new(account),
+                account: Mutex::default(),
             })
         })
     }
@@ -107,11 +106,6 @@ impl Family {
     pub(crate) fn sub_agents(self: &Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
         let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
         SubAgents::new(Call { family: self.clone(), id, tool, token, begun: Mutex::default() })
-    }
-
-    /// What sub-agents that begin from now on may use.
-    pub(crate) fn leave(&self, left: RunLimits) {
-        self.account().left = left;
     }
 
     /// What sub-agents have used since this was asked last.
@@ -215,7 +209,7 @@ impl Call {
             limits: RunLimits {
                 max_turns: Some(assignment.max_turns.unwrap_or(most_turns).min(most_turns).max(1)),
                 max_time: assignment.max_time,
-                ..self.family.account().left.clone()
+                ..parent.limits.clone()
             },
             steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),

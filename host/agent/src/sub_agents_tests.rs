@@ -425,3 +425,20 @@ async fn a_task_is_tried_so_often_and_no_more() {
         assert_eq!(harness.requests(), 2);
     }
 }
+
+#[tokio::test]
+async fn many_sub_agents_at_once_get_no_more_tokens_than_one_alone() {
+    let tasks: Vec<_> = (0..4).map(|_| ("task", json!({}))).collect();
+    let reads = (0..200).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
+    let attempts = Some(Attempts { count: 4, choice: ChoiceName::First });
+    let replies = std::iter::once(calls(&tasks)).chain(reads).collect();
+    let mut setup = parent(Assignment { attempts, ..task("read on") }, replies);
+    // Each reply takes 15.
+    setup.limits.max_tokens = Some(600);
+    let harness = setup.build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Tokens(600) });
+    // What was asked when the limit was reached is all that there can be too much of.
+    assert!(harness.requests() < 600 / 15 + 16, "{} requests", harness.requests());
+    assert_eq!(outcome.usage.total(), harness.requests() as u64 * 15);
+}

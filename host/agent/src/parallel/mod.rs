@@ -28,7 +28,7 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::identity::Continuation;
-use crate::limits::Spent;
+use crate::limits::{Budget, Spent};
 use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
 use crate::run::{full_text, run};
@@ -69,7 +69,7 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
 ///
 /// Each branch works as its config says, but for: its tools, which can do no more than
 /// [`LoopConfig::branch_authority`] allows, because all work in the same folder; its queues, which are its own and
-/// empty; and its session, which the store of the first config keeps.
+/// empty; its budget, which all share; and its session, which the store of the first config keeps.
 ///
 /// Only branches that end with [`RunEnd::Done`] can be chosen; a single one is chosen without asking. Without any
 /// branch, nothing is begun or told, and the end is an error.
@@ -157,9 +157,10 @@ impl<'a> Group<'a> {
     }
 
     async fn work(&self, sides: Vec<Context>, prompts: &[Message], branches: &[LoopConfig], kept: &Kept) -> Vec<Ended> {
+        let budget = &self.config.budget.clone().unwrap_or_default();
         let sides = sides.into_iter().zip(branches).enumerate();
         let work = sides.map(|(number, (mut context, config))| async move {
-            let config = branch(config, kept.branch(number));
+            let config = branch(config, kept.branch(number), budget);
             let outcome = run(&mut context, prompts.to_vec(), &config, self.events, self.token).await;
             Ended { context, outcome }
         });
@@ -241,8 +242,9 @@ impl<'a> Group<'a> {
 }
 
 /// A config, cut down to what it may do beside others.
-fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>) -> LoopConfig {
+fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget>) -> LoopConfig {
     LoopConfig {
+        budget: Some(budget.clone()),
         tools: Arc::new(Selection::new(config.tools.clone(), config.branch_authority)),
         store,
         steering: Arc::default(),
