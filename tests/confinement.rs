@@ -1,7 +1,8 @@
 //! What a plugin must not reach: files outside its folders, the host's environment, its streams, the network.
 
+use pinion_agent::Authority;
 use pinion_plugin_runtime::Access;
-use pinion_tests::{Sandbox, SandboxBuilder};
+use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
@@ -156,4 +157,26 @@ async fn a_call_finds_nothing_in_memory_of_the_calls_before_it() {
             assert_eq!(sandbox.text("find_traces", json!({ "pages": pages + 16 })).await, "0", "{pages} pages");
         }
     }
+}
+
+/// As planners, branches and sub-agents call: the tool was offered for what it said then, and may be another one now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_gets_no_more_than_its_caller_may_pass_on_whatever_its_tool_declares_and_was_granted() {
+    let builder = SandboxBuilder::default().file(builtin("fs")).trust("fs").file(builtin("shell")).trust("shell");
+    let sandbox = builder.build().await;
+    sandbox.write("a.txt", "before");
+    let write = json!({ "path": "a.txt", "content": "after" });
+    let bash = json!({ "command": "echo after > a.txt" });
+    for at_most in [Authority::default(), Authority::READ_ONLY] {
+        let written = sandbox.call_at_most(at_most, "write", write.clone()).await;
+        let ran = sandbox.call_at_most(at_most, "bash", bash.clone()).await;
+        assert!(written.contains("may not") && ran.contains("may not"), "{at_most:?}: {written}\n{ran}");
+        assert_eq!(sandbox.read("a.txt"), "before", "{at_most:?}");
+    }
+    let blind = sandbox.call_at_most(Authority::default(), "read", json!({ "path": "a.txt" })).await;
+    assert!(!blind.contains("before"), "{blind}");
+    let seen = sandbox.call_at_most(Authority::READ_ONLY, "read", json!({ "path": "a.txt" })).await;
+    assert!(seen.contains("before"), "{seen}");
+    sandbox.call_at_most(Authority::ALL, "write", write).await;
+    assert_eq!(sandbox.read("a.txt"), "after");
 }

@@ -93,7 +93,29 @@ impl Sandbox {
         progress: &dyn ToolProgress,
         token: CancellationToken,
     ) -> (Result<ToolOutput, ToolError>, Ledger) {
-        let call = ToolInvocation {
+        self.invoke(Self::invocation(tool, arguments, token), progress).await
+    }
+
+    /// Calls a tool with no more authority than that; what came of it, in words.
+    pub async fn call_at_most(&self, at_most: Authority, tool: &str, arguments: Value) -> String {
+        let call = ToolInvocation { at_most, ..Self::invocation(tool, arguments, CancellationToken::new()) };
+        match self.invoke(call, &Progress::default()).await.0 {
+            Ok(output) => output.content.iter().filter_map(Content::as_text).collect(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    async fn invoke(
+        &self,
+        call: ToolInvocation,
+        progress: &dyn ToolProgress,
+    ) -> (Result<ToolOutput, ToolError>, Ledger) {
+        let reply = self.runtime.call(call, progress).await;
+        (reply.result, reply.ledger.unwrap_or_default())
+    }
+
+    fn invocation(tool: &str, arguments: Value, token: CancellationToken) -> ToolInvocation {
+        ToolInvocation {
             call_id: "call-1".into(),
             session_id: "session-1".into(),
             loop_id: "loop-1".into(),
@@ -102,9 +124,7 @@ impl Sandbox {
             at_most: Authority::ALL,
             agents: None,
             token,
-        };
-        let reply = self.runtime.call(call, progress).await;
-        (reply.result, reply.ledger.unwrap_or_default())
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //! `after_loop`
 //!
 //! Several hooks are called in the order in which they were added. A hook can tighten and never allow: the first one that
-//! says no has said it. A hook may wait, as for a person; when the run is aborted it gets five seconds to end.
+//! says no has said it. Loops of sub-agents and branches call the same hooks: what one denies is denied to them too. A hook
+//! may wait, as for a person; when the run is aborted it gets five seconds to end.
 
 use crate::content::{Content, ToolCall};
 use crate::context::Context;
