@@ -7,18 +7,18 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
 
-use jiff::Timestamp;
-use pinion_agent::{AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, Usage, UserMessage};
-use pinion_agent::{ToolResultMessage, view};
+mod shared;
+
+use pinion_agent::{SessionStore, view};
 use pinion_session_store::{
     ExportFormat, LoopStart, Record, Scope, Session, SessionFolder, Transcript, export, open_to_continue,
 };
 use serde::de::IgnoredAny;
+use shared::message;
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -61,39 +61,8 @@ fn main() {
 fn write(session: &Session, entries: usize) {
     session.record(&Record::LoopStart(LoopStart { loop_id: "s.c.1".into(), ..LoopStart::default() })).unwrap();
     for number in 0..entries - 1 {
-        session.append(&message(number)).unwrap();
+        session.append(&message(number, 792)).unwrap();
     }
-}
-
-fn message(number: usize) -> Arc<Message> {
-    let timestamp = Timestamp::UNIX_EPOCH;
-    let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(24));
-    let id = format!("call-{}", number / 4);
-    Arc::new(match number % 4 {
-        0 => Message::User(UserMessage { content: vec![text], timestamp }),
-        2 => Message::ToolResult(ToolResultMessage {
-            call_id: id,
-            tool_name: "read".into(),
-            content: vec![text],
-            details: None,
-            is_error: false,
-            child_loop_id: None,
-            timestamp,
-        }),
-        kind => Message::Assistant(AssistantMessage {
-            content: match kind {
-                1 => vec![text, Content::ToolCall(ToolCall::new(id, "read", serde_json::json!({ "path": "a.txt" })))],
-                _ => vec![text],
-            },
-            stop_reason: StopReason::Stop,
-            provider: "replay".into(),
-            model: "scripted".into(),
-            usage: Usage::default(),
-            cost: None,
-            error: None,
-            timestamp,
-        }),
-    })
 }
 
 fn parse_to_nothing(path: &Path) {

@@ -4,51 +4,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to say")]
 
+mod shared;
+
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jiff::Timestamp;
-use pinion_agent::{
-    AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
-};
+use pinion_agent::SessionStore;
 use pinion_session_store::{Scope, Session, SessionFolder, Transcript, open_to_continue};
+use shared::message;
 use std::hint::black_box;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 const WORKSPACE: &str = "/home/me/project";
-
-fn message(number: usize, size: usize) -> Arc<Message> {
-    let timestamp = Timestamp::UNIX_EPOCH;
-    // Newlines are escaped, as in real results.
-    let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(size / 33 + 1));
-    let id = format!("call-{}", number / 4);
-    Arc::new(match number % 4 {
-        0 => Message::User(UserMessage { content: vec![text], timestamp }),
-        2 => Message::ToolResult(ToolResultMessage {
-            call_id: id,
-            tool_name: "read".into(),
-            content: vec![text],
-            details: None,
-            is_error: false,
-            child_loop_id: None,
-            timestamp,
-        }),
-        kind => Message::Assistant(AssistantMessage {
-            content: match kind {
-                1 => vec![text, Content::ToolCall(ToolCall::new(id, "read", serde_json::json!({ "path": "a.txt" })))],
-                _ => vec![text],
-            },
-            stop_reason: StopReason::Stop,
-            provider: "replay".into(),
-            model: "scripted".into(),
-            usage: Usage::default(),
-            cost: None,
-            error: None,
-            timestamp,
-        }),
-    })
-}
 
 fn written(folder: &Path, entries: usize, size: usize) -> PathBuf {
     let path = folder.join(format!("{entries}.jsonl"));

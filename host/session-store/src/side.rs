@@ -95,19 +95,26 @@ mod tests {
     use crate::recovery::open_to_continue;
     use crate::testing::{calls, result, said, user, workspace};
     use crate::transcript::Transcript;
+    use std::path::PathBuf;
     use tempfile::TempDir;
 
     fn loops() -> [String; 2] {
         ["s.fast.1".to_owned(), "s.slow.2".to_owned()]
     }
 
-    #[test]
-    fn the_chosen_branch_is_gone_on_with_and_the_other_one_stays() {
-        let folder = TempDir::new().unwrap();
+    /// A session with a question, on which two branches are to work.
+    fn asked(folder: &TempDir) -> (PathBuf, Arc<Session>, Group) {
         let path = folder.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
         let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        (path, session, group)
+    }
+
+    #[test]
+    fn the_chosen_branch_is_gone_on_with_and_the_other_one_stays() {
+        let folder = TempDir::new().unwrap();
+        let (path, session, group) = asked(&folder);
         let sides = &group.branches;
         for round in ["one", "two"] {
             for side in sides {
@@ -130,10 +137,7 @@ mod tests {
     #[test]
     fn a_kill_before_the_choice_leaves_the_conversation_where_it_was() {
         let folder = TempDir::new().unwrap();
-        let path = folder.path().join("a.jsonl");
-        let session = Arc::new(Session::begin(&path, workspace()));
-        session.append(&user("question")).unwrap();
-        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let (path, session, group) = asked(&folder);
         let sides = &group.branches;
         sides[0].append(&calls(&["1"])).unwrap();
         sides[1].append(&calls(&["2"])).unwrap();
@@ -146,10 +150,7 @@ mod tests {
     #[test]
     fn a_group_of_which_none_is_chosen_ends_where_it_began() {
         let folder = TempDir::new().unwrap();
-        let path = folder.path().join("a.jsonl");
-        let session = Arc::new(Session::begin(&path, workspace()));
-        session.append(&user("question")).unwrap();
-        let group = Group::begin(session.clone(), "g", &loops()).unwrap();
+        let (path, session, group) = asked(&folder);
         let sides = &group.branches;
         sides[0].append(&user("failed")).unwrap();
         group.end(None, Usage::default()).unwrap();

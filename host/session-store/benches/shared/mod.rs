@@ -1,0 +1,38 @@
+//! What the benches of sessions say in them: a conversation of user, call, result and reply in turn.
+
+use jiff::Timestamp;
+use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage};
+use std::sync::Arc;
+
+/// The message of this number, with about so many bytes of text.
+pub(crate) fn message(number: usize, size: usize) -> Arc<Message> {
+    let timestamp = Timestamp::UNIX_EPOCH;
+    // Newlines are escaped, as in real results.
+    let text = Content::text("fn main() { println!(\"hello\"); }\n".repeat(size / 33 + 1));
+    let id = format!("call-{}", number / 4);
+    Arc::new(match number % 4 {
+        0 => Message::User(UserMessage { content: vec![text], timestamp }),
+        2 => Message::ToolResult(ToolResultMessage {
+            call_id: id,
+            tool_name: "read".into(),
+            content: vec![text],
+            details: None,
+            is_error: false,
+            child_loop_id: None,
+            timestamp,
+        }),
+        kind => Message::Assistant(AssistantMessage {
+            content: match kind {
+                1 => vec![text, Content::ToolCall(ToolCall::new(id, "read", serde_json::json!({ "path": "a.txt" })))],
+                _ => vec![text],
+            },
+            stop_reason: StopReason::Stop,
+            provider: "replay".into(),
+            model: "scripted".into(),
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp,
+        }),
+    })
+}
