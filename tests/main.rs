@@ -7,6 +7,7 @@ mod builtin;
 mod command;
 mod confinement;
 mod generated;
+mod hostile;
 mod kill;
 mod limits;
 mod plan;

@@ -1,0 +1,1 @@
+//! What was approved is what runs.

@@ -1,0 +1,1 @@
+//! A call never exceeds what its tool declares, on any instance.

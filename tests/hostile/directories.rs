@@ -1,0 +1,1 @@
+//! Granted directories are opened once, and the narrower grant wins on every path.

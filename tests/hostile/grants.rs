@@ -1,0 +1,1 @@
+//! A grant belongs to a component: its source and, for files, its digest.

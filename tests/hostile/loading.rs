@@ -1,0 +1,1 @@
+//! Loading a plugin is bounded and delays nobody.

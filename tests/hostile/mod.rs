@@ -1,0 +1,16 @@
+//! Attacks by hostile plugins, repositories, servers and models, one module per promise of `host/ARCHITECTURE.md`.
+
+mod approval;
+mod authority;
+mod bounds;
+mod consent;
+mod directories;
+mod grants;
+mod loading;
+mod prompts;
+mod protected;
+mod repository;
+mod secrets;
+mod shares;
+mod terminal;
+mod trust;

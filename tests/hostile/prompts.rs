@@ -1,0 +1,1 @@
+//! Approval prompts show everything they ask about and cannot be answered in advance.

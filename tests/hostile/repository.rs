@@ -1,0 +1,1 @@
+//! A repository is untrusted input to the host itself.

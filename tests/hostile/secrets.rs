@@ -1,0 +1,1 @@
+//! Secrets never come back out.

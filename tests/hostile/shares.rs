@@ -1,0 +1,1 @@
+//! No plugin can starve another one.

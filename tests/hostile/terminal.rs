@@ -1,0 +1,1 @@
+//! Untrusted text reaches the terminal neutralized, or not at all.
