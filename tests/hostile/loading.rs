@@ -1,1 +1,421 @@
 //! Loading a plugin is bounded and delays nobody.
+
+use pinion_plugin_runtime::{LoadError, NoticeEvent, Source};
+use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything may take that nobody waits for; shorter than any deadline of a hostile plugin.
+const SOON: Duration = Duration::from_secs(8);
+/// Longer than the limits of loading.
+const LOADED: Duration = Duration::from_secs(60);
+
+/// A copy of the guest `loiter` under another name of six letters.
+pub(super) fn loiter(directory: &Path, name: &str) -> PathBuf {
+    assert_eq!(name.len(), 6);
+    let mut bytes = std::fs::read(guest("loiter")).unwrap();
+    let (old, new) = (b"\"name\":\"loiter\"", format!("\"name\":\"{name}\""));
+    let places: Vec<usize> =
+        bytes.windows(old.len()).enumerate().filter(|(_, window)| window == old).map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at..at + old.len()].copy_from_slice(new.as_bytes()));
+    let file = directory.join(format!("{name}.wasm"));
+    std::fs::write(&file, bytes).unwrap();
+    file
+}
+
+/// Files that are no components, by name, each of which a careless reader hangs or dies of.
+fn odd_files(directory: &Path) -> Vec<(PathBuf, &'static str)> {
+    let file = |name: &str| directory.join(format!("{name}.wasm"));
+    rustix::fs::mknodat(rustix::fs::CWD, file("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    symlink(file("pipe"), file("link-to-pipe")).unwrap();
+    symlink("/dev/zero", file("zero")).unwrap();
+    symlink("/dev/tty", file("terminal")).unwrap();
+    symlink(file("loop"), file("loop")).unwrap();
+    symlink("/proc/kmsg", file("kernel-log")).unwrap();
+    std::fs::create_dir(file("directory")).unwrap();
+    std::fs::File::create(file("sparse")).unwrap().set_len(12 << 30).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(file("socket")).unwrap();
+    vec![
+        (file("pipe"), "not a regular file"),
+        (file("link-to-pipe"), "not a regular file"),
+        (file("zero"), "not a regular file"),
+        (file("terminal"), "not a regular file"),
+        (file("loop"), "could not read the file"),
+        (file("kernel-log"), ""),
+        (file("directory"), "not a regular file"),
+        (file("sparse"), "more than the"),
+        (file("socket"), "not a regular file"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_files_are_refused_and_the_others_load() {
+    let directory = TempDir::new().unwrap();
+    let odd = odd_files(directory.path());
+    let builder = odd.iter().fold(SandboxBuilder::default(), |builder, (file, _)| builder.file(file.clone()));
+    let sandbox = tokio::time::timeout(SOON, builder.guest("echo").trust("echo").build()).await.unwrap();
+    assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
+    let problems = sandbox.runtime.problems();
+    for (file, message) in odd {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let (_, problem) = problems.iter().find(|(plugin, _)| plugin == name).unwrap();
+        assert!(problem.contains(message), "{name}: {problem}");
+    }
+}
+
+/// Waits for a command that has to end soon.
+fn end(mut child: Child, within: Duration) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > within {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs a command that has to end soon, in not much memory.
+fn run_bounded(pinion: &Pinion, arguments: &[&str]) -> Ended {
+    let command = pinion.command(arguments);
+    let mut bounded = Command::new("timeout");
+    bounded.arg(LOADED.as_secs().to_string()).arg(command.get_program()).args(command.get_args());
+    bounded.current_dir(pinion.workspace()).env_clear();
+    bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = bounded.stdin(std::process::Stdio::null()).output().unwrap();
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn commands_that_take_a_plugin_file_refuse_odd_files() {
+    let pinion = Pinion::default();
+    for (file, message) in odd_files(&pinion.workspace()) {
+        let file = file.to_str().unwrap();
+        let commands: [&[&str]; 4] = [
+            &["plugin", "check", file],
+            &["plugin", "info", file],
+            &["plugin", "call", file, "echo", "{}"],
+            &["plugin", "pack", file, "--name", "x"],
+        ];
+        for command in commands {
+            let ended = run_bounded(&pinion, command);
+            assert!(matches!(ended.code, Some(1 | 2)), "{command:?}: {ended:?}");
+            // A loop of links is no file, which `info` and `call` take for the name of a plugin.
+            let is_name = file.ends_with("loop.wasm") && ended.stderr.contains("no plugin");
+            assert!(is_name || ended.stderr.contains(message), "{command:?}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn odd_files_in_the_plugin_directory_do_not_disturb_a_run() {
+    let pinion = Pinion::default();
+    std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
+    odd_files(&pinion.home().join("plugins"));
+    let script = pinion.script(&[json!({ "text": "fine" })]);
+    let ended = run_bounded(&pinion, &["-p", "--replay", script.to_str().unwrap(), "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "fine\n"), "{ended:?}");
+    assert!(ended.stderr.contains("`sparse`") && ended.stderr.contains("`pipe`"), "{ended:?}");
+}
+
+/// Loads copies of `loiter`, each with its own config, and returns what is said of each.
+async fn load_all(configs: &[(&str, Value)]) -> (Sandbox, Vec<String>) {
+    let directory = TempDir::new().unwrap();
+    let mut builder = SandboxBuilder::default();
+    for (name, config) in configs {
+        builder = builder.file(loiter(directory.path(), name)).config(name, config.clone());
+    }
+    let sandbox = tokio::time::timeout(LOADED, builder.guest("echo").trust("echo").build()).await.unwrap();
+    let problems = sandbox.runtime.problems();
+    let problem = |name: &str| problems.iter().find(|(plugin, _)| plugin == name).map(|(_, problem)| problem.clone());
+    let problems = configs.iter().map(|(name, _)| problem(name).unwrap_or_default()).collect();
+    (sandbox, problems)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_that_sleeps_while_it_is_loaded_is_refused() {
+    let (sandbox, problems) = load_all(&[
+        ("sleepa", json!({ "init": "sleep" })),
+        ("sleepb", json!({ "self_test": "sleep" })),
+        ("sleepc", json!({ "list": "sleep" })),
+        ("sleepd", json!({ "commands": "sleep" })),
+        ("dozing", json!({ "init": "doze", "self_test": "doze", "list": "doze", "commands": "doze" })),
+    ])
+    .await;
+    for problem in problems {
+        assert!(problem.contains("more than 10000 ms") && problem.contains("hint:"), "{problem}");
+    }
+    assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_that_computes_or_allocates_without_end_is_refused() {
+    let (_sandbox, problems) = load_all(&[
+        ("spinsa", json!({ "init": "spin" })),
+        ("spinsb", json!({ "list": "spin" })),
+        ("eaters", json!({ "self_test": "eat" })),
+        ("shouts", json!({ "list": "shout" })),
+        ("panics", json!({ "commands": "panic" })),
+    ])
+    .await;
+    for (problem, parts) in
+        problems.iter().zip([&["fuel", "ms"][..], &["fuel", "ms"], &["memory"], &["host"], &["planned"]])
+    {
+        assert!(parts.iter().any(|part| problem.contains(part)), "{parts:?}: {problem}");
+        assert!(!problem.contains("[plugins."), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_that_loads_slowly_delays_no_other() {
+    let directory = TempDir::new().unwrap();
+    let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
+    let slow = Source::File(loiter(directory.path(), "sleeps"));
+    let loading = sandbox.runtime.begin(vec![slow, Source::File(guest("echo"))]);
+    tokio::time::timeout(SOON, async {
+        while sandbox.runtime.plugins().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
+    })
+    .await
+    .unwrap();
+    assert_eq!(sandbox.runtime.being_loaded(), ["sleeps"]);
+    drop(loading);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_runtime_gives_up_its_loads() {
+    let directory = TempDir::new().unwrap();
+    let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
+    let loading = sandbox.runtime.begin(vec![Source::File(loiter(directory.path(), "sleeps"))]);
+    drop(sandbox);
+    tokio::time::timeout(Duration::from_secs(5), loading.settled()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_source_gets_its_names_also_when_it_is_ready_last() {
+    let directory = TempDir::new().unwrap();
+    let (slow, fast) = (loiter(directory.path(), "slower"), loiter(directory.path(), "faster"));
+    let builder = SandboxBuilder::default()
+        .config("slower", json!({ "prefix": "x_", "list": "doze" }))
+        .config("faster", json!({ "prefix": "x_" }));
+    let sandbox = builder.file(slow).file(fast).build().await;
+    let plugins: Vec<String> = sandbox.runtime.plugins().into_iter().map(|plugin| plugin.name).collect();
+    assert_eq!(plugins, ["slower"]);
+    let events: Vec<(String, bool)> = sandbox
+        .notices()
+        .into_iter()
+        .map(|notice| (notice.plugin, matches!(notice.event, NoticeEvent::Refused(LoadError::Collision { .. }))))
+        .collect();
+    assert_eq!(events, [("faster".into(), false), ("faster".into(), true), ("slower".into(), false)]);
+    assert_eq!(sandbox.text("x_nap", json!({ "amount": 0 })).await, "slept");
+}
+
+/// A plugin `greeter` that works, whose file is then replaced by one that never says what it offers.
+async fn replaced_by_a_sleeper() -> (TempDir, Sandbox) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("greet.wasm");
+    std::fs::copy(guest("greet_one"), &file).unwrap();
+    let builder = SandboxBuilder::default().file(file.clone()).guest("echo").trust("echo");
+    let sandbox = builder.config("sleeps", json!({ "list": "sleep" })).build().await;
+    assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
+    std::fs::rename(loiter(directory.path(), "sleeps"), file).unwrap();
+    (directory, sandbox)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_that_hangs_holds_its_callers_for_seconds_and_nobody_else() {
+    let (_directory, sandbox) = replaced_by_a_sleeper().await;
+    let held = async { tokio::time::timeout(LOADED, sandbox.text("greet", json!({}))).await.unwrap() };
+    let other = async {
+        for _ in 0..50 {
+            let echoed = tokio::time::timeout(SOON, sandbox.text("echo", json!({ "message": "here" }))).await;
+            assert_eq!(echoed.unwrap(), "here");
+        }
+    };
+    let (held, ()) = tokio::join!(held, other);
+    assert_eq!(held, "hello from version one");
+    // Tried once, and refused: later calls do not wait for it again.
+    assert_eq!(tokio::time::timeout(SOON, sandbox.text("greet", json!({}))).await.unwrap(), "hello from version one");
+    assert!(sandbox.runtime.problems()[0].1.contains("more than 10000 ms"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_call_does_not_wait_for_a_reload() {
+    let (_directory, sandbox) = replaced_by_a_sleeper().await;
+    let token = CancellationToken::new();
+    let progress = Progress::default();
+    let call = sandbox.call_with("greet", json!({}), &progress, token.clone());
+    let cancel = async {
+        tokio::task::yield_now().await;
+        token.cancel();
+    };
+    let (ended, ()) = tokio::time::timeout(SOON, async { tokio::join!(call, cancel) }).await.unwrap();
+    assert!(ended.0.is_err(), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_that_is_written_without_end_holds_no_caller() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("greet.wasm");
+    std::fs::copy(guest("greet_one"), &file).unwrap();
+    let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let writing = std::thread::spawn(move || {
+        let mut file = std::fs::OpenOptions::new().append(true).open(file).unwrap();
+        while !stopped.is_cancelled() {
+            file.write_all(b"x").unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    for _ in 0..2 {
+        let greeting = tokio::time::timeout(SOON, sandbox.text("greet", json!({}))).await.unwrap();
+        assert_eq!(greeting, "hello from version one");
+    }
+    stop.cancel();
+    writing.join().unwrap();
+}
+
+/// A home whose plugin directory holds a plugin that never says what it offers.
+fn with_a_sleeper() -> Pinion {
+    let pinion = Pinion::default();
+    std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
+    loiter(&pinion.home().join("plugins"), "sleeps");
+    pinion.config("[plugins.sleeps.config]\nlist = \"sleep\"\n");
+    pinion
+}
+
+#[test]
+fn run_starts_without_a_plugin_that_does_not_load() {
+    let pinion = with_a_sleeper();
+    let script = pinion.script(&[json!({ "text": "fine" })]);
+    let begun = Instant::now();
+    let ended = run_bounded(&pinion, &["-p", "--replay", script.to_str().unwrap(), "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "fine\n"), "{ended:?}");
+    assert!(begun.elapsed() < SOON && ended.stderr.contains("`sleeps` is still being loaded"), "{ended:?}");
+}
+
+#[test]
+fn list_and_doctor_are_not_held_by_a_plugin_that_does_not_load() {
+    let pinion = with_a_sleeper();
+    for command in [&["plugin", "list"][..], &["doctor"], &["plugin", "info", "sleeps"]] {
+        let ended = run_bounded(&pinion, command);
+        assert!(matches!(ended.code, Some(0..=2)), "{ended:?}");
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(said.contains("more than 10000 ms"), "{command:?}: {ended:?}");
+    }
+}
+
+/// Starts a command in a process group of its own, which reports when it hears signals by being alive long enough.
+fn interrupted(pinion: &Pinion, arguments: &[&str], signal: Signal) -> ExitStatus {
+    let child = pinion.start(arguments);
+    std::thread::sleep(Duration::from_millis(700));
+    kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
+    end(child, Duration::from_secs(3))
+}
+
+#[test]
+fn signal_while_plugins_are_loaded_ends_the_program_at_once() {
+    let pinion = with_a_sleeper();
+    let plugin = loiter(&pinion.workspace(), "sleeps");
+    let (plugin, script) = (plugin.to_str().unwrap(), pinion.script(&[json!({ "text": "never" })]));
+    let run = ["-p", "--replay", script.to_str().unwrap(), "--plugin", plugin, "go"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        assert_eq!(interrupted(&pinion, &run, signal).code(), Some(code));
+    }
+    for command in [&["plugin", "list"][..], &["plugin", "check", plugin], &["doctor"]] {
+        assert_eq!(interrupted(&pinion, command, Signal::INT).code(), Some(130), "{command:?}");
+    }
+}
+
+/// Starts a run whose one call sleeps for an hour, and waits until it does.
+fn napping(pinion: &Pinion) -> Child {
+    std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
+    loiter(&pinion.home().join("plugins"), "napper");
+    pinion.config("[plugins.napper.limits]\ngrace-ms = 600000\n");
+    let script = pinion.script(&[json!({ "calls": [{ "tool": "nap", "arguments": { "amount": 3_600_000 } }] })]);
+    let script = script.to_str().unwrap().to_owned();
+    let arguments =
+        ["-p", "--replay", &script, "--approve", "all", "--tools", "nap", "--output-format", "stream-json", "go"];
+    let mut child = pinion.start(arguments);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("tool_execution_update") && !line.contains("napping") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
+    }
+    // Kept open, so that the command never fails to write.
+    std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+    child
+}
+
+#[test]
+fn second_signal_ends_the_program_whatever_a_call_does() {
+    let pinion = Pinion::default();
+    let mut child = napping(&pinion);
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    // The grace of the call is ten minutes: the first signal alone ends nothing.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none());
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(130));
+}
+
+#[test]
+fn second_signal_ends_the_program_when_nobody_reads_its_output() {
+    let pinion = Pinion::default();
+    let replies: Vec<Value> = vec![json!({ "text": "x".repeat(4 << 20) })];
+    let script = pinion.script(&replies);
+    // Its stdout is a pipe that is never read.
+    let child = pinion.start(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "go"]);
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    kill_process(pid, Signal::INT).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    // It may have ended at the first one.
+    let _ = kill_process(pid, Signal::INT);
+    let status = end(child, Duration::from_secs(3));
+    assert!(!status.success(), "{status:?}");
+}
+
+#[test]
+fn signals_that_were_ignored_stay_ignored() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[json!({ "hang": true, "text": "…" })]);
+    let mut command = pinion.command(["-p", "--replay", script.to_str().unwrap(), "wait"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP INT; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
+    shell.current_dir(pinion.workspace()).env_clear();
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command = shell;
+    let mut child = command.stdin(std::process::Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    for signal in [Signal::HUP, Signal::INT, Signal::HUP, Signal::INT] {
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(pid, signal).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none());
+    kill_process(pid, Signal::TERM).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let _ = kill_process(pid, Signal::TERM);
+    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(143));
+}

@@ -222,6 +222,7 @@ impl SandboxBuilder {
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,
+            compiler: None,
             info: Arc::new(NoInfo),
         };
         let told = notices.clone();

@@ -26,6 +26,7 @@ pub async fn load_tools<const N: usize>(
         cache: None,
         plugins: grants.into_iter().map(|(name, grants)| (name.to_owned(), settings(grants))).collect(),
         engine_limits: None,
+        compiler: None,
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {})?;

@@ -15,12 +15,15 @@ use pinion_agent::{
     SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
-    CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
+    CacheKey, Compiler, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source,
+    plugins_in,
 };
-use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
+use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue, printable};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What every command that works in a folder starts from.
 #[derive(Clone)]
@@ -30,6 +33,9 @@ pub(crate) struct Base {
     pub(crate) config: Config,
     pub(crate) exchanges: Exchanges,
 }
+
+/// The argument with which this program compiles a component for another process of itself, and does nothing else.
+pub(crate) const COMPILE_COMPONENT: &str = "compile-component-for-parent";
 
 /// Which plugins are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +58,7 @@ impl Base {
             cache: self.compiled_code(),
             plugins: self.plugin_settings(),
             engine_limits: self.config.engine_limits.clone(),
+            compiler: compiler(),
             info,
         };
         Runtime::new(config, on_notice).map_err(|error| Failure::of(Status::Failed, &error))
@@ -155,7 +162,29 @@ impl Base {
     }
 }
 
+/// How long a start waits for plugins that lie in directories, all together.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Base {
+    /// Loads plugins. Waits for built-in ones and those that were named on the command line. Those that lie in
+    /// directories join when they are ready, unless the options name tools that only they can have.
+    async fn load(&self, args: &RunArgs, purpose: For, runtime: &Runtime) {
+        let deadline = Instant::now() + PATIENCE;
+        let named: Vec<PathBuf> = args.plugins.iter().map(|path| self.workspace.join(path)).collect();
+        let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
+            .sources(args, purpose)
+            .into_iter()
+            .partition(|source| matches!(source, Source::File(path) if !named.contains(path)));
+        let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
+        wanted.settled().await;
+        let definitions = runtime.definitions();
+        let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
+        if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
+            return in_directories.settled().await;
+        }
+        in_directories.settled_before(deadline).await;
+    }
+
     /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.
     fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
         let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
@@ -165,6 +194,12 @@ impl Base {
             None => Ok(()),
         }
     }
+}
+
+/// This program, as the one that compiles components in a process of its own.
+pub(crate) fn compiler() -> Option<Compiler> {
+    let program = std::env::current_exe().ok()?;
+    Some(Compiler { program, arguments: vec![COMPILE_COMPONENT.into()] })
 }
 
 /// The secret that seals compiled code, made when it is first needed. None when it can be neither read nor made, which
@@ -333,6 +368,12 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// A notice for each plugin that was not ready in time; it joins when it is.
+    pub(crate) fn slow_plugins(&self) -> Vec<String> {
+        let slow = self.runtime.being_loaded();
+        slow.iter().map(|plugin| format!("plugin `{}` is still being loaded", printable(plugin))).collect()
+    }
+
     /// Works prompts off, on branches where the config says so.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         match &self.branches {
@@ -354,7 +395,7 @@ impl Base {
         let chosen = self.chosen(args).await?;
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
-        runtime.add(self.sources(args, purpose)).await;
+        self.load(args, purpose, &runtime).await;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = self.config.branches.found(&models, &chosen).await?;

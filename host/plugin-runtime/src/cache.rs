@@ -74,10 +74,9 @@ impl Cache {
     }
 
     /// Keeps compiled code. A failure is logged and otherwise ignored: the next load compiles again.
-    pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, component: &Component) {
+    pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
-        let stored = component
-            .serialize()
+        let stored = code
             .map_err(io::Error::other)
             .and_then(|code| write_atomically(&self.folder, &path, &[&self.seal(&path, &code), &code]));
         if let Err(error) = stored {

@@ -101,8 +101,8 @@ impl Runtime {
         session_id: &str,
         token: CancellationToken,
     ) -> Result<Vec<Effect>, CommandError> {
-        let loaded =
-            self.registry.command(name).await.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
+        let found = self.registry.command(name, &token).await;
+        let loaded = found.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
         let job = RunCommand {
             context: CallContext {
                 call_id: format!("/{name}"),
@@ -121,11 +121,12 @@ impl Runtime {
     /// What the argument of a command could be, given what was typed of it. Nothing when the plugin does not answer
     /// within 100 ms.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
-        let Some(loaded) = self.registry.command(name).await else { return Vec::new() };
-        let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-        let answer = loaded.run(&self.shared, whole(&loaded, CancellationToken::new()), job);
-        let answer = tokio::time::timeout(COMPLETION_TIME, answer).await;
-        let completions = answer.ok().and_then(|finished| finished.result.ok()).unwrap_or_default();
+        let answer = async {
+            let loaded = self.registry.command(name, &CancellationToken::new()).await?;
+            let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
+            loaded.run(&self.shared, whole(&loaded, CancellationToken::new()), job).await.result.ok()
+        };
+        let completions = tokio::time::timeout(COMPLETION_TIME, answer).await.ok().flatten().unwrap_or_default();
         completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()
     }
 }

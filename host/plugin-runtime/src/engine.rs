@@ -62,12 +62,13 @@ impl Engine {
         Component::from_binary(&self.engine, bytes)
     }
 
-    /// Takes code that [`crate::cache`] has found to be its own.
+    /// Takes code that [`crate::cache`] has found to be its own, or that came from the child of [`crate::compiler`].
     #[allow(unsafe_code, reason = "wasmtime cannot check compiled code; the cache's seal does, see there")]
-    pub(crate) fn deserialize(&self, sealed_code: &[u8]) -> wasmtime::Result<Component> {
-        // SAFETY: only called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote
-        // them from `Component::serialize`.
-        unsafe { Component::deserialize(&self.engine, sealed_code) }
+    pub(crate) fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
+        // SAFETY: called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote them
+        // from `Component::serialize`; and by `compiler::in_child`, with bytes that the embedder's own program wrote to a
+        // pipe that nobody else holds.
+        unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
     /// Feeds everything on which compiled code depends to `hasher`.
@@ -81,6 +82,12 @@ impl Engine {
         self.ticker.enter();
         Running(&self.ticker)
     }
+}
+
+/// Compiles a component to what [`Engine::deserialize`] takes, in a process that does nothing else.
+pub(crate) fn compile_alone(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    // Whether instances come from a pool changes nothing about code; wasmtime checks that on the other side.
+    wasmtime::Engine::new(&config(&EngineLimits::default()))?.precompile_component(bytes)
 }
 
 fn config(limits: &EngineLimits) -> Config {

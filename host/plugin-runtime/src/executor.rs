@@ -23,9 +23,13 @@ impl ToolExecutor for Runtime {
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
-            let Some((loaded, tool)) = self.registry.tool(&call.name).await else {
+            let Some((loaded, tool)) = self.registry.tool(&call.name, &call.token).await else {
                 return Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into();
             };
+            // It may have been cancelled while its plugin was reloaded.
+            if call.token.is_cancelled() {
+                return Err(ToolError::Cancelled { tool: call.name }).into();
+            }
             let declared = loaded.get(tool).effects.cut_to(call.at_most);
             if let Some(denied) = loaded.program().authority.missing(declared) {
                 return Err(ToolError::Denied { tool: call.name, reason: denied.to_string() }).into();

@@ -7,17 +7,19 @@ use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools a
 use crate::bindings::pinion::plugin::types as wit;
 use crate::cache::Origin;
 use crate::capability::{Grants, PluginAuthority};
+use crate::compiler;
+use crate::component_file::ReadError;
 use crate::fault::PluginFault;
-use crate::instance::{self, Describe, Description, Setup};
+use crate::instance::{self, Description};
 use crate::limits::{Limits, PartialLimits};
 use crate::manifest::{Inspection, ManifestError, is_name};
 use crate::program::{Exported, Program};
+use crate::registry::Source;
 use crate::runtime::Shared;
-use crate::state::NoProgress;
 use pinion_agent::{Authority, Execution, ToolDefinition};
 use serde_json::Value;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
+use tokio::task::spawn_blocking;
 use wasmtime::component::Component;
 
 /// Descriptions that are longer would cost the model more than they tell it.
@@ -69,8 +71,8 @@ pub struct CommandDefinition {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
-    #[error("could not read the file: {0}")]
-    Read(String),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// It is no plugin for this host.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -79,7 +81,12 @@ pub enum LoadError {
     Link(String),
     /// It broke down, or failed its self-test, when it was asked what it offers.
     #[error(transparent)]
-    Fault(#[from] PluginFault),
+    Fault(PluginFault),
+    /// It ran into a limit of loading.
+    #[error(
+        "{0}\nhint: the limits of loading are fixed: do less in `init`, `self-test` and the lists of tools and commands"
+    )]
+    Limit(String),
     /// What it offers makes no sense.
     #[error("{0}")]
     Offer(String),
@@ -96,30 +103,28 @@ pub enum LoadError {
 }
 
 impl Generation {
-    /// Loads a component. Compiling happens on this thread, which must be one that may block; the guest runs on others.
-    pub(crate) async fn load(shared: &Arc<Shared>, bytes: &[u8], number: u32) -> Result<Arc<Self>, LoadError> {
-        let inspection = Inspection::of(bytes)?;
-        let manifest = &inspection.manifest;
-        let settings = shared.settings(&manifest.name);
-        let digest = blake3::hash(bytes);
-        let (component, origin) = compile(shared, bytes, &digest)?;
-        let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
-        let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
-        let authority =
-            PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &settings.grants);
-        let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
-        let program = Arc::new(Program {
-            name: manifest.name.as_str().into(),
-            number,
-            authority: Arc::new(authority),
-            limits: Arc::new(limits),
-            config: config.into(),
-            exported: Exported::of(&component, &inspection)?,
-            pre,
-        });
-        let description = describe(shared, &program).await?;
+    /// Loads a component. Reading, compiling and linking happen on threads that may block; dropping the future gives the
+    /// load up.
+    pub(crate) async fn load(shared: &Arc<Shared>, source: &Source, number: u32) -> Result<Arc<Self>, LoadError> {
+        let component = {
+            let (permit, source) = (shared.permits.reading().await, source.clone());
+            blocking(move || {
+                let _permit = permit;
+                inspect(&source)
+            })
+            .await?
+        };
+        let Inspected { bytes, digest, inspection } = component;
+        let is_built_in = matches!(source, Source::BuiltIn(_));
+        let (component, origin) = compiler::compiled(shared, bytes, digest, is_built_in).await?;
+        let linked = {
+            let shared = shared.clone();
+            blocking(move || link(&shared, &component, inspection, number)).await?
+        };
+        let Linked { program, inspection, grants } = linked;
+        let description = instance::describe(shared, &program).await.map_err(load_error)?;
         let (tools, commands) = (Vec::new(), Vec::new());
-        let mut generation = Self { program, inspection, digest, origin, tools, commands, grants: settings.grants };
+        let mut generation = Self { program, inspection, digest, origin, tools, commands, grants };
         generation.take(description)?;
         Ok(Arc::new(generation))
     }
@@ -179,31 +184,71 @@ impl Generation {
     }
 }
 
-fn compile(shared: &Shared, bytes: &[u8], digest: &blake3::Hash) -> Result<(Component, Origin), LoadError> {
-    let cached = shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest));
-    if let Some(component) = cached {
-        return Ok((component, Origin::Cached));
-    }
-    let component = shared.engine.compile(bytes).map_err(link_error)?;
-    if let Some(cache) = &shared.cache {
-        cache.store(&shared.engine, digest, &component);
-    }
-    Ok((component, Origin::Compiled))
+/// A component that was read.
+struct Inspected {
+    bytes: Arc<[u8]>,
+    digest: blake3::Hash,
+    inspection: Inspection,
 }
 
-fn link_error(error: wasmtime::Error) -> LoadError {
+/// Reads a component, and what it says of itself. Blocks.
+fn inspect(source: &Source) -> Result<Inspected, LoadError> {
+    let bytes = source.bytes()?;
+    let inspection = Inspection::of(&bytes)?;
+    Ok(Inspected { digest: blake3::hash(&bytes), bytes: bytes.into(), inspection })
+}
+
+/// A component that can be instantiated.
+struct Linked {
+    program: Arc<Program>,
+    inspection: Inspection,
+    grants: Grants,
+}
+
+/// Runs a step of loading on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::Link(error.to_string())))
+}
+
+/// Links a component. Blocks.
+fn link(shared: &Arc<Shared>, component: &Component, inspection: Inspection, number: u32) -> Result<Linked, LoadError> {
+    let manifest = &inspection.manifest;
+    let settings = shared.settings(&manifest.name);
+    let pre = shared.linker.instantiate_pre(component).map_err(link_error)?;
+    let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
+    let authority = PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &settings.grants);
+    let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
+    let program = Arc::new(Program {
+        name: manifest.name.as_str().into(),
+        number,
+        authority: Arc::new(authority),
+        limits: Arc::new(limits),
+        config: config.into(),
+        exported: Exported::of(component, &inspection)?,
+        pre,
+    });
+    Ok(Linked { program, inspection, grants: settings.grants })
+}
+
+pub(crate) fn link_error(error: wasmtime::Error) -> LoadError {
     LoadError::Link(format!("{error:#}"))
 }
 
-/// Asks a plugin what it offers, on an instance that may do nothing.
-async fn describe(shared: &Arc<Shared>, program: &Arc<Program>) -> Result<Description, LoadError> {
-    let setup = Setup {
-        authority: program.authority.none(),
-        token: CancellationToken::new(),
-        progress: Arc::new(NoProgress),
-        agents: None,
+/// The error of a load whose description went wrong. Limits are those of loading, which nobody can raise.
+fn load_error(fault: PluginFault) -> LoadError {
+    let (plugin, limit) = match fault {
+        PluginFault::Fuel { plugin, limit } => (plugin, format!("more than {limit} fuel")),
+        PluginFault::Deadline { plugin, limit_ms } => (plugin, format!("more than {limit_ms} ms")),
+        PluginFault::Memory { plugin, limit, .. } => (plugin, format!("more than {limit} bytes of memory")),
+        PluginFault::Table { plugin, limit, .. } => (plugin, format!("more than {limit} table elements")),
+        PluginFault::Output { plugin, limit } => (plugin, format!("more than {limit} bytes of output")),
+        PluginFault::HostCalls { plugin, limit } => (plugin, format!("more than {limit} calls of the host")),
+        PluginFault::Handles { plugin, limit } => (plugin, format!("more than {limit} open handles")),
+        other => return LoadError::Fault(other),
     };
-    Ok(instance::run(shared, program, setup, Describe).await.result?)
+    LoadError::Limit(format!("plugin `{plugin}` needs {limit} to say what it offers"))
 }
 
 /// Puts required properties first, in the order in which they are required: models write arguments in the order of the

@@ -12,7 +12,7 @@ use crate::fault::{Circumstances, GuestError, PluginFault};
 use crate::limits::Limits;
 use crate::program::{Exported, Program};
 use crate::runtime::Shared;
-use crate::state::{CallState, State};
+use crate::state::{CallState, NoProgress, State};
 use pinion_agent::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::Arc;
@@ -141,6 +141,29 @@ pub(crate) async fn run<J: Job>(
     let Some(permit) = turn(shared.permits.of(&setup), &setup.token).await else {
         return Finished::fault(program, PluginFault::Cancelled { plugin: program.name.to_string() });
     };
+    run_with(permit, shared, program, setup, job).await
+}
+
+/// Asks a plugin what it offers, on an instance that may do nothing, under the limits of loading.
+pub(crate) async fn describe(shared: &Arc<Shared>, program: &Program) -> Result<Description, PluginFault> {
+    let setup = Setup {
+        authority: program.authority.none(),
+        token: CancellationToken::new(),
+        progress: Arc::new(NoProgress),
+        agents: None,
+    };
+    let program = program.under(&shared.limits.load);
+    let permit = shared.permits.describing().await;
+    run_with(permit, shared, &program, setup, Describe).await.result
+}
+
+async fn run_with<J: Job>(
+    permit: impl Send + 'static,
+    shared: &Arc<Shared>,
+    program: &Arc<Program>,
+    setup: Setup,
+    job: J,
+) -> Finished<J::Answer> {
     let until = Until::new(&program.limits, setup.token);
     let call = CallState { agents: setup.agents, ..until.call(setup.authority, setup.progress) };
     hand_over(program, &until, |answer| {

@@ -12,6 +12,8 @@ mod cache;
 mod capability;
 mod catalog;
 mod commands;
+mod compiler;
+mod component_file;
 mod engine;
 mod executor;
 mod fault;
@@ -20,6 +22,7 @@ mod host;
 mod instance;
 mod limits;
 mod listing;
+mod loading;
 mod manifest;
 mod program;
 mod registry;
@@ -27,16 +30,20 @@ mod reload;
 mod runtime;
 mod session;
 mod state;
+mod weight;
 
 pub use cache::{CacheKey, Origin};
 pub use capability::{AgentsGrant, Grants, ProcessGrant};
 pub use catalog::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use commands::{CommandError, Completion, Effect, Mode};
+pub use compiler::{Compiler, compile_for_parent};
+pub use component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
 pub use engine::EngineError;
 pub use fault::PluginFault;
 pub use generation::{CommandDefinition, LoadError, PluginSettings};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use listing::{Capability, PluginInfo};
+pub use loading::Loading;
 pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };

@@ -71,15 +71,29 @@ pub struct EngineLimits {
 }
 
 impl EngineLimits {
+    /// Plugins that are asked at once what they offer.
+    pub(crate) const DESCRIPTIONS: u32 = 32;
+
     /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
     pub(crate) fn delegating_calls(&self) -> u32 {
         (self.concurrent_calls / 4).max(1)
     }
 
-    /// All calls that may run at once.
+    /// All instances that may live at once.
     pub(crate) fn all_calls(&self) -> u32 {
-        self.concurrent_calls.saturating_add(self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH))
+        let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
+        self.concurrent_calls.saturating_add(delegating).saturating_add(Self::DESCRIPTIONS)
     }
+}
+
+/// Limits of a process that compiles one component.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct CompileLimits {
+    /// Bytes that it may allocate.
+    pub(crate) memory_bytes: u64,
+    /// Milliseconds until it is killed.
+    pub(crate) deadline_ms: u64,
 }
 
 /// `limits.toml`.
@@ -88,6 +102,8 @@ impl EngineLimits {
 pub(crate) struct LimitsFile {
     pub(crate) default: Limits,
     pub(crate) ceiling: Limits,
+    pub(crate) load: Limits,
+    pub(crate) compile: CompileLimits,
     pub(crate) engine: EngineLimits,
 }
 

@@ -3,7 +3,9 @@
 //! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
 //! appends it to the component. The import and export lists come from the component itself.
 
+use crate::component_file::MAX_COMPONENT_BYTES;
 use crate::limits::PartialLimits;
+use crate::weight::Sizes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
@@ -16,9 +18,6 @@ pub const MANIFEST_SECTION: &str = "pinion:manifest";
 
 /// No honest manifest is longer.
 const MAX_MANIFEST_BYTES: usize = 64 * 1024;
-
-/// No honest component is larger.
-const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
 
 /// The manifest section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +141,14 @@ pub enum ManifestError {
         /// The version that it was made for.
         found: String,
     },
+    /// Larger in some way than any component that is loaded.
+    #[error("has more than {limit} {what}, the limit of loading")]
+    TooMany {
+        /// What it has too many of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
     /// Nothing to call.
     #[error("exports none of `tools`, `commands` and `lifecycle` of `pinion:plugin@{API_VERSION}`")]
     NoExports,
@@ -190,18 +197,19 @@ struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, ManifestError> {
-        if bytes.len() > MAX_COMPONENT_BYTES {
+        if bytes.len() as u64 > MAX_COMPONENT_BYTES {
             return Err(ManifestError::NotAComponent(format!("larger than {MAX_COMPONENT_BYTES} bytes")));
         }
         if Parser::is_core_wasm(bytes) {
             return Err(ManifestError::CoreModule);
         }
         let mut sections = Self { manifest: None, imports: BTreeSet::new(), exports: BTreeSet::new() };
-        let mut depth = 0_usize;
+        let mut sizes = Sizes::default();
         for payload in Parser::new(0).parse_all(bytes) {
-            match payload.map_err(|e| ManifestError::NotAComponent(e.to_string()))? {
-                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-                Payload::End(_) => depth = depth.saturating_sub(1),
+            let payload = payload.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+            sizes.take(&payload)?;
+            let depth = sizes.nesting();
+            match payload {
                 // The outermost one counts: `pack` may override what a compiler left in a module.
                 Payload::CustomSection(section)
                     if section.name() == MANIFEST_SECTION && (depth == 0 || sections.manifest.is_none()) =>

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
 /// Everything that an instance of a generation needs.
+#[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) name: Arc<str>,
     /// The number of the generation.
@@ -22,7 +23,7 @@ pub(crate) struct Program {
 }
 
 /// The functions that a component exports, found once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Exported {
     pub(crate) tools: Option<ToolsExport>,
     pub(crate) commands: Option<CommandsExport>,
@@ -30,25 +31,36 @@ pub(crate) struct Exported {
     pub(crate) state: Option<StateExport>,
 }
 
+#[derive(Clone)]
 pub(crate) struct ToolsExport {
     pub(crate) list_tools: ComponentExportIndex,
     pub(crate) call_tool: ComponentExportIndex,
 }
 
+#[derive(Clone)]
 pub(crate) struct CommandsExport {
     pub(crate) list_commands: ComponentExportIndex,
     pub(crate) complete_argument: ComponentExportIndex,
     pub(crate) run_command: ComponentExportIndex,
 }
 
+#[derive(Clone)]
 pub(crate) struct LifecycleExport {
     pub(crate) init: ComponentExportIndex,
     pub(crate) self_test: ComponentExportIndex,
 }
 
+#[derive(Clone)]
 pub(crate) struct StateExport {
     pub(crate) save_state: ComponentExportIndex,
     pub(crate) restore_state: ComponentExportIndex,
+}
+
+impl Program {
+    /// The same under other limits.
+    pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
+        Arc::new(Self { limits: Arc::new(limits.clone()), ..self.clone() })
+    }
 }
 
 impl Exported {

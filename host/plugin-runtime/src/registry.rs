@@ -1,12 +1,13 @@
 //! Which plugins there are, which generation of each is current, and which names lead to them.
 //!
-//! One lock, the slots', is held while plugins are added, reloaded or removed, so that names are checked and swapped as
-//! one. Calls never take it: they read the [`Catalog`], a snapshot that is replaced as a whole. A call that began on a
-//! generation holds it and ends on it; the next one finds the new one.
+//! One lock, the slots', is held for moments: to begin a load, and to check names and swap generations as one
+//! ([`crate::loading`]). Calls take it only when their plugin's file has changed: they read the [`Catalog`], a snapshot
+//! that is replaced as a whole. A call that began on a generation holds it and ends on it; the next one finds the new one.
 
+use crate::component_file::read_component;
 use crate::generation::{CommandDefinition, Generation, LoadError, Tool};
 use crate::instance::{self, Finished, Job, Setup};
-use crate::manifest::Lifetime;
+use crate::loading::Attempt;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
@@ -15,17 +16,10 @@ use pinion_agent::ToolDefinition;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use tokio::runtime::Handle;
-use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
-use tokio::time::Instant;
-
-/// A file that was written this recently may still be being written.
-const QUIET: Duration = Duration::from_millis(50);
-/// How long to wait for a file that goes on being written.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+use tokio_util::sync::CancellationToken;
 
 /// Where a plugin comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,20 +68,29 @@ pub enum NoticeEvent {
 
 /// All plugins.
 pub(crate) struct Registry {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     slots: Mutex<Vec<Slot>>,
+    numbers: AtomicU64,
     catalog: ArcSwap<Catalog>,
     on_notice: Box<dyn Fn(Notice) + Send + Sync>,
 }
 
 /// A plugin, loaded or not.
-struct Slot {
-    source: Source,
+pub(crate) struct Slot {
+    /// Tells it from all others, those that are gone included.
+    pub(crate) number: u64,
+    pub(crate) source: Source,
     /// The file as it was when it was last tried.
-    stamp: Option<Stamp>,
-    loaded: Option<Arc<Loaded>>,
-    problem: Option<LoadError>,
-    generations: u32,
+    pub(crate) stamp: Option<Stamp>,
+    pub(crate) loaded: Option<Arc<Loaded>>,
+    pub(crate) problem: Option<LoadError>,
+    pub(crate) generations: u32,
+    /// The load that is under way.
+    pub(crate) attempt: Option<Attempt>,
+    /// Its first load is over.
+    pub(crate) is_settled: bool,
+    /// The file was written to all the time when it was last tried.
+    pub(crate) is_restless: bool,
 }
 
 /// A generation that answers calls.
@@ -111,7 +114,7 @@ pub(crate) struct Catalog {
 
 /// Tells one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     modified: SystemTime,
     length: u64,
     #[cfg(unix)]
@@ -119,7 +122,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {
             modified: metadata.modified().ok()?,
@@ -128,27 +131,40 @@ impl Stamp {
             inode: std::os::unix::fs::MetadataExt::ino(&metadata),
         })
     }
+
+    /// The time since it was last written; none when that lies in the future.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.modified.elapsed().ok()
+    }
 }
 
 impl Source {
-    fn stamp(&self) -> Option<Stamp> {
-        match self {
-            Self::BuiltIn(_) => None,
-            Self::File(path) => Stamp::of(path),
-        }
-    }
-
-    fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
+    /// The component. Blocks.
+    pub(crate) fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
         match self {
             Self::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::File(path) => std::fs::read(path).map(Cow::Owned).map_err(|e| LoadError::Read(e.to_string())),
+            Self::File(path) => Ok(Cow::Owned(read_component(path)?)),
         }
     }
 }
 
 impl Slot {
+    pub(crate) fn new(number: u64, source: Source) -> Self {
+        Self {
+            number,
+            source,
+            stamp: None,
+            loaded: None,
+            problem: None,
+            generations: 0,
+            attempt: None,
+            is_settled: false,
+            is_restless: false,
+        }
+    }
+
     /// The plugin's name, or the file's until it is known.
-    fn name(&self) -> Cow<'_, str> {
+    pub(crate) fn name(&self) -> Cow<'_, str> {
         match (&self.loaded, &self.source) {
             (Some(loaded), _) => Cow::Borrowed(&loaded.program().name),
             (None, Source::File(path)) => path.file_stem().unwrap_or_default().to_string_lossy(),
@@ -157,61 +173,15 @@ impl Slot {
     }
 }
 
-/// Reads and loads a component, on a thread that may block.
-async fn read(shared: Arc<Shared>, source: Source, number: u32) -> Result<Arc<Generation>, LoadError> {
-    let runtime = Handle::current();
-    let loading = spawn_blocking(move || {
-        let bytes = source.bytes()?;
-        runtime.block_on(Generation::load(&shared, &bytes, number))
-    });
-    loading.await.unwrap_or_else(|error| Err(LoadError::Link(error.to_string())))
-}
-
-/// The file's state once nobody writes to it any more, or none when it is gone. A compiler that replaces a file may
-/// remove it for a moment.
-async fn quiet_stamp(path: &Path) -> Option<Stamp> {
-    let waited = Instant::now();
-    loop {
-        let stamp = Stamp::of(path);
-        let age = stamp.and_then(|stamp| stamp.modified.elapsed().ok());
-        // A time in the future tells nothing; take the file as it is.
-        let is_quiet = stamp.is_some() && age.is_none_or(|age| age >= QUIET);
-        let patience = if stamp.is_some() { MAX_WAIT } else { QUIET * 4 };
-        if is_quiet || waited.elapsed() >= patience {
-            return stamp;
-        }
-        tokio::time::sleep(age.map_or(QUIET, |age| QUIET.saturating_sub(age))).await;
-    }
-}
-
-/// Names lead to one plugin each.
-fn check_names(slots: &[Slot], at: usize, new: &Generation) -> Result<(), LoadError> {
-    let others = slots.iter().enumerate().filter(|(i, _)| *i != at).filter_map(|(_, slot)| slot.loaded.as_ref());
-    for other in others {
-        let collision = |what, name: &str| {
-            Err(LoadError::Collision { what, name: name.to_owned(), other: other.program().name.to_string() })
-        };
-        if other.program().name == new.program.name {
-            return collision("plugin", &new.program.name);
-        }
-        for tool in &new.tools {
-            if other.generation.tool(&tool.definition.name).is_some() {
-                return collision("tool", &tool.definition.name);
-            }
-        }
-        for command in &new.commands {
-            if other.generation.commands.iter().any(|c| c.name == command.name) {
-                return collision("command", &command.name);
-            }
-        }
-    }
-    Ok(())
-}
-
 impl Registry {
     pub(crate) fn new(shared: Arc<Shared>, on_notice: Box<dyn Fn(Notice) + Send + Sync>) -> Arc<Self> {
-        let registry =
-            Arc::new(Self { shared: shared.clone(), slots: Mutex::default(), catalog: ArcSwap::default(), on_notice });
+        let registry = Arc::new(Self {
+            shared: shared.clone(),
+            slots: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            catalog: ArcSwap::default(),
+            on_notice,
+        });
         shared.set_registry(&registry);
         registry
     }
@@ -220,98 +190,20 @@ impl Registry {
         self.catalog.load_full()
     }
 
-    /// Loads plugins side by side; those that come first win where names collide. Files that are there already are
-    /// looked at again.
-    pub(crate) async fn add(&self, sources: Vec<Source>) {
-        let mut slots = self.slots.lock().await;
-        let mut news = Vec::new();
-        for source in sources {
-            if !slots.iter().any(|slot| slot.source == source) {
-                let stamp = source.stamp();
-                let read = read(self.shared.clone(), source.clone(), 1);
-                news.push((source, stamp, tokio::task::spawn(read)));
-            }
-        }
-        for (source, stamp, loading) in news {
-            let loaded = loading.await.unwrap_or_else(|e| Err(LoadError::Link(e.to_string())));
-            slots.push(Slot { source, stamp, loaded: None, problem: None, generations: 0 });
-            let at = slots.len() - 1;
-            self.settle(&mut slots, at, loaded).await;
-        }
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads plugins anew whose files have changed. What did not change stays as it is.
-    pub(crate) async fn refresh(&self) {
-        let mut slots = self.slots.lock().await;
-        // From the end, because a slot whose file is gone goes too.
-        for at in (0..slots.len()).rev() {
-            self.refresh_slot(&mut slots, at).await;
-        }
+    /// A number that no slot and no attempt had before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn refresh_slot(&self, slots: &mut Vec<Slot>, at: usize) {
-        let Source::File(path) = slots[at].source.clone() else { return };
-        let stamp = quiet_stamp(&path).await;
-        if stamp == slots[at].stamp {
-            return;
-        }
-        slots[at].stamp = stamp;
-        if stamp.is_none() {
-            self.remove(slots, at);
-            return;
-        }
-        let number = slots[at].generations + 1;
-        let loaded = read(self.shared.clone(), slots[at].source.clone(), number).await;
-        self.settle(slots, at, loaded).await;
+    pub(crate) fn notify(&self, notice: Notice) {
+        (self.on_notice)(notice);
     }
 
-    /// Puts a generation in its place, or says why not.
-    async fn settle(&self, slots: &mut [Slot], at: usize, loaded: Result<Arc<Generation>, LoadError>) {
-        let settled = match loaded.and_then(|generation| check_names(slots, at, &generation).map(|()| generation)) {
-            Ok(generation) => self.install(&mut slots[at], generation).await,
-            Err(error) => Err(error),
-        };
-        let slot = &mut slots[at];
-        let event = match settled {
-            Ok(loaded) => {
-                slot.problem = None;
-                slot.generations = loaded.generation.program.number;
-                let version = loaded.generation.inspection.manifest.version.clone();
-                slot.loaded = Some(loaded);
-                NoticeEvent::Loaded { generation: slot.generations, version }
-            }
-            Err(error) => {
-                slot.problem = Some(error.clone());
-                NoticeEvent::Refused(error)
-            }
-        };
-        let (plugin, source) = (slot.name().into_owned(), slot.source.to_string());
-        self.publish(slots);
-        (self.on_notice)(Notice { plugin, source, event });
-    }
-
-    /// Makes a generation ready to be called; one of lifetime `session` inherits from the one before.
-    async fn install(&self, slot: &mut Slot, generation: Arc<Generation>) -> Result<Arc<Loaded>, LoadError> {
-        let mut session = None;
-        if generation.inspection.manifest.lifetime == Lifetime::Session {
-            let inheritance = match &slot.loaded {
-                Some(old) => old.inheritance().await,
-                None => None,
-            };
-            let started = Session::start(&self.shared, &generation.program, inheritance);
-            session = Some(started.map_err(|error| LoadError::Link(format!("no thread for it: {error}")))?);
-        }
-        Ok(Arc::new(Loaded { generation, session, source: slot.source.clone(), stamp: slot.stamp }))
-    }
-
-    fn remove(&self, slots: &mut Vec<Slot>, at: usize) {
-        let slot = slots.remove(at);
-        self.publish(slots);
-        let (plugin, source) = (slot.name().into_owned(), slot.source.to_string());
-        (self.on_notice)(Notice { plugin, source, event: NoticeEvent::Removed });
-    }
-
-    fn publish(&self, slots: &[Slot]) {
+    pub(crate) fn publish(&self, slots: &[Slot]) {
         let mut catalog = Catalog::default();
         for slot in slots {
             if let Some(problem) = &slot.problem {
@@ -324,26 +216,28 @@ impl Registry {
         self.catalog.store(Arc::new(catalog));
     }
 
-    /// Who answers this tool now. A plugin whose file has changed is loaded anew first, so that a call that comes after
-    /// a change is answered by what the change made.
-    pub(crate) async fn tool(&self, name: &str) -> Option<(Arc<Loaded>, ToolRef)> {
-        let found = self.catalog().tool(name);
-        match &found {
-            Some((loaded, _)) if loaded.is_outdated() => {}
-            Some(_) => return found,
-            None => return None,
+    /// The plugin that answers this tool now. One whose file has changed is reloaded first, as far as [`crate::loading`]
+    /// lets a call wait for that, so that a call that comes after a change is answered by what the change made.
+    pub(crate) async fn tool(
+        self: &Arc<Self>,
+        name: &str,
+        token: &CancellationToken,
+    ) -> Option<(Arc<Loaded>, ToolRef)> {
+        let found = self.catalog().tool(name)?;
+        if !found.0.is_outdated() {
+            return Some(found);
         }
-        self.refresh().await;
+        self.reload(&found.0, token).await;
         self.catalog().tool(name)
     }
 
-    /// Who answers this command now.
-    pub(crate) async fn command(&self, name: &str) -> Option<Arc<Loaded>> {
+    /// The plugin that answers this command now.
+    pub(crate) async fn command(self: &Arc<Self>, name: &str, token: &CancellationToken) -> Option<Arc<Loaded>> {
         let found = self.catalog().command(name)?;
         if !found.is_outdated() {
             return Some(found);
         }
-        self.refresh().await;
+        self.reload(&found, token).await;
         self.catalog().command(name)
     }
 }
@@ -393,6 +287,15 @@ impl Catalog {
 }
 
 impl Loaded {
+    pub(crate) fn new(
+        generation: Arc<Generation>,
+        session: Option<Session>,
+        source: Source,
+        stamp: Option<Stamp>,
+    ) -> Self {
+        Self { generation, session, source, stamp }
+    }
+
     pub(crate) fn program(&self) -> &Arc<Program> {
         &self.generation.program
     }
@@ -426,7 +329,7 @@ impl Loaded {
         matches!(&self.source, Source::File(path) if Stamp::of(path) != self.stamp)
     }
 
-    async fn inheritance(&self) -> Option<crate::session::Inheritance> {
+    pub(crate) async fn inheritance(&self) -> Option<crate::session::Inheritance> {
         let version = &self.generation.inspection.manifest.version;
         self.session.as_ref()?.inheritance(self.program(), version).await
     }

@@ -9,8 +9,8 @@
 //!    loads them beside the old generation.
 //! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
 //!    [`Notice`](crate::registry::Notice) says why.
-//! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and goes through 2 and 3 first when the
-//!    file has changed.
+//! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and waits for 2 and 3 when the file has
+//!    changed, within the bounds that [`crate::loading`] sets.
 //!
 //! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
 //! checked and swapped under one lock.
@@ -70,8 +70,9 @@ async fn follow(registry: Arc<Registry>, folders: Vec<PathBuf>, mut changes: mps
     while changes.recv().await.is_some() {
         tokio::time::sleep(REST).await;
         let _ = changes.try_recv();
-        registry.refresh().await;
-        registry.add(plugins_in(&folders)).await;
+        // Not waited for: what changes next is not to wait for what loads slowly.
+        let _ = registry.begin_refresh();
+        let _ = registry.begin(plugins_in(&folders));
     }
 }
 

@@ -2,12 +2,14 @@
 
 use crate::cache::{Cache, CacheKey};
 use crate::catalog::HostInfo;
+use crate::compiler::Compiler;
 use crate::engine::{Engine, EngineError};
 use crate::generation::PluginSettings;
 use crate::host;
 use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
+use crate::loading::Loading;
 use crate::registry::{Notice, Registry, Source};
 use crate::reload::{Watch, WatchError};
 use crate::state::State;
@@ -15,7 +17,7 @@ use pinion_agent::MAX_AGENT_DEPTH;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::Linker;
 
 /// How a runtime is to be.
@@ -28,6 +30,8 @@ pub struct RuntimeConfig {
     pub plugins: BTreeMap<String, PluginSettings>,
     /// Limits that are the same for all plugins; none takes the built-in ones.
     pub engine_limits: Option<EngineLimits>,
+    /// Compiles components in a process of its own; none refuses components that take long to compile.
+    pub compiler: Option<Compiler>,
     /// Answers what the runtime itself does not know.
     pub info: Arc<dyn HostInfo>,
 }
@@ -50,15 +54,32 @@ impl Runtime {
         Ok(Self { shared, registry })
     }
 
-    /// Loads plugins, side by side; where names collide, the one that comes first wins. What goes wrong is told as a
-    /// notice and stands in [`Runtime::problems`]; the others are loaded all the same.
+    /// Loads plugins concurrently and waits until each was loaded or refused; where names collide, the one that comes
+    /// first wins. A refusal is notified and stands in [`Runtime::problems`]; the other plugins load all the same.
     pub async fn add(&self, sources: Vec<Source>) {
-        self.registry.add(sources).await;
+        self.begin(sources).settled().await;
     }
 
-    /// Looks at all plugin files, and loads those anew that have changed.
+    /// Begins to load plugins, as [`Runtime::add`] does, and returns at once. Plugins answer from when they are ready; a
+    /// source that comes first wins where names collide also when it is ready last. Must be called within a tokio
+    /// runtime; dropping this runtime gives up what is not loaded.
+    pub fn begin(&self, sources: Vec<Source>) -> Loading {
+        self.registry.begin(sources)
+    }
+
+    /// Reloads plugins whose files have changed, and waits until each was loaded or refused.
     pub async fn refresh(&self) {
-        self.registry.refresh().await;
+        self.begin_refresh().settled().await;
+    }
+
+    /// Begins to reload plugins whose files have changed, and returns at once.
+    pub fn begin_refresh(&self) -> Loading {
+        self.registry.begin_refresh()
+    }
+
+    /// Plugins, or their files, that are being loaded for the first time.
+    pub fn being_loaded(&self) -> Vec<String> {
+        self.registry.being_loaded()
     }
 
     /// Loads files that change anew as long as the result lives. In `folders`, files named `*.wasm` that appear are
@@ -87,13 +108,45 @@ impl Runtime {
 pub(crate) struct Permits {
     calls: Arc<Semaphore>,
     delegating: [Arc<Semaphore>; MAX_AGENT_DEPTH as usize],
+    reading: Arc<Semaphore>,
+    compiling: Arc<Semaphore>,
+    compiling_apart: Arc<Semaphore>,
+    describing: Arc<Semaphore>,
 }
 
 impl Permits {
     fn new(limits: &EngineLimits) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
         let delegating = std::array::from_fn(|_| semaphore(limits.delegating_calls()));
-        Self { calls: semaphore(limits.concurrent_calls), delegating }
+        let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        Self {
+            calls: semaphore(limits.concurrent_calls),
+            delegating,
+            reading: semaphore(cores.max(4)),
+            compiling: semaphore(cores),
+            compiling_apart: semaphore(cores.div_ceil(2)),
+            describing: semaphore(EngineLimits::DESCRIPTIONS),
+        }
+    }
+
+    /// For a component that is read. None, here and below, when the runtime ends.
+    pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+        self.reading.clone().acquire_owned().await.ok()
+    }
+
+    /// For a component that is compiled in this process.
+    pub(crate) async fn compiling(&self) -> Option<OwnedSemaphorePermit> {
+        self.compiling.clone().acquire_owned().await.ok()
+    }
+
+    /// For a component that is compiled in a process of its own, on all cores.
+    pub(crate) async fn compiling_apart(&self) -> Option<OwnedSemaphorePermit> {
+        self.compiling_apart.clone().acquire_owned().await.ok()
+    }
+
+    /// For a plugin that is asked what it offers: loads take no permit from calls.
+    pub(crate) async fn describing(&self) -> Option<OwnedSemaphorePermit> {
+        self.describing.clone().acquire_owned().await.ok()
     }
 
     /// Those for a call.
@@ -112,6 +165,7 @@ pub(crate) struct Shared {
     pub(crate) workspace: PathBuf,
     pub(crate) permits: Permits,
     pub(crate) info: Arc<dyn HostInfo>,
+    pub(crate) compiler: Option<Compiler>,
     plugins: BTreeMap<String, PluginSettings>,
     registry: OnceLock<Weak<Registry>>,
 }
@@ -129,6 +183,7 @@ impl Shared {
             limits,
             workspace: config.workspace,
             info: config.info,
+            compiler: config.compiler,
             plugins: config.plugins,
             registry: OnceLock::new(),
             engine,

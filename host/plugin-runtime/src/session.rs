@@ -7,6 +7,7 @@ use crate::fault::PluginFault;
 use crate::instance::{
     Finished, Job, Live, RestoreState, SaveState, Setup, Stopped, Until, finish, hand_over, refuel, store, turn,
 };
+use crate::limits::Limits;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::state::{CallState, NoProgress, State};
@@ -28,6 +29,7 @@ pub(crate) struct Session {
     work: mpsc::Sender<Work>,
     /// One call at a time; the others wait here.
     turn: Arc<Semaphore>,
+    load_limits: Limits,
 }
 
 /// What an instance left to its successor.
@@ -51,7 +53,7 @@ impl Session {
                 work(&mut resident, &runtime);
             }
         })?;
-        Ok(Self { work, turn: Arc::new(Semaphore::new(1)) })
+        Ok(Self { work, turn: Arc::new(Semaphore::new(1)), load_limits: shared.limits.load.clone() })
     }
 
     /// Does a job on the instance, once it is its turn.
@@ -83,7 +85,9 @@ impl Session {
             progress: Arc::new(NoProgress),
             agents: None,
         };
-        let saved = match self.run(program, setup, SaveState).await.result {
+        // As long as any other step of a load, whatever the plugin's calls may take.
+        let program = program.under(&self.load_limits);
+        let saved = match self.run(&program, setup, SaveState).await.result {
             Ok(saved) if saved.len() <= MAX_STATE_BYTES => saved,
             Ok(saved) => {
                 tracing::warn!(plugin = &*program.name, bytes = saved.len(), "state is too large and is not kept");

@@ -2,7 +2,9 @@
 
 use crate::failure::{Failure, Result};
 use crate::print_out;
-use pinion_plugin_runtime::{API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits};
+use pinion_plugin_runtime::{
+    API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
+};
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ pub(crate) struct About {
 
 /// Gives a component a manifest, instead of the one that it may have.
 pub(crate) fn pack(file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
-    let bytes = fs::read(file).map_err(|e| Failure::usage(format!("could not read `{}`: {e}", file.display())))?;
+    let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
     let manifest = Manifest {
         manifest: 1,
         api: API_VERSION.to_owned(),

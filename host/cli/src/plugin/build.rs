@@ -6,10 +6,9 @@ use crate::plugin::binary;
 use crate::print_out;
 use crate::private::create_folder;
 use crate::render::bytes;
-use pinion_plugin_runtime::Inspection;
+use pinion_plugin_runtime::{Inspection, read_component};
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +19,7 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
     let folder = if folder == Path::new(".") { base.workspace.clone() } else { base.workspace.join(folder) };
     let built = cargo(&folder)?;
     let component =
-        fs::read(&built).map_err(|e| Failure::failed(format!("could not read `{}`: {e}", built.display())))?;
+        read_component(&built).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
     let inspection =
         Inspection::of(&component).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
     let name = &inspection.manifest.name;

@@ -7,7 +7,7 @@ use crate::print_out;
 use crate::render::{authority, bytes};
 use clap::Parser as _;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
-use pinion_plugin_runtime::{Inspection, Lifetime, NoInfo, PluginInfo, Runtime, Source};
+use pinion_plugin_runtime::{Inspection, Lifetime, NoInfo, PluginInfo, Runtime, Source, read_component};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
 /// The plugin of this name, or in this file, alone in a runtime.
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let file = base.workspace.join(plugin);
-    let is_file = file.is_file();
+    let is_file = file.exists();
     let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
     let sources = if is_file { vec![Source::File(file)] } else { base.sources(&no_options(), For::Conversation) };
     runtime.add(sources).await;
@@ -96,8 +96,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
 }
 
 pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
-    let component =
-        std::fs::read(file).map_err(|e| Failure::usage(format!("could not read `{}`: {e}", file.display())))?;
+    let component = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
     let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;

@@ -76,6 +76,7 @@ impl Plugins {
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
             plugins: BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone()))),
             engine_limits: None,
+            compiler: None,
             info: Arc::new(NoInfo),
         };
         let runtime = Runtime::new(config, |_| {}).unwrap();

@@ -1,0 +1,94 @@
+//! Misbehaves while it is loaded, in the way that its config names for each step, and asks for an hour to do so. Its
+//! tools occupy what all plugins share.
+
+use pinion_plugin_sdk::log;
+use pinion_plugin_sdk::prelude::*;
+use std::hint::black_box;
+use std::time::Duration;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Config {
+    init: String,
+    self_test: String,
+    list: String,
+    commands: String,
+    /// Put before the names of its tools, so that several copies can be loaded.
+    prefix: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Amount {
+    amount: u64,
+}
+
+struct Loiter;
+
+fn settings() -> Config {
+    config().unwrap_or_default()
+}
+
+fn misbehave(how: &str) {
+    match how {
+        "sleep" => std::thread::sleep(Duration::from_secs(3600)),
+        "doze" => std::thread::sleep(Duration::from_secs(3)),
+        "spin" => loop {
+            black_box(());
+        },
+        "eat" => {
+            let mut held = Vec::new();
+            loop {
+                held.push(black_box(vec![1_u8; 1 << 20]));
+            }
+        }
+        "shout" => loop {
+            log::log(log::Level::Debug, "again");
+        },
+        "panic" => panic!("as planned"),
+        _ => {}
+    }
+}
+
+impl Plugin for Loiter {
+    fn tools() -> Vec<Tool> {
+        let config = settings();
+        misbehave(&config.list);
+        let name = |tool: &str| -> &'static str { format!("{}{tool}", config.prefix).leak() };
+        vec![
+            Tool::new(name("nap"), "Sleeps for that many milliseconds.", |a: Amount, call: &Call| {
+                call.progress("napping");
+                std::thread::sleep(Duration::from_millis(a.amount));
+                Ok("slept")
+            }),
+            Tool::new(name("hoard"), "Holds that many bytes until it is cancelled.", |a: Amount, call: &Call| {
+                let held = black_box(vec![1_u8; a.amount as usize]);
+                call.progress("holding");
+                while !call.cancelled() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Ok(format!("held {}", held.len()))
+            }),
+        ]
+    }
+
+    fn commands() -> Vec<Command> {
+        misbehave(&settings().commands);
+        Vec::new()
+    }
+
+    fn init() -> Result<(), String> {
+        misbehave(&settings().init);
+        Ok(())
+    }
+
+    fn self_test() -> Result<(), String> {
+        misbehave(&settings().self_test);
+        Ok(())
+    }
+}
+
+export!(
+    Loiter,
+    exports = [tools, commands, lifecycle],
+    limits = { "deadline-ms": 3600000, "fuel": 200000000000, "memory-bytes": 1073741824 }
+);
