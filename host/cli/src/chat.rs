@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
 use crate::private::create_folder;
 use crate::render::{Detail, Renderer};
-use crate::signals::interruptible;
+use crate::signals::{interruptible, interruptible_by};
 use crate::terminal::Style;
 use pinion_agent::{EventReceiver, Message};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
@@ -26,6 +26,7 @@ use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         .await?;
     let watch = ready.runtime.watch(base.plugin_folders(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
+    notices.startup_is_over();
     let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail };
     chat.greet();
     if let Err(error) = &watch {
@@ -83,6 +85,7 @@ impl Chat<'_> {
         self.say(&format!("{name} · {model} · {folder}"));
         self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
         let notices = self.base.untrusted_notice().into_iter().chain(self.ready.session.notices.iter().cloned());
+        let notices = notices.chain(self.ready.slow_plugins());
         notices.for_each(|notice| self.say(&self.style.yellow(format!("! {notice}"))));
     }
 
@@ -130,12 +133,11 @@ impl Chat<'_> {
             return Then { submit, ..Then::default() };
         };
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-        let (runtime, agent) = (self.ready.runtime.clone(), self.ready.agent.clone());
+        let runtime = self.ready.runtime.clone();
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
         let running = runtime.run_command(name, arguments.trim(), &session, token.clone());
-        let _ended = token.drop_guard();
-        match interruptible(&agent, running).await.0 {
+        match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
                 self.say(&self.style.red(format!("! {}", crate::failure::chain(&error))));
@@ -171,13 +173,19 @@ async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Re
 
 /// What happened to plugins, told when the user is not in the middle of something.
 #[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
+struct Notices {
+    waiting: Mutex<Vec<String>>,
+    is_started: AtomicBool,
+}
 
 impl Notices {
     fn put(&self, notice: &Notice) {
         let line = match &notice.event {
-            // The first load is what the user expects.
-            NoticeEvent::Loaded { generation: 1, .. } => return,
+            // The first load is what the user expects, unless the conversation began without it.
+            NoticeEvent::Loaded { generation: 1, .. } if !self.is_started.load(Ordering::Acquire) => return,
+            NoticeEvent::Loaded { generation: 1, version } => {
+                format!("loaded plugin `{}` {version}", notice.plugin)
+            }
             NoticeEvent::Loaded { generation, version } => {
                 format!("plugin `{}` {version} was loaded anew, generation {generation}", notice.plugin)
             }
@@ -186,11 +194,15 @@ impl Notices {
             }
             NoticeEvent::Removed => format!("plugin `{}` is gone", notice.plugin),
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    fn startup_is_over(&self) {
+        self.is_started.store(true, Ordering::Release);
     }
 
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::chat::Chat;
 use crate::compose::OpenSession;
 use crate::failure::{Failure, Result};
-use crate::signals::interruptible;
+use crate::signals::{interruptible, interruptible_by};
 use pinion_plugin_runtime::{Effect, Mode};
 use pinion_session_store::{Scope, SessionFolder, printable};
+use tokio_util::sync::CancellationToken;
 
 /// What the conversation goes on with.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -121,8 +122,20 @@ impl Chat<'_> {
 
     async fn reload(&mut self) {
         let runtime = self.ready.runtime.clone();
-        runtime.refresh().await;
-        runtime.add(self.base.sources(self.args, crate::compose::For::Conversation)).await;
+        let loading =
+            [runtime.begin_refresh(), runtime.begin(self.base.sources(self.args, crate::compose::For::Conversation))];
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let waiting = async move {
+            for loading in loading {
+                tokio::select! {
+                    () = loading.settled() => {}
+                    () = stopped.cancelled() => {}
+                }
+            }
+        };
+        interruptible_by(move || stop.cancel(), waiting).await;
+        self.ready.slow_plugins().iter().for_each(|notice| self.say(&format!("! {notice}")));
         let plugins = runtime.plugins();
         let problems = runtime.problems();
         self.say(&format!("{} plugins, {} not loaded", plugins.len(), problems.len()));

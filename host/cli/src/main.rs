@@ -33,7 +33,7 @@ mod signals;
 mod terminal;
 
 use crate::args::{Cli, Command, ConfigCommand, GlobalArgs, RunArgs};
-use crate::compose::Base;
+use crate::compose::{Base, COMPILE_COMPONENT};
 use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
@@ -48,6 +48,14 @@ use std::time::Duration;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    // Not among the commands that clap knows: nobody but this program says it.
+    if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
+        return compile_component();
+    }
+    if let Err(error) = signals::install() {
+        // Signals end the program all the same, without its terminal restored.
+        drop(writeln!(io::stderr(), "! signals are not handled: {error}"));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -58,8 +66,28 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
-            failure.status.into()
+            status(&failure)
         }
+    }
+}
+
+/// Compiles the component that comes through stdin. Signals do to this process what they do to any.
+fn compile_component() -> ExitCode {
+    match pinion_plugin_runtime::compile_for_parent() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The parent reads it.
+            drop(writeln!(io::stderr(), "{error:#}"));
+            Status::Failed.into()
+        }
+    }
+}
+
+/// The exit status of a failure; that of an interruption says which signal it was, as shells expect.
+fn status(failure: &Failure) -> ExitCode {
+    match (failure.status, signals::last()) {
+        (Status::Interrupted, Some(signal)) => ExitCode::from(128 + signal),
+        (status, _) => status.into(),
     }
 }
 

@@ -50,6 +50,7 @@ impl<'a> Headless<'a> {
         let ready = base.ready(args, For::Run, Arc::new(DenyAll { reason }), report_problem).await?;
         if !global.quiet {
             let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
+            let notices = notices.chain(ready.slow_plugins());
             notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());

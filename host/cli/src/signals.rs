@@ -1,13 +1,19 @@
-//! Ctrl-C, and what else asks the program to stop.
+//! Ctrl-C, and whatever else asks the program to stop.
+//!
+//! [`install`] runs first of all and starts a thread of its own that hears signals whatever the rest of the program does,
+//! also when every worker of tokio is blocked. Outside of a [`Scope`], a signal ends the program at once, with its
+//! terminal restored. Within one, the first signal interrupts the work of the scope, and the second ends the program.
+//! Signals that were ignored when the program started, as by `nohup`, stay ignored (on Linux, where `/proc` tells).
 
 use pinion_agent::Agent;
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 /// Runs something that the agent does. The first signal aborts it, the second one ends the program.
 ///
-/// Tells whether a signal came.
+/// Returns whether a signal came.
 pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
     interruptible_runs(agent, |_| work).await
 }
@@ -19,57 +25,200 @@ pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
     work: impl FnOnce(Arc<AtomicBool>) -> F,
 ) -> (T, bool) {
     let came = Arc::new(AtomicBool::new(false));
+    let agent = agent.clone();
     // Before the work begins, which may go far before it waits for the first time.
-    let signals = Signals::listen();
-    let watching = watch(signals, agent.clone(), came.clone());
-    let work = work(came.clone());
-    tokio::pin!(work);
-    tokio::select! {
-        biased;
-        done = &mut work => (done, came.load(Ordering::Acquire)),
-        () = watching => std::process::exit(130),
-    }
+    let _scope = Scope::begin(came.clone(), move || agent.abort());
+    let done = work(came.clone()).await;
+    (done, came.load(Ordering::Acquire))
 }
 
-/// Ends at the second signal.
-async fn watch(mut signals: Signals, agent: Arc<Agent>, came: Arc<AtomicBool>) {
-    signals.next().await;
-    came.store(true, Ordering::Release);
-    agent.abort();
-    signals.next().await;
+/// Runs something that `interrupt` ends. The first signal calls it, the second one ends the program.
+///
+/// Returns whether a signal came.
+pub(crate) async fn interruptible_by<T>(
+    interrupt: impl FnOnce() + Send + 'static,
+    work: impl Future<Output = T>,
+) -> (T, bool) {
+    let came = Arc::new(AtomicBool::new(false));
+    let _scope = Scope::begin(came.clone(), interrupt);
+    let done = work.await;
+    (done, came.load(Ordering::Acquire))
 }
 
-/// Signals that ask the program to stop.
-#[cfg(unix)]
-struct Signals(Vec<tokio::signal::unix::Signal>);
-
-#[cfg(unix)]
-impl Signals {
-    fn listen() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
-    }
-
-    async fn next(&mut self) {
-        let any = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
-        futures_util::future::select_all(any).await;
-    }
+/// The last signal that asked the program to stop, by its number.
+pub(crate) fn last() -> Option<u8> {
+    Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
-/// Signals that ask the program to stop: Ctrl-C alone, and only while it is waited for.
-#[cfg(not(unix))]
-struct Signals;
+/// Work that a signal interrupts.
+static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
+static LAST: AtomicU8 = AtomicU8::new(0);
 
-#[cfg(not(unix))]
-impl Signals {
-    fn listen() -> Self {
+struct Current {
+    came: Arc<AtomicBool>,
+    interrupt: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// While it lives, the first signal interrupts, and the second one ends the program.
+struct Scope;
+
+impl Scope {
+    fn begin(came: Arc<AtomicBool>, interrupt: impl FnOnce() + Send + 'static) -> Self {
+        *current() = Some(Current { came, interrupt: Some(Box::new(interrupt)) });
         Self
     }
+}
 
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+impl Drop for Scope {
+    fn drop(&mut self) {
+        *current() = None;
+    }
+}
+
+fn current() -> std::sync::MutexGuard<'static, Option<Current>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts to hear signals. To be called once, before anything that may take time.
+///
+/// # Errors
+/// The thread cannot be started; signals do then what they do to any program.
+pub(crate) fn install() -> std::io::Result<()> {
+    terminal::remember();
+    let listening = imp::Listening::new()?;
+    thread::Builder::new().name("pinion-signals".to_owned()).spawn(move || listening.run(heard))?;
+    Ok(())
+}
+
+/// Called for each signal, on the thread that hears them.
+fn heard(number: u8) {
+    LAST.store(number, Ordering::Release);
+    let interrupt = match &mut *current() {
+        Some(current) => {
+            current.came.store(true, Ordering::Release);
+            current.interrupt.take()
+        }
+        None => None,
+    };
+    match interrupt {
+        // On a thread of its own: whatever it waits for, the next signal is heard.
+        Some(interrupt) => drop(thread::Builder::new().name("pinion-interrupt".to_owned()).spawn(interrupt)),
+        None => end(128 + number),
+    }
+}
+
+/// Ends the program, whatever its threads do.
+fn end(status: u8) -> ! {
+    // Exit handlers and the last write to a terminal may wait for a thread that never ends.
+    drop(thread::Builder::new().name("pinion-end".to_owned()).spawn(imp::kill_soon));
+    terminal::restore();
+    std::process::exit(i32::from(status))
+}
+
+#[cfg(unix)]
+mod imp {
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::time::Duration;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    /// How long an orderly end may take.
+    const ORDERLY: Duration = Duration::from_millis(500);
+
+    pub(super) struct Listening {
+        runtime: tokio::runtime::Runtime,
+        signals: Vec<(u8, tokio::signal::unix::Signal)>,
+    }
+
+    impl Listening {
+        pub(super) fn new() -> std::io::Result<Self> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+            let ignored = ignored();
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let mut signals = Vec::new();
+            for kind in kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0) {
+                let _inside = runtime.enter();
+                signals.push((u8::try_from(kind.as_raw_value()).unwrap_or(0), signal(kind)?));
+            }
+            Ok(Self { runtime, signals })
+        }
+
+        pub(super) fn run(mut self, heard: impl Fn(u8)) {
+            self.runtime.block_on(async {
+                while !self.signals.is_empty() {
+                    let any = self.signals.iter_mut().map(|(number, signal)| {
+                        let number = *number;
+                        Box::pin(async move { signal.recv().await.map(|()| number) })
+                    });
+                    match futures_util::future::select_all(any).await.0 {
+                        Some(number) => heard(number),
+                        None => return,
+                    }
+                }
+            });
         }
     }
+
+    /// Signals that are ignored, as the kernel's mask.
+    fn ignored() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn kill_soon() {
+        std::thread::sleep(ORDERLY);
+        // To oneself, which cannot fail.
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
+}
+
+/// Ctrl-C alone.
+#[cfg(not(unix))]
+mod imp {
+    pub(super) struct Listening(tokio::runtime::Runtime);
+
+    impl Listening {
+        pub(super) fn new() -> std::io::Result<Self> {
+            tokio::runtime::Builder::new_current_thread().enable_io().build().map(Self)
+        }
+
+        pub(super) fn run(self, heard: impl Fn(u8)) {
+            while self.0.block_on(tokio::signal::ctrl_c()).is_ok() {
+                heard(2);
+            }
+        }
+    }
+
+    pub(super) fn kill_soon() {}
+}
+
+/// The terminal as it was found: line editors and questions put it into raw mode.
+#[cfg(unix)]
+mod terminal {
+    use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+    use std::io::{IsTerminal as _, stdin, stdout};
+    use std::sync::OnceLock;
+
+    static FOUND: OnceLock<Option<Termios>> = OnceLock::new();
+
+    pub(super) fn remember() {
+        let found = stdin().is_terminal().then(|| tcgetattr(stdin()).ok()).flatten();
+        let _ = FOUND.set(found);
+    }
+
+    pub(super) fn restore() {
+        let Some(Some(found)) = FOUND.get() else { return };
+        // A terminal that is gone needs nothing.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, found);
+        if stdout().is_terminal() {
+            // No bracketed paste, and a cursor. Unbuffered, as whoever holds the lock of stdout may hold it for ever.
+            let _ = rustix::io::write(stdout(), b"\x1b[?2004l\x1b[?25h\n");
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod terminal {
+    pub(super) fn remember() {}
+    pub(super) fn restore() {}
 }

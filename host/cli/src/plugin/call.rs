@@ -6,9 +6,10 @@ use crate::plugin::grant;
 use crate::plugin::show::{no_options, not_found};
 use crate::print_out;
 use crate::render::account;
+use crate::signals::interruptible_by;
 use crate::terminal::Style;
 use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
-use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source, read_component};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -40,15 +41,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         agents: None,
         token: token.clone(),
     };
-    let calling = runtime.call(call, &Stderr);
-    tokio::pin!(calling);
-    let reply = tokio::select! {
-        reply = &mut calling => reply,
-        _ = tokio::signal::ctrl_c() => {
-            token.cancel();
-            calling.await
-        }
-    };
+    let (reply, _) = interruptible_by(move || token.cancel(), runtime.call(call, &Stderr)).await;
     let style = Style::of_stderr();
     if let Some(ledger) = &reply.ledger {
         let _ = writeln!(io::stderr(), "{}", style.dim(account(ledger)));
@@ -62,8 +55,8 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
 /// The plugin alone, with what the config and the command line grant it.
 async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
     let file = base.workspace.join(plugin);
-    let (source, name) = if file.is_file() {
-        let bytes = std::fs::read(&file).map_err(|e| Failure::usage(format!("could not read `{plugin}`: {e}")))?;
+    let (source, name) = if file.exists() {
+        let bytes = read_component(&file).map_err(|error| Failure::usage(format!("`{plugin}`: {error}")))?;
         let inspection = Inspection::of(&bytes).map_err(|error| Failure::failed(format!("`{plugin}`: {error}")))?;
         (Some(Source::File(file)), inspection.manifest.name)
     } else {
@@ -77,6 +70,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
             cache: base.compiled_code(),
             plugins,
             engine_limits: base.config.engine_limits.clone(),
+            compiler: crate::compose::compiler(),
             info: Arc::new(NoInfo),
         },
         |_| {},
