@@ -47,6 +47,10 @@ use std::time::Duration;
 /// A guest that sits in a system call is not waited for when the program ends.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
+/// Threads for calls of plugins, each of which may have one for as long as its deadline allows; for loads, questions and
+/// the line editor. About 500 calls run at once at most.
+const MAX_BLOCKING_THREADS: usize = 1024;
+
 fn main() -> ExitCode {
     // Not among the commands that clap knows: nobody but this program says it.
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
@@ -110,6 +114,7 @@ fn run(cli: Cli) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("pinion")
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()
         .map_err(|error| Failure::failed(format!("could not start: {error}")))?;
     let done = runtime.block_on(dispatch(cli));

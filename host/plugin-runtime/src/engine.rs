@@ -16,6 +16,14 @@ const TICK: Duration = Duration::from_millis(5);
 /// Ticks that the clock goes on for after the last call, so that calls in a row need not wake it.
 const LINGER_TICKS: u32 = 40;
 
+/// Memories of one component. A component has one, and one for each component that it is composed of. Each takes 4 GiB of
+/// address space in the pool, which has about 6 TiB of 128.
+const MEMORIES: u32 = 3;
+/// Tables of one component. One a module is usual, and one for the component.
+const TABLES: u32 = 64;
+/// Core instances of one component.
+const CORE_INSTANCES: u32 = 64;
+
 /// wasmtime's engine, with the clock that it needs.
 pub(crate) struct Engine {
     engine: wasmtime::Engine,
@@ -104,16 +112,17 @@ fn config(limits: &EngineLimits) -> Config {
 
 fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
     let calls = limits.all_calls();
+    // As many of each as all instances can have at most, so that none takes what another one needs.
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_stacks(calls)
-        .total_core_instances(calls * 8)
-        .total_memories(calls * 2)
-        .total_tables(calls * 8)
+        .total_core_instances(calls * CORE_INSTANCES)
+        .total_memories(calls * MEMORIES)
+        .total_tables(calls * TABLES)
         .table_elements(1_000_000)
-        .max_memories_per_component(16)
-        .max_tables_per_component(64)
-        .max_core_instances_per_component(64)
+        .max_memories_per_component(MEMORIES)
+        .max_tables_per_component(TABLES)
+        .max_core_instances_per_component(CORE_INSTANCES)
         .max_component_instance_size(8 * 1024 * 1024)
         .max_core_instance_size(8 * 1024 * 1024);
     if PoolingAllocationConfig::is_pagemap_scan_available() {

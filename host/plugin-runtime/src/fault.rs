@@ -33,6 +33,25 @@ pub enum PluginFault {
         /// The limit.
         limit: u64,
     },
+    /// Its calls together wanted more memory than one plugin may have.
+    #[error(
+        "the calls of plugin `{plugin}` together wanted more than {limit} bytes of memory\n\
+         hint: make fewer of them at once, or raise `plugin-memory-bytes` in [engine.limits] of the config"
+    )]
+    TotalMemory {
+        /// The plugin.
+        plugin: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// Too many of its calls ran for too long.
+    #[error("plugin `{plugin}` is busy: the call waited {waited_s} s for others of the plugin to end")]
+    Busy {
+        /// The plugin.
+        plugin: String,
+        /// Seconds that the call waited.
+        waited_s: u64,
+    },
     /// It wanted larger tables, did not get them, and did not survive that.
     #[error("plugin `{plugin}` wanted {wanted} table elements, of {limit}{}", raise(plugin, "table-elements"))]
     Table {
@@ -159,6 +178,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) refused_memory: Option<u64>,
     /// A growth of tables that was refused: the total that was wanted.
     pub(crate) refused_table: Option<u64>,
+    /// A growth of memory that was refused because all calls of the plugin together have too much: the limit.
+    pub(crate) refused_total: Option<u64>,
     /// The end of what the plugin wrote to stderr.
     pub(crate) stderr: String,
 }
@@ -195,6 +216,9 @@ impl PluginFault {
         }
         if text.contains("store handle limit exceeded") {
             return Self::Handles { plugin, limit: limits.handles };
+        }
+        if let Some(limit) = about.refused_total {
+            return Self::TotalMemory { plugin, limit };
         }
         if let Some(wanted) = about.refused_memory {
             return Self::Memory { plugin, wanted, limit: limits.memory_bytes };

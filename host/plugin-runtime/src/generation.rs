@@ -16,6 +16,7 @@ use crate::manifest::{Inspection, ManifestError, is_name};
 use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
+use crate::shares::Share;
 use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
 use serde_json::Value;
 use std::sync::Arc;
@@ -105,7 +106,12 @@ pub enum LoadError {
 impl Generation {
     /// Loads a component. Reading, compiling and linking happen on threads that may block; dropping the future gives the
     /// load up.
-    pub(crate) async fn load(shared: &Arc<Shared>, source: &Source, number: u32) -> Result<Arc<Self>, LoadError> {
+    pub(crate) async fn load(
+        shared: &Arc<Shared>,
+        source: &Source,
+        number: u32,
+        share: &Arc<Share>,
+    ) -> Result<Arc<Self>, LoadError> {
         let component = {
             let (permit, source) = (shared.permits.reading().await, source.clone());
             blocking(move || {
@@ -118,8 +124,8 @@ impl Generation {
         let is_built_in = matches!(source, Source::BuiltIn(_));
         let (component, origin) = compiler::compiled(shared, bytes, digest, is_built_in).await?;
         let linked = {
-            let shared = shared.clone();
-            blocking(move || link(&shared, &component, inspection, number)).await?
+            let (shared, share) = (shared.clone(), share.clone());
+            blocking(move || link(&shared, &component, inspection, number, share)).await?
         };
         let Linked { program, inspection, grants } = linked;
         let description = instance::describe(shared, &program).await.map_err(load_error)?;
@@ -219,7 +225,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Links a component. Blocks.
-fn link(shared: &Arc<Shared>, component: &Component, inspection: Inspection, number: u32) -> Result<Linked, LoadError> {
+fn link(
+    shared: &Arc<Shared>,
+    component: &Component,
+    inspection: Inspection,
+    number: u32,
+    share: Arc<Share>,
+) -> Result<Linked, LoadError> {
     let manifest = &inspection.manifest;
     let settings = shared.settings(&manifest.name);
     let pre = shared.linker.instantiate_pre(component).map_err(link_error)?;
@@ -233,6 +245,7 @@ fn link(shared: &Arc<Shared>, component: &Component, inspection: Inspection, num
         limits: Arc::new(limits),
         config: config.into(),
         exported: Exported::of(component, &inspection)?,
+        share,
         pre,
     });
     Ok(Linked { program, inspection, grants: settings.grants })

@@ -138,10 +138,10 @@ pub(crate) async fn run<J: Job>(
     setup: Setup,
     job: J,
 ) -> Finished<J::Answer> {
-    let Some(permit) = turn(shared.permits.of(&setup), &setup.token).await else {
-        return Finished::fault(program, PluginFault::Cancelled { plugin: program.name.to_string() });
-    };
-    run_with(permit, shared, program, setup, job).await
+    match shared.permits.turn(program, &setup).await {
+        Ok(turn) => run_with(turn, shared, program, setup, job).await,
+        Err(fault) => Finished::fault(program, fault),
+    }
 }
 
 /// Asks a plugin what it offers, on an instance that may do nothing, under the limits of loading.
@@ -288,6 +288,7 @@ pub(crate) fn finish<A>(
                 stack_limit: shared.engine.limits().stack_bytes as u64,
                 refused_memory: state.limiter.refused_memory,
                 refused_table: state.limiter.refused_table,
+                refused_total: state.limiter.refused_total,
                 stderr: state.stderr.tail(),
             };
             PluginFault::from_error(&error, &about)

@@ -29,6 +29,7 @@ mod registry;
 mod reload;
 mod runtime;
 mod session;
+mod shares;
 mod state;
 mod weight;
 

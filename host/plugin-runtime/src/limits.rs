@@ -1,5 +1,6 @@
 //! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
 
+use crate::shares::{MAX_PLUGINS, MAX_RESIDENTS};
 use pinion_agent::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 
@@ -66,8 +67,10 @@ pub struct PartialLimits {
 pub struct EngineLimits {
     /// Bytes of WebAssembly stack.
     pub stack_bytes: usize,
-    /// Calls that run at once.
+    /// Calls that run at once, besides one of each plugin.
     pub concurrent_calls: u32,
+    /// Bytes of memory of all calls of one plugin together, unless a single one may have more.
+    pub plugin_memory_bytes: u64,
 }
 
 impl EngineLimits {
@@ -82,7 +85,8 @@ impl EngineLimits {
     /// All instances that may live at once.
     pub(crate) fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
-        self.concurrent_calls.saturating_add(delegating).saturating_add(Self::DESCRIPTIONS)
+        let calls = self.concurrent_calls.saturating_add(delegating);
+        calls.saturating_add(MAX_PLUGINS + MAX_RESIDENTS + Self::DESCRIPTIONS)
     }
 }
 
@@ -144,7 +148,7 @@ impl Limits {
 impl Default for EngineLimits {
     /// What `limits.toml` says, which itself says all of it.
     fn default() -> Self {
-        Self { stack_bytes: 1024 * 1024, concurrent_calls: 128 }
+        Self { stack_bytes: 1024 * 1024, concurrent_calls: 128, plugin_memory_bytes: 2 * 1024 * 1024 * 1024 }
     }
 }
 

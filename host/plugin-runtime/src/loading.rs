@@ -17,6 +17,7 @@ use crate::manifest::Lifetime;
 use crate::registry::{Loaded, Notice, NoticeEvent, Registry, Slot, Source, Stamp};
 use crate::runtime::Shared;
 use crate::session::Session;
+use crate::shares::Share;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -99,6 +100,7 @@ struct Work {
     number: u64,
     source: Source,
     generation: u32,
+    share: Result<Arc<Share>, LoadError>,
     /// The generation that answers meanwhile.
     old: Option<Arc<Loaded>>,
 }
@@ -110,7 +112,8 @@ impl Registry {
         let mut loading = Vec::new();
         for source in sources {
             if !slots.iter().any(|slot| slot.source == source) {
-                let mut slot = Slot::new(self.next_number(), source);
+                let number = self.next_number();
+                let mut slot = Slot::new(number, source, Share::new(number, &self.shared.counts));
                 loading.push(self.start(&mut slot));
                 slots.push(slot);
             }
@@ -174,6 +177,7 @@ impl Registry {
             number,
             source: slot.source.clone(),
             generation: slot.generations + 1,
+            share: slot.share.clone(),
             old: slot.loaded.clone(),
         };
         let task = tokio::spawn(work.run(phase));
@@ -284,7 +288,8 @@ impl Work {
         if stamp.is_none() && self.old.is_some() {
             return Ok(None);
         }
-        let generation = Generation::load(&self.shared, &self.source, self.generation).await?;
+        let share = self.share.as_ref().map_err(Clone::clone)?;
+        let generation = Generation::load(&self.shared, &self.source, self.generation, share).await?;
         let session = self.session(&generation).await?;
         Ok(Some(Arc::new(Loaded::new(generation, session, self.source.clone(), stamp))))
     }
@@ -298,8 +303,7 @@ impl Work {
             Some(old) => old.inheritance().await,
             None => None,
         };
-        let started = Session::start(&self.shared, &generation.program, inheritance);
-        started.map(Some).map_err(|error| LoadError::Link(format!("no thread for it: {error}")))
+        Session::start(&self.shared, &generation.program, inheritance).map(Some)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::capability::PluginAuthority;
 use crate::generation::LoadError;
 use crate::limits::Limits;
 use crate::manifest::{API_VERSION, Inspection};
+use crate::shares::Share;
 use crate::state::State;
 use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
@@ -18,6 +19,8 @@ pub(crate) struct Program {
     pub(crate) limits: Arc<Limits>,
     /// The plugin's own section of the config, as JSON.
     pub(crate) config: Arc<str>,
+    /// What the plugin holds of what all plugins need.
+    pub(crate) share: Arc<Share>,
     pub(crate) pre: InstancePre<State>,
     pub(crate) exported: Exported,
 }

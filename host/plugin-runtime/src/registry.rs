@@ -11,6 +11,7 @@ use crate::loading::Attempt;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
+use crate::shares::Share;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
 use std::borrow::Cow;
@@ -80,6 +81,8 @@ pub(crate) struct Slot {
     /// Tells it from all others, those that are gone included.
     pub(crate) number: u64,
     pub(crate) source: Source,
+    /// Its share of what all plugins need; an error when there are too many plugins.
+    pub(crate) share: Result<Arc<Share>, LoadError>,
     /// The file as it was when it was last tried.
     pub(crate) stamp: Option<Stamp>,
     pub(crate) loaded: Option<Arc<Loaded>>,
@@ -149,10 +152,11 @@ impl Source {
 }
 
 impl Slot {
-    pub(crate) fn new(number: u64, source: Source) -> Self {
+    pub(crate) fn new(number: u64, source: Source, share: Result<Arc<Share>, LoadError>) -> Self {
         Self {
             number,
             source,
+            share,
             stamp: None,
             loaded: None,
             problem: None,

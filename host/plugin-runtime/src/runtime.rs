@@ -4,21 +4,28 @@ use crate::cache::{Cache, CacheKey};
 use crate::catalog::HostInfo;
 use crate::compiler::Compiler;
 use crate::engine::{Engine, EngineError};
+use crate::fault::PluginFault;
 use crate::generation::PluginSettings;
 use crate::host;
 use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
 use crate::loading::Loading;
+use crate::program::Program;
 use crate::registry::{Notice, Registry, Source};
 use crate::reload::{Watch, WatchError};
+use crate::shares::{Counts, Turn, Turns};
 use crate::state::State;
 use pinion_agent::MAX_AGENT_DEPTH;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::Linker;
+
+/// How long a call may wait for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// How a runtime is to be.
 pub struct RuntimeConfig {
@@ -103,11 +110,11 @@ impl Runtime {
     }
 }
 
-/// Whose turn it is to run. Calls that may wait for sub-agents have permits of their own, by how deep these may be
-/// nested: the calls of sub-agents must get theirs while those wait that they work for.
+/// Turns to run, and permits of loads. Calls that may wait for sub-agents have turns of their own, by how deep these may
+/// be nested: the calls of sub-agents must get theirs while those wait that they work for.
 pub(crate) struct Permits {
-    calls: Arc<Semaphore>,
-    delegating: [Arc<Semaphore>; MAX_AGENT_DEPTH as usize],
+    calls: Turns,
+    delegating: [Turns; MAX_AGENT_DEPTH as usize],
     reading: Arc<Semaphore>,
     compiling: Arc<Semaphore>,
     compiling_apart: Arc<Semaphore>,
@@ -117,10 +124,11 @@ pub(crate) struct Permits {
 impl Permits {
     fn new(limits: &EngineLimits) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
-        let delegating = std::array::from_fn(|_| semaphore(limits.delegating_calls()));
+        // Only plugins that the user granted agents take these.
+        let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), false));
         let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         Self {
-            calls: semaphore(limits.concurrent_calls),
+            calls: Turns::new(limits.concurrent_calls, true),
             delegating,
             reading: semaphore(cores.max(4)),
             compiling: semaphore(cores),
@@ -149,10 +157,20 @@ impl Permits {
         self.describing.clone().acquire_owned().await.ok()
     }
 
-    /// Those for a call.
-    pub(crate) fn of(&self, setup: &Setup) -> &Arc<Semaphore> {
+    /// A turn for a call of a plugin.
+    ///
+    /// # Errors
+    /// The call is cancelled, or has waited too long.
+    pub(crate) async fn turn(&self, program: &Program, setup: &Setup) -> Result<Turn, PluginFault> {
         let depth = setup.agents.as_ref().map_or(0, |agents| agents.depth_left() as usize);
-        depth.checked_sub(1).and_then(|at| self.delegating.get(at)).unwrap_or(&self.calls)
+        let turns = depth.checked_sub(1).and_then(|at| self.delegating.get(at)).unwrap_or(&self.calls);
+        let plugin = || program.name.to_string();
+        tokio::select! {
+            biased;
+            turn = turns.take(&program.share) => turn.ok_or_else(|| PluginFault::Cancelled { plugin: plugin() }),
+            () = setup.token.cancelled() => Err(PluginFault::Cancelled { plugin: plugin() }),
+            () = tokio::time::sleep(MAX_WAIT) => Err(PluginFault::Busy { plugin: plugin(), waited_s: MAX_WAIT.as_secs() }),
+        }
     }
 }
 
@@ -164,6 +182,7 @@ pub(crate) struct Shared {
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
     pub(crate) permits: Permits,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) compiler: Option<Compiler>,
     plugins: BTreeMap<String, PluginSettings>,
@@ -180,6 +199,7 @@ impl Shared {
             linker,
             cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),
             permits: Permits::new(&limits.engine),
+            counts: Arc::default(),
             limits,
             workspace: config.workspace,
             info: config.info,

@@ -4,6 +4,7 @@
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
 use crate::fault::PluginFault;
+use crate::generation::LoadError;
 use crate::instance::{
     Finished, Job, Live, RestoreState, SaveState, Setup, Stopped, Until, finish, hand_over, refuel, store, turn,
 };
@@ -40,19 +41,27 @@ pub(crate) struct Inheritance {
 
 impl Session {
     /// Starts the thread. The instance is made at the first call.
+    ///
+    /// # Errors
+    /// There are too many such threads, or the system starts no more.
     pub(crate) fn start(
         shared: &Arc<Shared>,
         program: &Arc<Program>,
         inheritance: Option<Inheritance>,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self, LoadError> {
+        let place = program.share.resident()?;
         let (work, mut calls) = mpsc::channel::<Work>(1);
         let runtime = Handle::current();
         let mut resident = Resident { shared: shared.clone(), program: program.clone(), kept: None, inheritance };
-        thread::Builder::new().name(format!("pinion-{}", program.name)).spawn(move || {
+        let thread = thread::Builder::new().name(format!("pinion-{}", program.name)).spawn(move || {
+            // Until the last call has ended, however long that takes after the plugin is gone.
+            let _place = place;
             while let Some(work) = calls.blocking_recv() {
                 work(&mut resident, &runtime);
             }
-        })?;
+            drop(resident);
+        });
+        thread.map_err(|error| LoadError::Link(format!("no thread for it: {error}")))?;
         Ok(Self { work, turn: Arc::new(Semaphore::new(1)), load_limits: shared.limits.load.clone() })
     }
 

@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::program::Program;
 use crate::registry::Registry;
 use crate::runtime::Shared;
+use crate::shares::Share;
 use pinion_agent::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
@@ -75,7 +76,8 @@ impl State {
         *wasi.filesystem() = call.authority.preopens();
         let mut table = ResourceTable::new();
         table.set_max_capacity(usize::try_from(limits.handles).unwrap_or(usize::MAX));
-        let limiter = Limiter::new(limits.clone());
+        let total = shared.limits.engine.plugin_memory_bytes.max(limits.memory_bytes);
+        let limiter = Limiter::new(limits.clone(), program.share.clone(), total);
         Self {
             plugin,
             call,
@@ -155,17 +157,38 @@ pub(crate) struct Limiter {
     pub(crate) peak_memory: u64,
     pub(crate) refused_memory: Option<u64>,
     pub(crate) refused_table: Option<u64>,
+    pub(crate) refused_total: Option<u64>,
+    share: Arc<Share>,
+    /// Bytes that all instances of the plugin may have together.
+    total: u64,
 }
 
 impl Limiter {
-    fn new(limits: Arc<Limits>) -> Self {
-        Self { limits, memory: 0, table_elements: 0, peak_memory: 0, refused_memory: None, refused_table: None }
+    fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
+        Self {
+            limits,
+            memory: 0,
+            table_elements: 0,
+            peak_memory: 0,
+            refused_memory: None,
+            refused_table: None,
+            refused_total: None,
+            share,
+            total,
+        }
     }
 
     fn begin(&mut self) {
         self.peak_memory = self.memory;
         self.refused_memory = None;
         self.refused_table = None;
+        self.refused_total = None;
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.share.shrink(self.memory);
     }
 }
 
@@ -174,6 +197,10 @@ impl ResourceLimiter for Limiter {
         let wanted = self.memory.saturating_sub(current as u64).saturating_add(desired as u64);
         if wanted > self.limits.memory_bytes {
             self.refused_memory = Some(wanted);
+            return Ok(false);
+        }
+        if !self.share.grow(wanted.saturating_sub(self.memory), self.total) {
+            self.refused_total = Some(self.total);
             return Ok(false);
         }
         self.memory = wanted;

@@ -1,0 +1,300 @@
+//! Fair shares: what one plugin may hold of what all plugins need.
+//!
+//! A [`Share`] belongs to one source of plugins for as long as anything of it lives: all generations, calls and instances
+//! count to it, whatever names their manifests give.
+//!
+//! Calls take [`Turns`]. The first call of a plugin never waits: its turn is kept apart from all others. More turns come
+//! from a pool, of which a plugin may hold no more than is left free. So each plugin that takes as many turns as it can
+//! leaves half of what it found, and none can keep another from running.
+
+use crate::generation::LoadError;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Plugins that may be there at once.
+pub(crate) const MAX_PLUGINS: u32 = 128;
+/// Instances of lifetime `session` that may live at once; each has a thread of its own.
+pub(crate) const MAX_RESIDENTS: u32 = 64;
+/// Instances of lifetime `session` of one plugin: the current one, and one whose last call still runs.
+const MAX_OWN_RESIDENTS: u32 = 2;
+
+/// Counts what lives, up to a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU32);
+
+impl Count {
+    /// Counts one more. None when there are as many as may be.
+    fn take(&self, at_most: u32) -> Option<()> {
+        let add = |count: u32| (count < at_most).then_some(count + 1);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok().map(|_| ())
+    }
+
+    fn give_back(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Counts that all plugins share.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    plugins: Count,
+    residents: Count,
+}
+
+/// What a plugin holds.
+#[derive(Debug)]
+pub(crate) struct Share {
+    number: u64,
+    memory: AtomicU64,
+    residents: Count,
+    counts: Arc<Counts>,
+}
+
+impl Share {
+    /// The share of a new plugin.
+    ///
+    /// # Errors
+    /// There are as many plugins as may be.
+    pub(crate) fn new(number: u64, counts: &Arc<Counts>) -> Result<Arc<Self>, LoadError> {
+        let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
+        counts.plugins.take(MAX_PLUGINS).ok_or_else(too_many)?;
+        let (memory, residents) = (AtomicU64::new(0), Count::default());
+        Ok(Arc::new(Self { number, memory, residents, counts: counts.clone() }))
+    }
+
+    /// Adds memory of an instance, unless all of the plugin's instances together had more than `limit` then.
+    pub(crate) fn grow(&self, bytes: u64, limit: u64) -> bool {
+        let grown = |memory: u64| memory.checked_add(bytes).filter(|memory| *memory <= limit);
+        self.memory.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).is_ok()
+    }
+
+    /// Takes off the memory of an instance that is gone.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        self.memory.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// A place for an instance of lifetime `session`.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub(crate) fn resident(self: &Arc<Self>) -> Result<ResidentPlace, LoadError> {
+        let limit = |text: &str| LoadError::Limit(text.to_owned());
+        self.residents.take(MAX_OWN_RESIDENTS).ok_or_else(|| limit("calls of its last two generations still run"))?;
+        let place = self.counts.residents.take(MAX_RESIDENTS);
+        if place.is_none() {
+            self.residents.give_back();
+        }
+        place
+            .map(|()| ResidentPlace(self.clone()))
+            .ok_or_else(|| limit("there are too many plugins of lifetime `session`"))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.counts.plugins.give_back();
+    }
+}
+
+/// The place of an instance of lifetime `session`, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ResidentPlace(Arc<Share>);
+
+impl Drop for ResidentPlace {
+    fn drop(&mut self) {
+        self.0.residents.give_back();
+        self.0.counts.residents.give_back();
+    }
+}
+
+/// Turns to run, of which each plugin gets its share.
+#[derive(Clone)]
+pub(crate) struct Turns(Arc<Mutex<Pool>>);
+
+struct Pool {
+    free: u32,
+    /// Whether the first turn of a plugin is kept apart from the pool.
+    has_first_apart: bool,
+    /// How many turns each plugin holds.
+    held: HashMap<u64, u32>,
+    waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
+}
+
+/// The right to run, until it is dropped.
+pub(crate) struct Turn {
+    turns: Turns,
+    plugin: u64,
+}
+
+impl Turns {
+    /// A pool of so many turns, besides one for each plugin if the first turn is kept apart.
+    pub(crate) fn new(turns: u32, has_first_apart: bool) -> Self {
+        let (held, waiting) = (HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(Pool { free: turns, has_first_apart, held, waiting })))
+    }
+
+    /// A turn for a plugin, once there is one. Dropping the future gives up the place among those that wait.
+    pub(crate) async fn take(&self, share: &Share) -> Option<Turn> {
+        let waiting = {
+            let mut pool = self.pool();
+            // Not past those of the same plugin that came before.
+            let is_next = !pool.waiting.iter().any(|(plugin, _)| *plugin == share.number);
+            if is_next && pool.take(share.number) {
+                return Some(self.turn(share.number));
+            }
+            let (sender, receiver) = oneshot::channel();
+            pool.waiting.push_back((share.number, sender));
+            receiver
+        };
+        waiting.await.ok()
+    }
+
+    fn turn(&self, plugin: u64) -> Turn {
+        Turn { turns: self.clone(), plugin }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands turns to those that wait longest, of those that may have one.
+    fn hand_out(&self) {
+        // Dropped after the lock, which their end takes.
+        let mut given_up = Vec::new();
+        let mut pool = self.pool();
+        let mut at = 0;
+        while let Some((plugin, waiting)) = pool.waiting.get(at) {
+            let (plugin, is_given_up) = (*plugin, waiting.is_closed());
+            if !is_given_up && !pool.take(plugin) {
+                at += 1;
+                continue;
+            }
+            let Some((_, waiting)) = pool.waiting.remove(at) else { return };
+            if !is_given_up && let Err(turn) = waiting.send(self.turn(plugin)) {
+                given_up.push(turn);
+            }
+        }
+        drop(pool);
+    }
+}
+
+impl Pool {
+    fn take(&mut self, plugin: u64) -> bool {
+        let held = self.held.get(&plugin).copied().unwrap_or(0);
+        let of_pool = held.saturating_sub(u32::from(self.has_first_apart));
+        let is_first = self.has_first_apart && held == 0;
+        if !is_first {
+            if of_pool >= self.free {
+                return false;
+            }
+            self.free -= 1;
+        }
+        self.held.insert(plugin, held + 1);
+        true
+    }
+
+    fn give_back(&mut self, plugin: u64) {
+        let Some(held) = self.held.get_mut(&plugin) else { return };
+        *held -= 1;
+        let left = *held;
+        if left > 0 || !self.has_first_apart {
+            self.free += 1;
+        }
+        if left == 0 {
+            self.held.remove(&plugin);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let has_waiting = {
+            let mut pool = self.turns.pool();
+            pool.give_back(self.plugin);
+            !pool.waiting.is_empty()
+        };
+        if has_waiting {
+            self.turns.hand_out();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    fn shares(count: u64) -> Vec<Arc<Share>> {
+        let counts = Arc::default();
+        (0..count).map(|number| Share::new(number, &counts).unwrap()).collect()
+    }
+
+    fn take_all(turns: &Turns, share: &Share) -> Vec<Turn> {
+        std::iter::from_fn(|| turns.take(share).now_or_never().flatten()).collect()
+    }
+
+    #[test]
+    fn every_plugin_gets_a_turn_however_many_are_greedy() {
+        let (turns, shares) = (Turns::new(128, true), shares(u64::from(MAX_PLUGINS)));
+        let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
+        let counts: Vec<usize> = taken.iter().map(Vec::len).collect();
+        assert_eq!(&counts[..8], [65, 33, 17, 9, 5, 3, 2, 2]);
+        assert!(counts.iter().all(|count| *count >= 1), "{counts:?}");
+        assert!(counts.iter().sum::<usize>() <= 128 + MAX_PLUGINS as usize);
+    }
+
+    #[test]
+    fn without_turns_apart_a_plugin_leaves_half_of_what_it_finds() {
+        let (turns, shares) = (Turns::new(32, false), shares(4));
+        let counts: Vec<usize> = {
+            let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
+            taken.iter().map(Vec::len).collect()
+        };
+        assert_eq!(counts, [16, 8, 4, 2]);
+        assert_eq!(turns.pool().free, 32);
+    }
+
+    #[tokio::test]
+    async fn turn_goes_to_whoever_waits_longest_and_may_have_it() {
+        let (turns, shares) = (Turns::new(2, true), shares(2));
+        let mut greedy = take_all(&turns, &shares[0]);
+        let mut first = Box::pin(turns.take(&shares[0]));
+        let mut second = Box::pin(turns.take(&shares[0]));
+        assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+        // One that came first and gave up does not stand in the way.
+        drop(first);
+        greedy.pop();
+        assert!(second.await.is_some());
+        drop(greedy);
+        assert_eq!(turns.pool().free, 2);
+        assert!(turns.pool().held.is_empty());
+    }
+
+    #[test]
+    fn memory_of_all_instances_of_a_plugin_is_bounded_and_given_back() {
+        let shares = shares(2);
+        assert!(shares[0].grow(60, 100) && !shares[0].grow(60, 100) && shares[1].grow(100, 100));
+        shares[0].shrink(60);
+        assert!(shares[0].grow(100, 100));
+    }
+
+    #[test]
+    fn number_of_plugins_is_bounded_while_anything_of_them_lives() {
+        let counts = Arc::default();
+        let mut shares: Vec<_> = (0..u64::from(MAX_PLUGINS)).map(|n| Share::new(n, &counts).unwrap()).collect();
+        assert!(matches!(Share::new(999, &counts), Err(LoadError::Limit(_))));
+        shares.pop();
+        assert!(Share::new(999, &counts).is_ok());
+    }
+
+    #[test]
+    fn generations_of_lifetime_session_are_bounded() {
+        let share = shares(1).remove(0);
+        let places = [share.resident().unwrap(), share.resident().unwrap()];
+        assert!(share.resident().is_err());
+        drop(places);
+        assert!(share.resident().is_ok());
+    }
+}
