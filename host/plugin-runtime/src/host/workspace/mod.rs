@@ -5,8 +5,11 @@
 //! Every folder and file is opened relative to the handle of the folder that holds it, so that no link, `..` or rename
 //! race leads out of the granted folder. What they find is the [`least`] by path, and the same each time.
 
+mod budget;
 mod ignores;
+mod large;
 mod least;
+mod patterns;
 mod queue;
 mod replace;
 mod search;
