@@ -33,10 +33,10 @@ const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
+        self.account.written.spend_at(0, content.len() as u64)?;
         let replaced = self.root(&path, Access::Write).and_then(|root| replace::replace_file(&root, &content));
         if replaced.is_ok() {
             self.account.files += 1;
-            self.account.replaced += content.len() as u64;
         }
         Ok(replaced)
     }
