@@ -29,12 +29,18 @@ impl ToolExecutor for Runtime {
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
-            let Some((loaded, tool)) = self.registry.tool(&call.name).await else {
-                return Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into();
+            let name = call.tool.name.clone();
+            let Some((loaded, tool)) = self.registry.tool(&name).await else {
+                return Err(ToolError::UnknownTool { tool: name, suggestions: Vec::new() }).into();
             };
+            // The generation that answers now must be the one that was decided on. It is held until the call ends.
+            let current = &loaded.get(tool).definition;
+            if !Arc::ptr_eq(current, &call.tool) && !current.is_same_version(&call.tool) {
+                return Err(ToolError::Changed { tool: name }).into();
+            }
             let declared = loaded.get(tool).effects.cut_to(call.at_most);
             if let Some(denied) = loaded.program().authority.missing(declared) {
-                return Err(ToolError::Denied { tool: call.name, reason: denied.to_string() }).into();
+                return Err(ToolError::Denied { tool: name, reason: denied.to_string() }).into();
             }
             let relay = Arc::new(Relay::default());
             let setup = Setup {
@@ -45,7 +51,7 @@ impl ToolExecutor for Runtime {
             };
             let job = CallTool {
                 context: self.context(&loaded, &call),
-                name: call.name.clone(),
+                name: name.clone(),
                 arguments: call.arguments.to_string(),
             };
             let finished = {
@@ -60,7 +66,7 @@ impl ToolExecutor for Runtime {
                 }
             };
             relay.pass_on(progress);
-            reply(&call.name, &loaded, finished.result, finished.ledger)
+            reply(&name, &loaded, finished.result, finished.ledger)
         })
     }
 }
