@@ -16,7 +16,7 @@ use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
 use crate::state::NoProgress;
-use pinion_agent::{Authority, Execution, ToolDefinition};
+use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -222,8 +222,13 @@ impl Generation {
         if description.tools.len().max(description.commands.len()) > MAX_ENTRIES {
             return Err(LoadError::Offer(format!("offers more than {MAX_ENTRIES} tools or commands")));
         }
+        let source = ToolSource {
+            plugin: self.program.name.clone(),
+            digest: self.digest.to_hex().as_str().into(),
+            generation: self.program.number,
+        };
         for tool in description.tools {
-            let (tool, declared) = self.tool_from(tool, ceiling)?;
+            let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
             self.offered.tools.insert(tool.definition.name.clone(), declared);
             if self.tool(&tool.definition.name).is_some() {
                 return Err(LoadError::Offer(format!("offers the tool `{}` twice", tool.definition.name)));
@@ -245,6 +250,7 @@ impl Generation {
     fn tool_from(
         &self,
         tool: wit_tools::ToolDefinition,
+        source: &ToolSource,
         ceiling: Option<&Ceiling>,
     ) -> Result<(Tool, Authority), LoadError> {
         check_name("tool", &tool.name)?;
@@ -271,6 +277,7 @@ impl Generation {
                 wit::Execution::Parallel => Execution::Parallel,
                 wit::Execution::Sequential => Execution::Sequential,
             },
+            source: source.clone(),
         };
         Ok((Tool { definition: Arc::new(definition), effects }, declared))
     }
