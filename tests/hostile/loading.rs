@@ -185,8 +185,8 @@ async fn plugin_that_computes_or_allocates_without_end_is_refused() {
 async fn plugin_that_loads_slowly_delays_no_other() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
-    let slow = Source::File(loiter(directory.path(), "sleeps"));
-    let loading = sandbox.runtime.begin(vec![slow, Source::File(guest("echo"))]);
+    let slow = Source::file(loiter(directory.path(), "sleeps"));
+    let loading = sandbox.runtime.begin(vec![slow, Source::file(guest("echo"))]);
     tokio::time::timeout(SOON, async {
         while sandbox.runtime.plugins().is_empty() {
             tokio::task::yield_now().await;
@@ -203,7 +203,7 @@ async fn plugin_that_loads_slowly_delays_no_other() {
 async fn dropping_the_runtime_gives_up_its_loads() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
-    let loading = sandbox.runtime.begin(vec![Source::File(loiter(directory.path(), "sleeps"))]);
+    let loading = sandbox.runtime.begin(vec![Source::file(loiter(directory.path(), "sleeps"))]);
     drop(sandbox);
     tokio::time::timeout(Duration::from_secs(5), loading.settled()).await.unwrap();
 }

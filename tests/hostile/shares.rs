@@ -113,7 +113,7 @@ async fn plugin_that_is_loaded_does_not_need_a_turn_of_a_call() {
     let (directory, sandbox) = crowd(&["greedy"], engine).await;
     let late = loiter(directory.path(), "latest");
     beside(&sandbox, naps("greedy", 10), async {
-        sandbox.runtime.add(vec![pinion_plugin_runtime::Source::File(late)]).await;
+        sandbox.runtime.add(vec![pinion_plugin_runtime::Source::file(late)]).await;
         assert_eq!(sandbox.text("nap", json!({ "amount": 1 })).await, "slept");
     })
     .await;

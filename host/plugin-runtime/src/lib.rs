@@ -24,6 +24,7 @@ mod limits;
 mod listing;
 mod loading;
 mod manifest;
+mod policy;
 mod program;
 mod registry;
 mod reload;
@@ -48,6 +49,7 @@ pub use loading::Loading;
 pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
-pub use registry::{Notice, NoticeEvent, Source};
-pub use reload::{Watch, WatchError, plugins_in};
+pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
+pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};

@@ -12,8 +12,9 @@
 //! rest, [`RELOAD_PATIENCE`] in all, and no longer than its own token. After that the old generation answers, and no later
 //! call waits for the same attempt.
 
-use crate::generation::{Generation, LoadError};
+use crate::generation::{Generation, LoadError, blocking};
 use crate::manifest::Lifetime;
+use crate::policy::is_alike;
 use crate::registry::{Loaded, Notice, NoticeEvent, Registry, Slot, Source, Stamp};
 use crate::runtime::Shared;
 use crate::session::Session;
@@ -202,10 +203,11 @@ impl Registry {
             Outcome::Loaded(loaded) => match displaced(&slots, at, &loaded.generation) {
                 Ok(displaced) => {
                     displaced.into_iter().for_each(|(weaker, error)| notices.push(slots[weaker].refuse(error, true)));
-                    notices.push(slots[at].accept(loaded));
+                    notices.extend(slots[at].accept(loaded));
                 }
                 Err(error) => notices.push(slots[at].refuse(error, false)),
             },
+            Outcome::Refused(error) if slots[at].is_disabled(&error) => slots[at].is_settled = true,
             Outcome::Refused(error) => notices.push(slots[at].refuse(error, false)),
             Outcome::Removed => {
                 let slot = slots.remove(at);
@@ -223,13 +225,15 @@ impl Registry {
 }
 
 impl Slot {
-    fn accept(&mut self, loaded: Arc<Loaded>) -> Notice {
+    fn accept(&mut self, loaded: Arc<Loaded>) -> Vec<Notice> {
         self.problem = None;
         self.is_settled = true;
         self.generations = loaded.generation.program.number;
         let version = loaded.generation.inspection.manifest.version.clone();
+        let held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
         self.loaded = Some(loaded);
-        self.notice(NoticeEvent::Loaded { generation: self.generations, version })
+        let events = [Some(NoticeEvent::Loaded { generation: self.generations, version }), held_back];
+        events.into_iter().flatten().map(|event| self.notice(event)).collect()
     }
 
     fn refuse(&mut self, error: LoadError, is_displaced: bool) -> Notice {
@@ -248,7 +252,7 @@ impl Slot {
 
     /// Whether the file differs from when it was tried last. One `stat`.
     fn is_changed(&self) -> bool {
-        matches!(&self.source, Source::File(path) if Stamp::of(path) != self.stamp)
+        matches!(&self.source, Source::File { path, .. } if Stamp::of(path) != self.stamp)
     }
 }
 
@@ -276,10 +280,12 @@ impl Work {
 
     async fn file_state(&self) -> FileState {
         match &self.source {
-            Source::BuiltIn(_) => FileState { stamp: None, is_restless: false },
+            Source::BuiltIn { .. } => FileState { stamp: None, is_restless: false },
             // Nothing waits for a first load that could not load again.
-            Source::File(path) if self.generation == 1 => FileState { stamp: Stamp::of(path), is_restless: false },
-            Source::File(path) => quiet_stamp(path).await,
+            Source::File { path, .. } if self.generation == 1 => {
+                FileState { stamp: Stamp::of(path), is_restless: false }
+            }
+            Source::File { path, .. } => quiet_stamp(path).await,
         }
     }
 
@@ -289,9 +295,26 @@ impl Work {
             return Ok(None);
         }
         let share = self.share.as_ref().map_err(Clone::clone)?;
-        let generation = Generation::load(&self.shared, &self.source, self.generation, share).await?;
+        let before = self.old.as_ref().map(|old| old.generation.ceiling.clone());
+        let generation = Generation::load(&self.shared, &self.source, self.generation, before, share).await?;
+        self.admit(&generation).await?;
         let session = self.session(&generation).await?;
         Ok(Some(Arc::new(Loaded::new(generation, session, self.source.clone(), stamp))))
+    }
+
+    /// Asks the policy, which may write a file, once it is likely that nothing else stands against the generation.
+    async fn admit(&self, generation: &Arc<Generation>) -> Result<(), LoadError> {
+        if let Some(registry) = self.registry.upgrade() {
+            let slots = registry.slots();
+            let at = slots.iter().position(|slot| slot.number == self.slot);
+            at.map(|at| displaced(&slots, at, generation)).transpose()?;
+        }
+        let (shared, source, generation) = (self.shared.clone(), self.source.clone(), generation.clone());
+        blocking(move || {
+            let digest = generation.digest.to_hex();
+            shared.policy.loaded(&generation.identity(&source, &digest), &generation.offered)
+        })
+        .await
     }
 
     /// The thread of a plugin of lifetime `session`, which inherits from the generation before.
@@ -324,9 +347,13 @@ async fn quiet_stamp(path: &Path) -> FileState {
     }
 }
 
-/// Names lead to one plugin each. Returns the slots that must give way to a generation, and why, or the reason why the
+/// Names lead to one plugin each, and a plugin keeps its name as long as it is loaded. Returns the slots that must give way to a generation, and why, or the reason why the
 /// generation must give way itself.
 fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, LoadError)>, LoadError> {
+    if let Some(old) = slots[at].loaded.as_ref().filter(|old| old.program().name != new.program.name) {
+        let (from, to) = (old.program().name.to_string(), new.program.name.to_string());
+        return Err(LoadError::Renamed { from, to });
+    }
     let mut displaced = Vec::new();
     let others = slots.iter().enumerate().filter(|(i, _)| *i != at);
     for (i, loaded) in others.filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?))) {
@@ -346,7 +373,7 @@ fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, 
 
 /// A name that both have, and what it is the name of.
 fn collision<'a>(new: &'a Generation, other: &Generation) -> Option<(&'static str, &'a str)> {
-    if other.program.name == new.program.name {
+    if is_alike(&other.program.name, &new.program.name) {
         return Some(("plugin", &new.program.name));
     }
     let tool = new.tools.iter().map(|tool| &tool.definition.name).find(|name| other.tool(name).is_some());

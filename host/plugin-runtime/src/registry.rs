@@ -8,12 +8,14 @@ use crate::component_file::read_component;
 use crate::generation::{CommandDefinition, Generation, LoadError, Tool};
 use crate::instance::{self, Finished, Job, Setup};
 use crate::loading::Attempt;
+use crate::manifest::Inspection;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
 use crate::shares::Share;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,20 +24,53 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// Where a plugin comes from.
+/// The source of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Part of this program.
-    BuiltIn(&'static [u8]),
+    BuiltIn {
+        /// Its name, which no file may claim.
+        name: &'static str,
+        /// The component.
+        bytes: &'static [u8],
+    },
     /// A file, watched.
-    File(PathBuf),
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Who put it where it is.
+        origin: FileOrigin,
+    },
+}
+
+/// The origin of a plugin file. Grants for one origin are none for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileOrigin {
+    /// The user's plugin directory.
+    User,
+    /// A project's plugin directory: whoever writes to the repository.
+    Project,
+    /// A file that the user named.
+    Named,
+}
+
+impl FileOrigin {
+    /// The origin for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::User => "user directory",
+            Self::Project => "project directory",
+            Self::Named => "named file",
+        }
+    }
 }
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::BuiltIn(_) => f.write_str("built-in"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::BuiltIn { .. } => f.write_str("built-in"),
+            Self::File { path, .. } => write!(f, "{}", path.display()),
         }
     }
 }
@@ -63,6 +98,8 @@ pub enum NoticeEvent {
     },
     /// It was not loaded. An earlier generation, where there is one, goes on.
     Refused(LoadError),
+    /// Grants that it was given do not all apply to it: why, with a hint.
+    HeldBack(String),
     /// Its file is gone, and so is it.
     Removed,
 }
@@ -142,11 +179,25 @@ impl Stamp {
 }
 
 impl Source {
+    /// A file that the user named.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File { path: path.into(), origin: FileOrigin::Named }
+    }
+
+    /// Reads what the component says of itself, and the digest of the same bytes in hexadecimal.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no plugin for this host.
+    pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
+        let bytes = self.bytes()?;
+        Ok((Inspection::of(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+    }
+
     /// The component. Blocks.
     pub(crate) fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
         match self {
-            Self::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::File(path) => Ok(Cow::Owned(read_component(path)?)),
+            Self::BuiltIn { bytes, .. } => Ok(Cow::Borrowed(bytes)),
+            Self::File { path, .. } => Ok(Cow::Owned(read_component(path)?)),
         }
     }
 }
@@ -167,13 +218,19 @@ impl Slot {
         }
     }
 
-    /// The plugin's name, or the file's until it is known.
+    /// The plugin's name. Until it is known, the file's name with its extension, which no plugin can have.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match (&self.loaded, &self.source) {
             (Some(loaded), _) => Cow::Borrowed(&loaded.program().name),
-            (None, Source::File(path)) => path.file_stem().unwrap_or_default().to_string_lossy(),
-            (None, Source::BuiltIn(_)) => Cow::Borrowed("built-in"),
+            (None, Source::File { path, .. }) => path.file_name().unwrap_or_default().to_string_lossy(),
+            (None, Source::BuiltIn { name, .. }) => Cow::Borrowed(name),
         }
+    }
+
+    /// Returns whether a plugin was left out because the user disabled it, which is no news.
+    pub(crate) fn is_disabled(&self, error: &LoadError) -> bool {
+        let is_named = matches!(&self.source, Source::File { origin: FileOrigin::Named, .. });
+        matches!(error, LoadError::Disabled(_)) && self.loaded.is_none() && !is_named
     }
 }
 
@@ -315,8 +372,8 @@ impl Loaded {
     /// Its file, where it is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match &self.source {
-            Source::BuiltIn(_) => None,
-            Source::File(path) => Some(path.clone()),
+            Source::BuiltIn { .. } => None,
+            Source::File { path, .. } => Some(path.clone()),
         }
     }
 
@@ -330,7 +387,7 @@ impl Loaded {
 
     /// Has its file changed since? One `stat`, about a microsecond, for plugins that are files.
     fn is_outdated(&self) -> bool {
-        matches!(&self.source, Source::File(path) if Stamp::of(path) != self.stamp)
+        matches!(&self.source, Source::File { path, .. } if Stamp::of(path) != self.stamp)
     }
 
     pub(crate) async fn inheritance(&self) -> Option<crate::session::Inheritance> {

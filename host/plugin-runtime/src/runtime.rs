@@ -5,19 +5,18 @@ use crate::catalog::HostInfo;
 use crate::compiler::Compiler;
 use crate::engine::{Engine, EngineError};
 use crate::fault::PluginFault;
-use crate::generation::PluginSettings;
 use crate::host;
 use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
 use crate::loading::Loading;
+use crate::policy::PluginPolicy;
 use crate::program::Program;
 use crate::registry::{Notice, Registry, Source};
-use crate::reload::{Watch, WatchError};
+use crate::reload::{PluginDirectory, Watch, WatchError};
 use crate::shares::{Counts, Turn, Turns};
 use crate::state::State;
 use pinion_agent::MAX_AGENT_DEPTH;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -33,8 +32,9 @@ pub struct RuntimeConfig {
     pub workspace: PathBuf,
     /// Where compiled code is kept, and the secret that seals it; none compiles everything anew.
     pub cache: Option<(PathBuf, CacheKey)>,
-    /// What the user's config says of plugins, by name. A plugin that is not named has no grants.
-    pub plugins: BTreeMap<String, PluginSettings>,
+    /// Decides which components are loaded and what each is granted. A map from names to
+    /// [`PluginSettings`](crate::generation::PluginSettings) is one, for programs that choose every component themselves.
+    pub policy: Arc<dyn PluginPolicy>,
     /// Limits that are the same for all plugins; none takes the built-in ones.
     pub engine_limits: Option<EngineLimits>,
     /// Compiles components in a process of its own; none refuses components that take long to compile.
@@ -89,14 +89,14 @@ impl Runtime {
         self.registry.being_loaded()
     }
 
-    /// Loads files that change anew as long as the result lives. In `folders`, files named `*.wasm` that appear are
+    /// Loads files that change anew as long as the result lives. In `directories`, files named `*.wasm` that appear are
     /// loaded, too.
     ///
     /// # Errors
     /// The system does not watch. Calls still look at their plugin's file themselves.
-    pub fn watch(&self, folders: Vec<PathBuf>) -> Result<Watch, WatchError> {
+    pub fn watch(&self, directories: Vec<PluginDirectory>) -> Result<Watch, WatchError> {
         let files: Vec<PathBuf> = self.registry.catalog().loaded().iter().filter_map(|loaded| loaded.file()).collect();
-        Watch::start(self.registry.clone(), &files, folders)
+        Watch::start(self.registry.clone(), &files, directories)
     }
 
     /// The plugins that answer calls.
@@ -185,7 +185,7 @@ pub(crate) struct Shared {
     pub(crate) counts: Arc<Counts>,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) compiler: Option<Compiler>,
-    plugins: BTreeMap<String, PluginSettings>,
+    pub(crate) policy: Arc<dyn PluginPolicy>,
     registry: OnceLock<Weak<Registry>>,
 }
 
@@ -204,14 +204,10 @@ impl Shared {
             workspace: config.workspace,
             info: config.info,
             compiler: config.compiler,
-            plugins: config.plugins,
+            policy: config.policy,
             registry: OnceLock::new(),
             engine,
         }))
-    }
-
-    pub(crate) fn settings(&self, plugin: &str) -> PluginSettings {
-        self.plugins.get(plugin).cloned().unwrap_or_default()
     }
 
     pub(crate) fn registry(&self) -> Weak<Registry> {
