@@ -65,7 +65,7 @@ async fn odd_files_are_refused_and_the_others_load() {
     assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
     let problems = sandbox.runtime.problems();
     for (file, message) in odd {
-        let name = file.file_stem().unwrap().to_str().unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
         let (_, problem) = problems.iter().find(|(plugin, _)| plugin == name).unwrap();
         assert!(problem.contains(message), "{name}: {problem}");
     }
@@ -130,7 +130,7 @@ fn odd_files_in_the_plugin_directory_do_not_disturb_a_run() {
     let script = pinion.script(&[json!({ "text": "fine" })]);
     let ended = run_bounded(&pinion, &["-p", "--replay", script.to_str().unwrap(), "go"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "fine\n"), "{ended:?}");
-    assert!(ended.stderr.contains("`sparse`") && ended.stderr.contains("`pipe`"), "{ended:?}");
+    assert!(ended.stderr.contains("`sparse.wasm`") && ended.stderr.contains("`pipe.wasm`"), "{ended:?}");
 }
 
 /// Loads copies of `loiter`, each with its own config, and returns what is said of each.
@@ -142,7 +142,10 @@ async fn load_all(configs: &[(&str, Value)]) -> (Sandbox, Vec<String>) {
     }
     let sandbox = tokio::time::timeout(LOADED, builder.guest("echo").trust("echo").build()).await.unwrap();
     let problems = sandbox.runtime.problems();
-    let problem = |name: &str| problems.iter().find(|(plugin, _)| plugin == name).map(|(_, problem)| problem.clone());
+    let problem = |name: &str| {
+        let file = format!("{name}.wasm");
+        problems.iter().find(|(plugin, _)| *plugin == file).map(|(_, problem)| problem.clone())
+    };
     let problems = configs.iter().map(|(name, _)| problem(name).unwrap_or_default()).collect();
     (sandbox, problems)
 }
@@ -195,7 +198,7 @@ async fn plugin_that_loads_slowly_delays_no_other() {
     })
     .await
     .unwrap();
-    assert_eq!(sandbox.runtime.being_loaded(), ["sleeps"]);
+    assert_eq!(sandbox.runtime.being_loaded(), ["sleeps.wasm"]);
     drop(loading);
 }
 
@@ -309,7 +312,7 @@ fn run_starts_without_a_plugin_that_does_not_load() {
     let begun = Instant::now();
     let ended = run_bounded(&pinion, &["-p", "--replay", script.to_str().unwrap(), "go"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "fine\n"), "{ended:?}");
-    assert!(begun.elapsed() < SOON && ended.stderr.contains("`sleeps` is still being loaded"), "{ended:?}");
+    assert!(begun.elapsed() < SOON && ended.stderr.contains("`sleeps.wasm` is still being loaded"), "{ended:?}");
 }
 
 #[test]
