@@ -299,18 +299,21 @@ impl PluginPolicy for Policy {
         if self.base.is_disabled(name) {
             return Err(LoadError::Disabled(name.clone()));
         }
-        let (mut settings, target) = match component.source {
-            Source::BuiltIn { name, .. } => (self.built_in(name), None),
+        let by_name = Some(Target::Name(name.clone()));
+        let (mut settings, targets) = match component.source {
+            Source::BuiltIn { name, .. } => (self.built_in(name), [by_name, None]),
             Source::File { path, origin } => {
                 if let Some(built_in) = BUILT_IN.iter().find(|built_in| is_alike(built_in.name, name)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
                 }
                 let path = identity(path);
-                (self.of_file(component, &path, *origin), Some(Target::File(path)))
+                // A name may not lead to a project's plugin: the user must say which file is meant.
+                let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
+                (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])
             }
         };
         if let Some(call) = &self.call
-            && (call.target == Target::Name(name.clone()) || target.is_some_and(|target| call.target == target))
+            && targets.iter().flatten().any(|target| call.target == *target)
         {
             add(&mut settings.grants, call.grants.clone());
             // The user named the component, the call and the capabilities.

@@ -166,7 +166,12 @@ impl Generation {
             exported: Exported::of(&component, &inspection)?,
             pre,
         });
-        let description = describe(shared, &program).await?;
+        // A component that misses its grants or its config may fail for that alone.
+        let explained = |error: LoadError| match &held.held_back {
+            Some(why) => LoadError::Policy(format!("{error}\n{why}")),
+            None => error,
+        };
+        let description = describe(shared, &program).await.map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
             offered: Ceiling {

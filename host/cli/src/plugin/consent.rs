@@ -5,7 +5,7 @@ use crate::config::FileGrants;
 use crate::failure::{Failure, Result, Status};
 use crate::grants::{GrantsFile, Pin};
 use crate::plugin::grant;
-use crate::plugin::show::find;
+use crate::plugin::show::{find, is_name};
 use crate::policy::{capabilities, identity, shown};
 use crate::print_out;
 use pinion_plugin_runtime::{FileOrigin, PluginInfo, Source, is_alike};
@@ -18,6 +18,11 @@ use std::path::{Path, PathBuf};
 pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let (_, info) = find(base, plugin).await?;
     let (path, origin) = file_of(base, &info)?;
+    if origin == FileOrigin::Project && is_name(plugin) {
+        let asks = capabilities(&info.offered.asks);
+        return Err(Failure::usage(format!("the only plugin `{plugin}` is one of the project"))
+            .hint(format!("name its file to grant it: pinion plugin grant {} {asks}", shown(&path))));
+    }
     let mut more = FileGrants::default();
     grant::add(base, &mut more, words)?;
     check_asked(&info, &more)?;
@@ -176,9 +181,9 @@ fn take(base: &Base, pin: &mut Pin, less: &FileGrants, is_all: bool) {
 }
 
 fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
-    match plugin.contains(['.', '/', '\\']) {
-        true => identity(&base.workspace.join(plugin)) == pin.path,
-        false => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
+    match is_name(plugin) {
+        false => identity(&base.workspace.join(plugin)) == pin.path,
+        true => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
     }
 }
 
