@@ -75,7 +75,7 @@ pub(crate) struct PluginAuthority {
     process: Option<Arc<ProcessGrant>>,
     catalog: bool,
     agents: Option<Arc<AgentsGrant>>,
-    /// How the user grants it more, where the config is not the way.
+    /// The command that grants it more, where the config does not.
     hint: Option<String>,
     preopens: Arc<Preopens>,
 }

@@ -1,4 +1,4 @@
-//! `pinion plugin grant` and `pinion plugin revoke`: which component the user's grants belong to.
+//! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
 
 use crate::compose::Base;
 use crate::config::FileGrants;
@@ -61,8 +61,8 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
     }
 }
 
-/// `pinion plugin build` wrote a component over one that had grants: they follow, because the user's own hand made it. What
-/// grew stays held back.
+/// Moves grants to a component that `pinion plugin build` wrote over another one, because the user's own hand made it. New
+/// asks and effects stay held back.
 pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
     if !file.path().exists() {
@@ -187,7 +187,7 @@ fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
     }
 }
 
-/// What the user grants something to.
+/// Describes the component that is about to be granted something.
 fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> String {
     let asks = capabilities(&info.offered.asks);
     let lines = [
