@@ -3,7 +3,7 @@
 use crate::Result;
 use futures_util::future::BoxFuture;
 use pinion_agent::{ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
-use pinion_plugin_runtime::{Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ pub async fn load_tools<const N: usize>(
         cache: None,
         plugins: grants.into_iter().map(|(name, grants)| (name.to_owned(), settings(grants))).collect(),
         engine_limits: None,
+        host: HostDirectories::default(),
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {})?;

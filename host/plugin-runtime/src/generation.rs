@@ -105,8 +105,13 @@ impl Generation {
         let (component, origin) = compile(shared, bytes, &digest)?;
         let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
         let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
-        let authority =
-            PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &settings.grants);
+        let authority = PluginAuthority::new(
+            &manifest.name,
+            &shared.surroundings,
+            &manifest.capabilities,
+            &settings.grants,
+            shared.descriptors.share(&manifest.name),
+        );
         let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
         let program = Arc::new(Program {
             name: manifest.name.as_str().into(),

@@ -7,11 +7,13 @@
 //! Where to read: a call goes through `executor`, `registry`, `instance`, and what it asks of the host through `host/`
 //! and `capability`. Loading is `generation`, `manifest`, `cache`; reloading is `reload` and `registry`.
 
+mod beneath;
 mod bindings;
 mod cache;
 mod capability;
 mod catalog;
 mod commands;
+mod descriptors;
 mod engine;
 mod executor;
 mod fault;
@@ -21,7 +23,9 @@ mod instance;
 mod limits;
 mod listing;
 mod manifest;
+mod pagemap;
 mod program;
+mod protected;
 mod registry;
 mod reload;
 mod runtime;
@@ -40,6 +44,7 @@ pub use listing::{Capability, PluginInfo};
 pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
+pub use protected::HostDirectories;
 pub use registry::{Notice, NoticeEvent, Source};
 pub use reload::{Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};

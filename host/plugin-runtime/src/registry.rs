@@ -161,6 +161,9 @@ impl Slot {
 async fn read(shared: Arc<Shared>, source: Source, number: u32) -> Result<Arc<Generation>, LoadError> {
     let runtime = Handle::current();
     let loading = spawn_blocking(move || {
+        if let Source::File(path) = &source {
+            shared.surroundings.protected.add_plugin(path);
+        }
         let bytes = source.bytes()?;
         runtime.block_on(Generation::load(&shared, &bytes, number))
     });

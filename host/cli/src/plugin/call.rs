@@ -77,6 +77,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
             cache: base.compiled_code(),
             plugins,
             engine_limits: base.config.engine_limits.clone(),
+            host: base.host_directories(),
             info: Arc::new(NoInfo),
         },
         |_| {},
