@@ -15,6 +15,7 @@ mod doctor;
 mod effects;
 mod exchanges;
 mod failure;
+mod hardening;
 mod info;
 mod logging;
 mod loops;
@@ -48,6 +49,7 @@ use std::time::Duration;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    hardening::start();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
