@@ -46,6 +46,8 @@ impl ToolExecutor for NoTools {
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, _: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into() })
+        Box::pin(
+            async move { Err(ToolError::UnknownTool { tool: call.tool.name.clone(), suggestions: Vec::new() }).into() },
+        )
     }
 }

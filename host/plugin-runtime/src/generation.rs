@@ -14,7 +14,7 @@ use crate::manifest::{Inspection, ManifestError, is_name};
 use crate::program::{Exported, Program};
 use crate::runtime::Shared;
 use crate::state::NoProgress;
-use pinion_agent::{Authority, Execution, ToolDefinition};
+use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -138,8 +138,13 @@ impl Generation {
         if description.tools.len().max(description.commands.len()) > MAX_ENTRIES {
             return Err(LoadError::Offer(format!("offers more than {MAX_ENTRIES} tools or commands")));
         }
+        let source = ToolSource {
+            plugin: self.program.name.clone(),
+            digest: self.digest.to_hex().as_str().into(),
+            generation: self.program.number,
+        };
         for tool in description.tools {
-            let tool = self.tool_from(tool)?;
+            let tool = self.tool_from(tool, &source)?;
             if self.tool(&tool.definition.name).is_some() {
                 return Err(LoadError::Offer(format!("offers the tool `{}` twice", tool.definition.name)));
             }
@@ -155,7 +160,7 @@ impl Generation {
         Ok(())
     }
 
-    fn tool_from(&self, tool: wit_tools::ToolDefinition) -> Result<Tool, LoadError> {
+    fn tool_from(&self, tool: wit_tools::ToolDefinition, source: &ToolSource) -> Result<Tool, LoadError> {
         check_name("tool", &tool.name)?;
         let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
@@ -179,6 +184,7 @@ impl Generation {
                 wit::Execution::Parallel => Execution::Parallel,
                 wit::Execution::Sequential => Execution::Sequential,
             },
+            source: source.clone(),
         };
         Ok(Tool { definition: Arc::new(definition), effects })
     }

@@ -104,7 +104,7 @@ impl Plugins {
             call_id: "c".into(),
             session_id: "s".into(),
             loop_id: "l".into(),
-            name: tool.into(),
+            tool: self.runtime.definitions().into_iter().find(|offered| offered.name == tool).unwrap(),
             arguments,
             at_most: Authority::ALL,
             agents: None,

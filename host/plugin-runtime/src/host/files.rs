@@ -10,13 +10,14 @@ mod listing;
 mod lookup;
 
 use self::handles::Handle;
-pub(crate) use self::handles::Handles;
+pub(crate) use self::handles::{Handles, StreamHold};
 pub(crate) use self::listing::ListedEntries;
 use self::listing::Listing;
 pub(crate) use self::lookup::identity;
 use self::lookup::{At, Purpose, needed, refuse_read_only_inside};
 use crate::capability::CallAuthority;
 use crate::descriptors::Permit;
+use crate::host::written::{Limited, Written};
 use crate::state::State;
 use bytes::Bytes;
 use cap_primitives::fs::Metadata;
@@ -30,24 +31,17 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::{
-    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, OutputStream, Pollable, StreamResult,
-};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamResult};
 
-/// Bytes that went through streams, which outlive the calls that make them.
+/// Bytes that were read through streams, which outlive the calls that make them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamedBytes {
     read: AtomicU64,
-    written: AtomicU64,
 }
 
 impl StreamedBytes {
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
     }
 }
 
@@ -64,6 +58,7 @@ pub(crate) struct Files<'a> {
 struct Account<'a> {
     files: &'a mut u64,
     streamed: &'a Arc<StreamedBytes>,
+    written: &'a Arc<Written>,
 }
 
 impl HasData for Files<'static> {
@@ -73,15 +68,10 @@ impl HasData for Files<'static> {
 impl Files<'static> {
     pub(crate) fn of(state: &mut State) -> Files<'_> {
         let wasi = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
+        let account = &mut state.account;
+        let account = Account { files: &mut account.files, streamed: &account.streamed, written: &account.written };
         let (call, handles, listed) = (&state.call.authority, &mut state.handles, &state.listed);
-        Files {
-            wasi,
-            call,
-            handles,
-            shows_directories: state.shows_directories,
-            listed,
-            account: Account { files: &mut state.account.files, streamed: &state.account.streamed },
-        }
+        Files { wasi, call, handles, shows_directories: state.shows_directories, listed, account }
     }
 }
 
@@ -183,9 +173,8 @@ impl HostDescriptor for Files<'_> {
 
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
         self.live(&fd)?;
-        let written = self.wasi.write(fd, bytes, offset).await?;
-        self.account.streamed.written.fetch_add(written, Ordering::Relaxed);
-        Ok(written)
+        self.account.written.spend_at(offset, bytes.len() as u64).map_err(FsError::trap)?;
+        self.wasi.write(fd, bytes, offset).await
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
@@ -197,13 +186,19 @@ impl HostDescriptor for Files<'_> {
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         let permit = self.permit(&fd)?;
         let stream = self.wasi.write_via_stream(fd, offset)?;
-        self.count_output(stream, permit)
+        self.limit_output(stream, offset, permit)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
-        let permit = self.permit(&fd)?;
+        let (permit, end) = (self.permit(&fd)?, self.size(&fd)?);
         let stream = self.wasi.append_via_stream(fd)?;
-        self.count_output(stream, permit)
+        self.limit_output(stream, end, permit)
+    }
+
+    async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        self.live(&fd)?;
+        self.account.written.check_end(size).map_err(FsError::trap)?;
+        self.wasi.set_size(fd, size).await
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
@@ -263,7 +258,6 @@ impl HostDescriptor for Files<'_> {
         fn sync_data() -> FsResult<()>;
         fn get_flags() -> FsResult<DescriptorFlags>;
         fn get_type() -> FsResult<DescriptorType>;
-        fn set_size(size: Filesize) -> FsResult<()>;
         fn set_times(accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>;
         fn sync() -> FsResult<()>;
         fn stat() -> FsResult<DescriptorStat>;
@@ -358,25 +352,35 @@ impl Files<'_> {
         stream: Resource<DynInputStream>,
         permit: Arc<Permit>,
     ) -> FsResult<Resource<DynInputStream>> {
-        let alive = Arc::new(());
-        self.handles.add(stream.rep(), Handle::Input(Arc::downgrade(&alive)));
+        let (hold, alive) = StreamHold::new(permit);
+        self.handles.add(stream.rep(), Handle::Input(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
         let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::ClosedInputStream));
-        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone(), _alive: alive, _permit: permit });
+        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone(), _hold: hold });
         Ok(stream)
     }
 
-    fn count_output(
+    /// Holds a stream that writes from this offset on to the call's limits.
+    fn limit_output(
         &mut self,
         stream: Resource<DynOutputStream>,
+        at: u64,
         permit: Arc<Permit>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let alive = Arc::new(());
-        self.handles.add(stream.rep(), Handle::Output(Arc::downgrade(&alive)));
+        let (hold, alive) = StreamHold::new(permit);
+        self.handles.add(stream.rep(), Handle::Output(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
         let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::SinkOutputStream));
-        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone(), _alive: alive, _permit: permit });
+        *slot = Box::new(Limited::new(inner, self.account.written.clone(), at, hold));
         Ok(stream)
+    }
+
+    /// The size of an open file; a stream that appends begins there.
+    fn size(&self, fd: &Fd) -> FsResult<u64> {
+        match self.wasi.table.get(fd)? {
+            Descriptor::File(file) => Ok(file.file.metadata().map_or(0, |metadata| metadata.len())),
+            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+        }
     }
 }
 
@@ -384,20 +388,13 @@ impl Files<'_> {
 struct Counted<S> {
     inner: S,
     bytes: Arc<StreamedBytes>,
-    /// Tells whether the stream is still there.
-    _alive: Arc<()>,
-    /// The file's descriptor, which may outlive its handle.
-    _permit: Arc<Permit>,
+    _hold: StreamHold,
 }
 
 impl<S> Counted<S> {
     fn has_read(&self, bytes: Bytes) -> Bytes {
         self.bytes.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         bytes
-    }
-
-    fn will_write(&self, bytes: &Bytes) {
-        self.bytes.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -418,38 +415,6 @@ impl InputStream for Counted<DynInputStream> {
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
         let bytes = self.inner.blocking_read(size).await?;
         Ok(self.has_read(bytes))
-    }
-
-    async fn cancel(&mut self) {
-        self.inner.cancel().await;
-    }
-}
-
-#[async_trait]
-impl Pollable for Counted<DynOutputStream> {
-    async fn ready(&mut self) {
-        self.inner.ready().await;
-    }
-}
-
-#[async_trait]
-impl OutputStream for Counted<DynOutputStream> {
-    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.will_write(&bytes);
-        self.inner.write(bytes)
-    }
-
-    fn flush(&mut self) -> StreamResult<()> {
-        self.inner.flush()
-    }
-
-    fn check_write(&mut self) -> StreamResult<usize> {
-        self.inner.check_write()
-    }
-
-    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.will_write(&bytes);
-        self.inner.blocking_write_and_flush(bytes).await
     }
 
     async fn cancel(&mut self) {

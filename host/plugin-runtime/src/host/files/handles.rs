@@ -40,6 +40,20 @@ pub(super) enum Handle {
     Listing,
 }
 
+/// What a stream of a file keeps: the file's descriptor, which may outlive its handle, and a sign of life.
+pub(crate) struct StreamHold {
+    _alive: Arc<()>,
+    _permit: Arc<Permit>,
+}
+
+impl StreamHold {
+    pub(super) fn new(permit: Arc<Permit>) -> (Self, Weak<()>) {
+        let alive = Arc::new(());
+        let sign = Arc::downgrade(&alive);
+        (Self { _alive: alive, _permit: permit }, sign)
+    }
+}
+
 impl Handles {
     pub(super) fn add(&mut self, number: u32, handle: Handle) {
         self.open.insert(number, handle);
