@@ -208,7 +208,7 @@ async fn descriptors_of_one_plugin_leave_enough_to_the_others() {
     let guests = SandboxBuilder::default().guest("lingering").trust("lingering").guest("intruder").trust("intruder");
     let sandbox = guests.limits("intruder", handles).build().await;
     sandbox.write("a.txt", "first");
-    let lines = run(&sandbox, "look", &[&["hold-all", "a.txt"], &["read", "a.txt"]]).await;
+    let lines = run(&sandbox, "look", &[&["hold-all", "a.txt"], &["read", "a.txt"], &["drop"]]).await;
     assert!(lines[0].starts_with("ok") && lines[1].starts_with("err"), "{lines:?}");
     // It gave everything back.
     assert_eq!(done(&sandbox, "look", &[&["hold-many", "a.txt", "10"]]).await, ["10"]);

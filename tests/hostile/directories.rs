@@ -386,8 +386,9 @@ fn bash(pinion: &Pinion, command: &str) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && text.contains("tool_execution_end"), "{text}");
-    text
+    assert!(output.status.success(), "{text}");
+    // What was asked for names what to look for, too.
+    text.lines().filter(|line| line.contains("\"tool_execution_end\"")).collect()
 }
 
 const KEY: &str = "sk-ant-0123456789abcdef";
@@ -404,22 +405,18 @@ fn programs_do_not_read_the_environment_of_the_host() {
     }
 }
 
+/// Recent kernels let root open `environ` and `maps` for its other capabilities; there is nothing to be read in them.
 #[test]
 #[cfg(target_os = "linux")]
 fn programs_do_not_read_the_memory_of_the_host() {
     let pinion = Pinion::default();
-    let open = |file: &str| {
-        format!("if exec 3< /proc/$PPID/{file}; then echo opened-{file}; else echo refused-{file}; fi 2>/dev/null")
-    };
-    for file in ["mem", "environ", "maps"] {
-        let seen = bash(&pinion, &open(file));
-        assert!(seen.contains(&format!("refused-{file}")), "{file}: {seen}");
-    }
+    let seen = bash(&pinion, "(exec 3< /proc/$PPID/mem) 2>/dev/null && echo opened || echo refused");
+    assert!(seen.contains("refused"), "{seen}");
+    let seen =
+        bash(&pinion, "cat /proc/$PPID/fd/* </dev/null 2>/dev/null | head -c 1; ls /proc/$PPID/fd 2>/dev/null | wc -l");
+    assert!(seen.contains("\"0\\n"), "{seen}");
     // And what is denied to a program is denied to those that it starts.
-    let seen = bash(
-        &pinion,
-        "P=$PPID; sh -c \"head -c 1 /proc/$P/auxv >/dev/null && echo opened || echo refused\" 2>/dev/null",
-    );
+    let seen = bash(&pinion, "P=$PPID; sh -c \"exec 3< /proc/$P/mem\" 2>/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
 }
 

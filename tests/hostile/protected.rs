@@ -135,7 +135,7 @@ async fn host_directory_inside_the_workspace_is_left_out() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other pinion");
+    assert_eq!(done(&sandbox, &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,9 @@
 //!
 //! Programs that the agent starts run as the same user and could look into this process. So it is not dumpable: its
 //! memory and environment cannot be read through `/proc`, and it leaves no core dump. `root` could look all the same, so
-//! the capability to do that is given up, for this process and for all that it starts. The environment is moved off the
-//! memory that the system shows in `/proc/PID/environ`, and keys of providers are taken out of it entirely.
+//! the capability to do that is given up, for this process and for all that it starts. What the system shows in
+//! `/proc/PID/environ`, which root can open for other capabilities too, is overwritten; the environment itself moves to
+//! other memory, and keys of providers are taken out of it.
 //!
 //! On other systems than Linux, only the keys are taken out of the environment.
 
