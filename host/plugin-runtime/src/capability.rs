@@ -93,6 +93,8 @@ pub(crate) struct PluginAuthority {
     catalog: bool,
     agents: Option<Arc<AgentsGrant>>,
     descriptors: Arc<Share>,
+    /// How the user grants it more, where the config is not the way.
+    hint: Option<String>,
 }
 
 /// What all plugins of a runtime have in common, as far as their authority goes.
@@ -153,6 +155,7 @@ impl PluginAuthority {
             catalog: asks.catalog && grants.catalog,
             agents: grants.agents.clone().filter(|_| asks.agents).map(Arc::new),
             descriptors,
+            hint: None,
         }
     }
 
@@ -342,7 +345,15 @@ impl CallAuthority {
 }
 
 impl PluginAuthority {
+    /// Names another way of granting it more than the config.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
     fn grant_hint(&self, line: &str) -> String {
+        if let Some(hint) = &self.hint {
+            return format!("the user can grant it: {hint}");
+        }
         format!("the user can grant it in the config: [plugins.{}.grants] {line}", self.plugin)
     }
 }

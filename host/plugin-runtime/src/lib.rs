@@ -24,6 +24,7 @@ mod limits;
 mod listing;
 mod manifest;
 mod pagemap;
+mod policy;
 mod program;
 mod protected;
 mod registry;
@@ -44,7 +45,8 @@ pub use listing::{Capability, PluginInfo};
 pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
+pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use protected::HostDirectories;
-pub use registry::{Notice, NoticeEvent, Source};
-pub use reload::{Watch, WatchError, plugins_in};
+pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
+pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};
