@@ -5,6 +5,7 @@ mod authority;
 mod bounds;
 mod consent;
 mod directories;
+mod fuzz;
 mod grants;
 mod loading;
 mod prompts;

@@ -16,6 +16,7 @@ mod effects;
 mod exchanges;
 mod failure;
 mod grants;
+mod hardening;
 mod info;
 mod logging;
 mod loops;
@@ -54,6 +55,7 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 const MAX_BLOCKING_THREADS: usize = 1024;
 
 fn main() -> ExitCode {
+    hardening::start();
     // Not among the commands that clap knows: nobody but this program says it.
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
         return compile_component();

@@ -124,7 +124,10 @@ impl Runtime {
         let answer = async {
             let loaded = self.registry.command(name, &CancellationToken::new()).await?;
             let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-            loaded.run(&self.shared, whole(&loaded, name, CancellationToken::new()), job).await.result.ok()
+            let setup = whole(&loaded, name, CancellationToken::new());
+            let plugin = &loaded.program().authority;
+            let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
+            loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result.ok()
         };
         let completions = tokio::time::timeout(COMPLETION_TIME, answer).await.ok().flatten().unwrap_or_default();
         completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()

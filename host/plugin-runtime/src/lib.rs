@@ -7,6 +7,7 @@
 //! Where to read: a call goes through `executor`, `registry`, `instance`, and what it asks of the host through `host/`
 //! and `capability`. Loading is `generation`, `manifest`, `cache`; reloading is `reload` and `registry`.
 
+mod beneath;
 mod bindings;
 mod cache;
 mod capability;
@@ -14,6 +15,7 @@ mod catalog;
 mod commands;
 mod compiler;
 mod component_file;
+mod descriptors;
 mod engine;
 mod executor;
 mod fault;
@@ -24,8 +26,10 @@ mod limits;
 mod listing;
 mod loading;
 mod manifest;
+mod pagemap;
 mod policy;
 mod program;
+mod protected;
 mod registry;
 mod reload;
 mod runtime;
@@ -50,6 +54,7 @@ pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use protected::HostDirectories;
 pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
 pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};

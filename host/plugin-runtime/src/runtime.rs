@@ -1,8 +1,10 @@
 //! What all plugins share, and how it is put together.
 
 use crate::cache::{Cache, CacheKey};
+use crate::capability::{Surroundings, Workspace};
 use crate::catalog::HostInfo;
 use crate::compiler::Compiler;
+use crate::descriptors::Descriptors;
 use crate::engine::{Engine, EngineError};
 use crate::fault::PluginFault;
 use crate::host;
@@ -10,8 +12,10 @@ use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
 use crate::loading::Loading;
+use crate::pagemap;
 use crate::policy::PluginPolicy;
 use crate::program::Program;
+use crate::protected::{HostDirectories, Protected};
 use crate::registry::{Notice, Registry, Source};
 use crate::reload::{PluginDirectory, Watch, WatchError};
 use crate::shares::{Counts, Turn, Turns};
@@ -39,6 +43,8 @@ pub struct RuntimeConfig {
     pub engine_limits: Option<EngineLimits>,
     /// Compiles components in a process of its own; none refuses components that take long to compile.
     pub compiler: Option<Compiler>,
+    /// Directories of the application itself, which no plugin may use.
+    pub host: HostDirectories,
     /// Answers what the runtime itself does not know.
     pub info: Arc<dyn HostInfo>,
 }
@@ -181,6 +187,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<Cache>,
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) descriptors: Descriptors,
     pub(crate) permits: Permits,
     pub(crate) counts: Arc<Counts>,
     pub(crate) info: Arc<dyn HostInfo>,
@@ -193,7 +201,9 @@ impl Shared {
     pub(crate) fn new(config: RuntimeConfig) -> Result<Arc<Self>, EngineError> {
         let mut limits = LimitsFile::built_in();
         limits.engine = config.engine_limits.unwrap_or(limits.engine);
-        let engine = Engine::new(limits.engine.clone())?;
+        let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
+        let workspace = Workspace::new(&config.workspace);
+        let protected = Arc::new(Protected::new(&config.host, workspace.real()));
         let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Arc::new(Self {
             linker,
@@ -202,6 +212,8 @@ impl Shared {
             counts: Arc::default(),
             limits,
             workspace: config.workspace,
+            surroundings: Surroundings { workspace, protected },
+            descriptors: Descriptors::new(),
             info: config.info,
             compiler: config.compiler,
             policy: config.policy,
