@@ -204,8 +204,14 @@ impl Base {
     }
 }
 
-/// How long a start waits for plugins that lie in directories, all together.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a start waits for plugins that lie in directories, all together. A conversation goes on without them, and they
+/// join it; a run may be over before they are ready.
+const fn patience(purpose: For) -> Duration {
+    match purpose {
+        For::Conversation => Duration::from_secs(1),
+        For::Run => Duration::from_secs(5),
+    }
+}
 
 /// The directory of a project's plugins.
 const PROJECT_PLUGINS: &str = ".pinion/plugins";
@@ -220,7 +226,6 @@ impl Base {
     /// Loads plugins. Waits for built-in ones and those that were named on the command line. Those that lie in
     /// directories join when they are ready, unless the options name tools that only they can have.
     async fn load(&self, args: &RunArgs, purpose: For, runtime: &Runtime) {
-        let deadline = Instant::now() + PATIENCE;
         let named: Vec<Source> = args.plugins.iter().map(|path| self.named(path)).collect();
         let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
             .sources(args, purpose)
@@ -233,7 +238,7 @@ impl Base {
         if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
             return in_directories.settled().await;
         }
-        in_directories.settled_before(deadline).await;
+        in_directories.settled_before(Instant::now() + patience(purpose)).await;
     }
 
     /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.

@@ -357,21 +357,20 @@ fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, 
     let mut displaced = Vec::new();
     let others = slots.iter().enumerate().filter(|(i, _)| *i != at);
     for (i, loaded) in others.filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?))) {
-        let Some((what, name)) = collision(new, &loaded.generation) else { continue };
-        let collides = |other: &Generation| LoadError::Collision {
-            what,
-            name: name.to_owned(),
-            other: other.program.name.to_string(),
-        };
-        if slots[at].is_settled || i < at {
-            return Err(collides(&loaded.generation));
+        let is_stronger = slots[at].is_settled || i < at;
+        let (stronger, weaker) = if is_stronger { (&*loaded.generation, new) } else { (new, &*loaded.generation) };
+        let Some((what, name)) = collision(weaker, stronger) else { continue };
+        let other = stronger.program.name.to_string();
+        let error = LoadError::Collision { what, name: name.to_owned(), other };
+        if is_stronger {
+            return Err(error);
         }
-        displaced.push((i, collides(new)));
+        displaced.push((i, error));
     }
     Ok(displaced)
 }
 
-/// A name that both have, and what it is the name of.
+/// A name that both have, as the first one has it, and what it is the name of.
 fn collision<'a>(new: &'a Generation, other: &Generation) -> Option<(&'static str, &'a str)> {
     if is_alike(&other.program.name, &new.program.name) {
         return Some(("plugin", &new.program.name));
