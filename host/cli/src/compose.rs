@@ -4,6 +4,7 @@ use crate::agents::{Branches, ConfiguredModels};
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
 use crate::config::{Config, FileProcessGrant};
+use crate::context::Context as ContextFiles;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
@@ -125,33 +126,29 @@ impl Base {
             Source::File(path) => path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
             Source::BuiltIn(_) => None,
         };
-        sources.extend(files.into_iter().filter(|source| file_name(source).is_none_or(|name| is_enabled(&name))));
+        let project = if args.no_plugins { Vec::new() } else { self.config.project.plugins() };
+        let files = files.into_iter().chain(project.into_iter().map(|plugin| Source::File(plugin.path)));
+        sources.extend(files.filter(|source| file_name(source).is_none_or(|name| is_enabled(&name))));
         sources
     }
 
-    /// Folders in which `*.wasm` files are plugins: the user's, and those of a project that the user trusts.
+    /// Directories in which every `*.wasm` file is a plugin, also one that appears later: the user's. Plugins of a project
+    /// are single files with the digests that the user trusts.
     pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PathBuf> {
-        let mut folders = Vec::new();
-        if !args.no_plugins {
-            folders.push(self.paths.plugins());
-            if self.config.is_trusted {
-                folders.push(self.workspace.join(".pinion/plugins"));
-            }
-        }
-        folders
+        if args.no_plugins { Vec::new() } else { vec![self.paths.plugins()] }
     }
 
-    /// What the project would like to bring in, and may not.
-    pub(crate) fn untrusted_notice(&self) -> Option<String> {
-        let brings = ["config.toml", "plugins"].iter().any(|name| self.workspace.join(".pinion").join(name).exists());
-        (brings && !self.config.is_trusted).then(|| {
-            format!(
-                "`.pinion` of this project is not used, because the folder is not trusted; \
-                 to trust it, add {:?} to `trusted` in `{}`",
-                self.workspace,
-                self.paths.config_file().display()
-            )
-        })
+    /// What the user should know of what the project brings and what it may not.
+    pub(crate) fn project_notices(&self) -> Vec<String> {
+        self.config.project.notices().into_iter().chain(self.config.notices.iter().cloned()).collect()
+    }
+
+    /// The context files of a run.
+    pub(crate) fn context(&self, args: &RunArgs) -> ContextFiles {
+        match args.no_context_files {
+            true => ContextFiles::default(),
+            false => ContextFiles::read(&self.paths, &self.workspace, crate::paths::home().as_deref()),
+        }
     }
 }
 
@@ -278,6 +275,7 @@ pub(crate) struct AgentParts<'a> {
     pub(crate) tools: Arc<dyn ToolExecutor>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) session: &'a OpenSession,
+    pub(crate) context: &'a ContextFiles,
 }
 
 impl Base {
@@ -302,7 +300,7 @@ impl Base {
             ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();
-        let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
+        let prompt = system_prompt(args, &self.workspace, parts.context, &today);
         let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
         Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
     }
@@ -329,10 +327,18 @@ pub(crate) struct Ready {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: OpenSession,
     pub(crate) info: Arc<SessionInfo>,
+    context: ContextFiles,
     branches: Option<Branches>,
 }
 
 impl Ready {
+    /// What the user should know before a run begins. To be called when it is shown: what changed is reported once.
+    pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
+        self.context.remember();
+        let context = self.context.notices().iter().cloned();
+        base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned()).collect()
+    }
+
     /// Works prompts off, on branches where the config says so.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         match &self.branches {
@@ -360,8 +366,10 @@ impl Base {
         let branches = self.config.branches.found(&models, &chosen).await?;
         let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
-        let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
+        let context = self.context(args);
+        let parts = AgentParts { chosen, tools, approver, session: &session, context: &context };
+        let agent = Arc::new(self.agent(args, parts));
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info, branches })
+        Ok(Ready { agent, runtime, session, info, context, branches })
     }
 }

@@ -3,15 +3,22 @@
 //! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
 //! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
 //! first, so that an error names the file and the line.
+//!
+//! A project's file is untrusted input even then: it may set what [`crate::project_config`] lists, and what it may not is
+//! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
 
 use crate::agents::{FileAgents, FileAgentsGrant, FileBranches};
 use crate::args::{Approve, RunArgs, Thinking};
+use crate::builtin::BUILT_IN;
+use crate::context::line;
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
+use crate::project_config::{Restricted, restrict};
+use crate::trust::{CONFIG, Content, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,13 +107,21 @@ pub(crate) struct FileProvider {
     pub(crate) region: Option<String>,
     /// `vertex`.
     pub(crate) project: Option<String>,
-    /// A PEM file of certificate authorities besides the platform's.
+    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
     pub(crate) certificates: Option<PathBuf>,
     /// Sent with every request. Kept as secret as a key.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) connect_timeout_seconds: Option<u64>,
     pub(crate) header_timeout_seconds: Option<u64>,
     pub(crate) idle_timeout_seconds: Option<u64>,
+}
+
+impl FileProvider {
+    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
+    /// may be a repository that brings a file of that name.
+    fn below(self, config: &Path) -> Self {
+        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -177,8 +192,10 @@ pub(crate) struct Config {
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
-    /// The project's own files may be used.
-    pub(crate) is_trusted: bool,
+    /// What the project brings, and whether the user trusts it.
+    pub(crate) project: Project,
+    /// What of the project's config was ignored, for the user.
+    pub(crate) notices: Vec<String>,
     /// All layers but the command line, for people.
     pub(crate) merged: toml::Table,
 }
@@ -189,18 +206,10 @@ impl Config {
     /// # Errors
     /// A file cannot be read, or says something that makes no sense: which file, which line, what.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
-        let mut merged = layer(DEFAULTS, "the built-in defaults")?;
-        if let Some(text) = read(&paths.config_file())? {
-            merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
-        }
+        let mut merged = users(paths)?;
         // Trust is the user's own word: it is looked up before the project may say anything.
-        let is_trusted = trusts(&typed(&merged)?, workspace);
-        let project = workspace.join(".pinion/config.toml");
-        if is_trusted && let Some(text) = read(&project)? {
-            let mut table = layer(&text, &project.display().to_string())?;
-            table.remove("trusted");
-            merge(&mut merged, table);
-        }
+        let project = Project::open(paths, workspace, &typed(&merged)?.trusted)?;
+        let notices = merge_project(&mut merged, &project, paths)?;
         let file = typed(&merged)?;
         Ok(Self {
             model: args.model.clone().or(file.model),
@@ -217,14 +226,38 @@ impl Config {
             branches: file.branches,
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
-            providers: file.providers,
+            providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
             process_environment: file.process.environment,
             engine_limits: file.engine.limits,
-            is_trusted,
+            project,
+            notices,
             merged,
         })
     }
+}
+
+impl Config {
+    /// The entries of `trusted` in the user's config.
+    pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
+        Ok(typed(&users(paths)?)?.trusted)
+    }
+
+    /// What a project's config would set if it were trusted, and what of it would be ignored.
+    pub(crate) fn preview(paths: &Paths, content: &Content, text: &str) -> Result<Restricted> {
+        let user = users(paths)?;
+        let own = own_plugins(&user, content.plugins().map(PathBuf::from), paths);
+        Ok(restrict(text, &user, &own))
+    }
+}
+
+/// The layers that the user vouches for: the defaults, and the user's file over them.
+fn users(paths: &Paths) -> Result<toml::Table> {
+    let mut merged = layer(DEFAULTS, "the built-in defaults")?;
+    if let Some(text) = read(&paths.config_file())? {
+        merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
+    }
+    Ok(merged)
 }
 
 fn read(path: &Path) -> Result<Option<String>> {
@@ -262,12 +295,38 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Did the user say that this folder, or one above it, is to be trusted?
-fn trusts(file: &File, workspace: &Path) -> bool {
-    file.trusted.iter().any(|folder| {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        folder.is_absolute() && workspace.starts_with(folder)
-    })
+/// Puts what a trusted project may say over the layers below, and returns what was ignored. A config that makes no sense
+/// is ignored as a whole: it must not keep the user from working.
+fn merge_project(merged: &mut toml::Table, project: &Project, paths: &Paths) -> Result<Vec<String>> {
+    let Some(text) = project.config() else { return Ok(Vec::new()) };
+    let restricted =
+        restrict(text, merged, &own_plugins(merged, project.plugins().into_iter().map(|plugin| plugin.path), paths));
+    let mut notices = restricted.notices;
+    match toml::Value::Table(restricted.table.clone()).try_into::<File>() {
+        Ok(_) => merge(merged, restricted.table),
+        Err(error) => notices.push(format!("`{CONFIG}` is not used: {}", line(error.message()))),
+    }
+    Ok(notices)
+}
+
+/// Names of plugins that the project brings, and that neither this program nor the user has.
+fn own_plugins(merged: &toml::Table, files: impl Iterator<Item = PathBuf>, paths: &Paths) -> BTreeSet<String> {
+    let stem = |path: &Path| path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+    let users: BTreeSet<String> = fs::read_dir(paths.plugins())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| stem(&entry.path()))
+        .chain(BUILT_IN.iter().map(|plugin| plugin.name.to_owned()))
+        .chain(
+            merged
+                .get("plugins")
+                .and_then(toml::Value::as_table)
+                .into_iter()
+                .flat_map(|plugins| plugins.keys().cloned()),
+        )
+        .collect();
+    files.filter_map(|file| stem(&file)).filter(|name| !users.contains(name)).collect()
 }
 
 fn thinking_level(thinking: Thinking) -> ThinkingLevel {
@@ -378,12 +437,31 @@ mod tests {
     }
 
     #[test]
-    fn a_project_is_heard_only_when_it_is_trusted_and_cannot_say_so_itself() {
-        let project = "trusted = [\"/\"]\napprove = \"all\"\n";
+    fn project_is_heard_only_when_trusted_and_cannot_widen_anything() {
+        let project = "trusted = [\"/\"]\napprove = \"all\"\nmodel = \"small\"\n";
         let config = Setup::new("", project).load(&[]).unwrap();
-        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::Smart, false));
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, None));
         let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
-        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::All, true));
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, Some("small")));
+        assert_eq!(config.notices.len(), 2, "{:?}", config.notices);
+    }
+
+    #[test]
+    fn entry_of_trusted_that_is_another_directory_each_time_is_refused() {
+        for entry in
+            [".", "", "work", "./", "../work", "/proc/self/cwd", "/proc//self/./cwd/", "/dev/fd/3", "/x/../proc/1/cwd"]
+        {
+            let error = Setup::new(&format!("trusted = [{entry:?}]"), "").load(&[]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")) && error.contains("hint:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn broken_config_of_a_trusted_project_is_ignored_with_a_notice() {
+        for project in ["= nonsense", "thinking = 3", "compaction = 1\n[compaction]\n"] {
+            let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
+            assert!(config.notices[0].contains("is not used"), "{:?}", config.notices);
+        }
     }
 
     #[test]

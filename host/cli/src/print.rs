@@ -49,8 +49,7 @@ impl<'a> Headless<'a> {
         let reason = "this run has nobody to ask; --approve all lets it do what it has to".to_owned();
         let ready = base.ready(args, For::Run, Arc::new(DenyAll { reason }), report_problem).await?;
         if !global.quiet {
-            let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
-            notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
+            ready.notices(base).into_iter().for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());
         let events = ready.agent.subscribe(CHANNEL);
