@@ -275,6 +275,20 @@ fn mark_above_in_a_directory_of_everyone_makes_no_root() {
 }
 
 #[test]
+fn context_file_of_another_user_in_a_directory_of_everyone_is_not_sent() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let pinion = Pinion::default();
+    let file = pinion.write("AGENTS.md", SECRET);
+    if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
+        // Only root can play two users.
+        return;
+    }
+    std::fs::set_permissions(pinion.workspace(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let (prompt, stderr) = prompt_of(&pinion);
+    assert_refused(&prompt, &stderr, "AGENTS.md");
+}
+
+#[test]
 fn home_above_is_no_root_so_that_links_cannot_reach_its_files() {
     let pinion = Pinion::default();
     let home = pinion.home();

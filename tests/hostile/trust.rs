@@ -278,6 +278,23 @@ fn trust_that_was_taken_away_stays_away() {
 }
 
 #[test]
+fn entry_that_is_taken_out_of_the_config_takes_the_trust_with_it() {
+    let pinion = Pinion::default();
+    greeter(&pinion);
+    pinion.config(&trusted(&[&pinion.workspace()]));
+    assert!(greets(&pinion));
+    pinion.config("");
+    assert!(!greets(&pinion));
+    pinion.write(".pinion/note.txt", "");
+    pinion.config(&trusted(&[&pinion.workspace()]));
+    assert!(!greets(&pinion));
+    trust(&pinion);
+    assert!(greets(&pinion));
+    pinion.config("");
+    assert!(!greets(&pinion));
+}
+
+#[test]
 fn list_tells_what_changed() {
     let pinion = Pinion::default();
     greeter(&pinion);
@@ -299,6 +316,9 @@ fn record_of_trust_is_private_and_a_broken_one_trusts_nothing() {
     assert!(greets(&pinion));
     let file = pinion.home().join("trust.toml");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(run_in(&pinion, &pinion.workspace(), &[]).code, Some(2));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&file, "nonsense").unwrap();
     let ended = run_in(&pinion, &pinion.workspace(), &[("greet", json!({}))]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
@@ -373,15 +393,50 @@ fn key_is_never_sent_where_a_trusted_project_wants_it() {
 }
 
 #[test]
-fn config_for_a_plugin_of_the_user_is_ignored() {
+fn config_of_a_project_reaches_its_own_plugins_only() {
+    let component = std::fs::read(guest("configured")).unwrap();
+    let theirs = "[plugins.configured.config]\ngreeting = \"theirs\"\n[plugins.fs.config]\ngreeting = \"theirs\"\n";
+    let greeting = |pinion: &Pinion| {
+        let ended = run_in(pinion, &pinion.workspace(), &[("greeting", json!({}))]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout
+    };
     let pinion = Pinion::default();
-    std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
-    std::fs::copy(guest("greet_one"), pinion.home().join("plugins/mine.wasm")).unwrap();
-    pinion.write(".pinion/plugins/mine.wasm", "decoy");
-    pinion.write(".pinion/config.toml", "[plugins.mine.config]\na = 1\n[plugins.fs.config]\nb = 2\n");
+    pinion.write(".pinion/plugins/configured.wasm", &component);
+    pinion.write(".pinion/config.toml", theirs);
     trust(&pinion);
-    let shown = shown(&pinion);
-    assert!(!shown.contains("a = 1") && !shown.contains("b = 2"), "{shown}");
+    assert!(greeting(&pinion).contains("theirs"));
+    // The same name, but the user's plugin; the project brings a decoy.
+    pinion.write("../home/plugins/other.wasm", &component);
+    pinion.write(".pinion/plugins/configured.wasm", "decoy");
+    trust(&pinion);
+    assert!(!greeting(&pinion).contains("theirs"));
+    pinion.config("[plugins.configured.config]\ngreeting = \"mine\"\n");
+    let out = greeting(&pinion);
+    assert!(out.contains("mine") && !out.contains("theirs"), "{out}");
+}
+
+#[test]
+fn project_plugin_that_changes_in_a_run_is_held_back_until_it_is_trusted() {
+    let pinion = Pinion::default();
+    let file = greeter(&pinion);
+    trust(&pinion);
+    let copy = format!("cp {} {}", guest("greet_two").display(), file.display());
+    let call = |tool: &str, arguments: Value| json!({ "calls": [{ "tool": tool, "arguments": arguments }] });
+    let replies = [
+        call("greet", json!({})),
+        call("bash", json!({ "command": copy })),
+        call("greet", json!({})),
+        json!({ "text": "done" }),
+    ];
+    let script = pinion.script(&replies);
+    let arguments =
+        ["-p", "--approve", "all", "--output-format", "stream-json", "--replay", script.to_str().unwrap(), "go"];
+    let ended = pinion.run(arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains(GREETING) && !ended.stdout.contains("hello from version two"), "{ended:?}");
+    assert!(ended.stderr.contains("is not what you trusted"), "{ended:?}");
+    assert!(!greets(&pinion));
 }
 
 #[test]

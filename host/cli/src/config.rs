@@ -9,16 +9,15 @@
 
 use crate::agents::{FileAgents, FileAgentsGrant, FileBranches};
 use crate::args::{Approve, RunArgs, Thinking};
-use crate::builtin::BUILT_IN;
 use crate::context::line;
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
 use crate::project_config::{Restricted, restrict};
-use crate::trust::{CONFIG, Content, Project};
+use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
-use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -133,7 +132,7 @@ pub(crate) struct FilePlugin {
     pub(crate) config: toml::Table,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileGrants {
     /// Folders, absolute or from the workspace.
@@ -144,7 +143,7 @@ pub(crate) struct FileGrants {
 }
 
 /// `process = true`, `false`, or the names of variables.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum FileProcessGrant {
     /// With the usual environment, or not at all.
@@ -190,6 +189,10 @@ pub(crate) struct Config {
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    /// The defaults and the user's own file: the only layers that grant anything.
+    pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
+    /// The file of a trusted project alone, as far as it may say anything.
+    pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
     /// What the project brings, and whether the user trusts it.
@@ -208,8 +211,9 @@ impl Config {
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
         let mut merged = users(paths)?;
         // Trust is the user's own word: it is looked up before the project may say anything.
-        let project = Project::open(paths, workspace, &typed(&merged)?.trusted)?;
-        let notices = merge_project(&mut merged, &project, paths)?;
+        let user = typed(&merged)?;
+        let project = Project::open(paths, workspace, &user.trusted)?;
+        let (project_plugins, notices) = merge_project(&mut merged, &project)?;
         let file = typed(&merged)?;
         Ok(Self {
             model: args.model.clone().or(file.model),
@@ -228,6 +232,8 @@ impl Config {
             limits: limits(&file.limits, args),
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
+            user_plugins: user.plugins,
+            project_plugins,
             process_environment: file.process.environment,
             engine_limits: file.engine.limits,
             project,
@@ -244,10 +250,8 @@ impl Config {
     }
 
     /// What a project's config would set if it were trusted, and what of it would be ignored.
-    pub(crate) fn preview(paths: &Paths, content: &Content, text: &str) -> Result<Restricted> {
-        let user = users(paths)?;
-        let own = own_plugins(&user, content.plugins().map(PathBuf::from), paths);
-        Ok(restrict(text, &user, &own))
+    pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
+        Ok(restrict(text, &users(paths)?))
     }
 }
 
@@ -295,38 +299,21 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Puts what a trusted project may say over the layers below, and returns what was ignored. A config that makes no sense
-/// is ignored as a whole: it must not keep the user from working.
-fn merge_project(merged: &mut toml::Table, project: &Project, paths: &Paths) -> Result<Vec<String>> {
-    let Some(text) = project.config() else { return Ok(Vec::new()) };
-    let restricted =
-        restrict(text, merged, &own_plugins(merged, project.plugins().into_iter().map(|plugin| plugin.path), paths));
-    let mut notices = restricted.notices;
-    match toml::Value::Table(restricted.table.clone()).try_into::<File>() {
-        Ok(_) => merge(merged, restricted.table),
-        Err(error) => notices.push(format!("`{CONFIG}` is not used: {}", line(error.message()))),
+/// Puts what a trusted project may say over the layers below, and returns what it says of plugins and what was ignored. A
+/// config that makes no sense is ignored as a whole: it must not keep the user from working.
+fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
+    let Some(text) = project.config() else { return Ok(Default::default()) };
+    let Restricted { table, mut notices } = restrict(text, merged);
+    match toml::Value::Table(table.clone()).try_into::<File>() {
+        Ok(file) => {
+            merge(merged, table);
+            Ok((file.plugins, notices))
+        }
+        Err(error) => {
+            notices.push(format!("`{CONFIG}` is not used: {}", line(error.message())));
+            Ok((BTreeMap::new(), notices))
+        }
     }
-    Ok(notices)
-}
-
-/// Names of plugins that the project brings, and that neither this program nor the user has.
-fn own_plugins(merged: &toml::Table, files: impl Iterator<Item = PathBuf>, paths: &Paths) -> BTreeSet<String> {
-    let stem = |path: &Path| path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
-    let users: BTreeSet<String> = fs::read_dir(paths.plugins())
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| stem(&entry.path()))
-        .chain(BUILT_IN.iter().map(|plugin| plugin.name.to_owned()))
-        .chain(
-            merged
-                .get("plugins")
-                .and_then(toml::Value::as_table)
-                .into_iter()
-                .flat_map(|plugins| plugins.keys().cloned()),
-        )
-        .collect();
-    files.filter_map(|file| stem(&file)).filter(|name| !users.contains(name)).collect()
 }
 
 fn thinking_level(thinking: Thinking) -> ThinkingLevel {

@@ -3,9 +3,10 @@
 //! A project can make harmless choices and narrow what the user allows, never widen it. [`RULES`] lists every key that it
 //! may set; all others, known or not, are ignored with a notice that names the key and its line.
 
+use crate::builtin::BUILT_IN;
 use crate::context::line;
 use crate::trust::CONFIG;
-use std::collections::BTreeSet;
+use pinion_plugin_runtime::is_alike;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -21,7 +22,7 @@ enum May {
     Lower,
     /// To `false`.
     Disable,
-    /// For plugins that the project itself brings.
+    /// For plugins that are neither built in nor in the user's config. Only plugins of the project itself get it.
     OwnPlugin,
     /// For agents that the user has not set up.
     NewAgent,
@@ -58,9 +59,8 @@ pub(crate) struct Restricted {
     pub(crate) notices: Vec<String>,
 }
 
-/// Leaves of a project's config what it may set over `user`, the merged config of the layers below. `own_plugins` are the
-/// names of plugins that nobody but the project brings.
-pub(crate) fn restrict(text: &str, user: &Table, own_plugins: &BTreeSet<String>) -> Restricted {
+/// Leaves of a project's config what it may set over `user`, the merged config of the layers below.
+pub(crate) fn restrict(text: &str, user: &Table) -> Restricted {
     let table: Table = match toml::from_str(text) {
         Ok(table) => table,
         Err(error) => {
@@ -69,14 +69,13 @@ pub(crate) fn restrict(text: &str, user: &Table, own_plugins: &BTreeSet<String>)
             return Restricted { table: Table::new(), notices: vec![notice] };
         }
     };
-    let mut sieve = Sieve { user, own_plugins, ignored: Vec::new() };
+    let mut sieve = Sieve { user, ignored: Vec::new() };
     let table = sieve.table(table, &mut Vec::new());
     Restricted { table, notices: notices(text, &sieve.ignored) }
 }
 
 struct Sieve<'a> {
     user: &'a Table,
-    own_plugins: &'a BTreeSet<String>,
     /// Keys that are not used, and why.
     ignored: Vec<(Vec<String>, &'static str)>,
 }
@@ -117,15 +116,23 @@ impl Sieve<'_> {
             May::Set => (true, ""),
             May::Lower => (self.is_lower(value, path), "a project's config can only lower it"),
             May::Disable => (value.as_bool() == Some(false), "a project's config can only disable plugins"),
-            May::OwnPlugin => (
-                self.own_plugins.contains(&path[1]),
-                "a project's config can only configure plugins that the project itself brings",
-            ),
+            May::OwnPlugin => {
+                (self.is_own(&path[1]), "a project's config can only configure plugins that the project itself brings")
+            }
             May::NewAgent => {
                 (self.users(&path[..3]).is_none(), "a project's config cannot change agents of the user's config")
             }
         };
         (!is_fine).then_some(problem)
+    }
+
+    fn is_own(&self, plugin: &str) -> bool {
+        let users = self.user.get("plugins").and_then(Value::as_table);
+        let mut taken = BUILT_IN
+            .iter()
+            .map(|plugin| plugin.name)
+            .chain(users.into_iter().flat_map(|t| t.keys().map(String::as_str)));
+        !taken.any(|name| is_alike(name, plugin))
     }
 
     fn is_lower(&self, value: &Value, path: &[String]) -> bool {
@@ -191,9 +198,8 @@ mod tests {
     use super::*;
 
     fn restricted(text: &str) -> (String, Vec<String>) {
-        let user = "[limits]\nmax-turns = 50\n[agents.kinds.mine]\ndescription = \"x\"\n[plugins.shell.grants]\nprocess = true\n";
-        let own = BTreeSet::from(["greet".to_owned()]);
-        let restricted = restrict(text, &toml::from_str(user).unwrap(), &own);
+        let user = "[limits]\nmax-turns = 50\n[agents.kinds.mine]\ndescription = \"x\"\n[plugins.mine]\n[plugins.shell.grants]\nprocess = true\n";
+        let restricted = restrict(text, &toml::from_str(user).unwrap());
         (restricted.table.to_string(), restricted.notices)
     }
 
@@ -225,6 +231,8 @@ mod tests {
             "[process]\nenvironment = [\"*\"]",
             "plugins = { shell = { grants = { process = true } } }",
             "[plugins.shell.config]\ndeny = []",
+            "[plugins.SHELL.config]\ndeny = []",
+            "[plugins.mine.config]\nx = 1",
             "[plugins.greet.grants.files]\n\".\" = \"write\"",
             "[plugins.greet]\nenabled = true",
             "[plugins.greet.limits]\nmemory-bytes = 1",

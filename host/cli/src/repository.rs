@@ -36,6 +36,9 @@ pub(crate) enum Refusal {
     /// A link to something that is no text for agents.
     #[error("it is a link to a file of another kind")]
     OtherKind,
+    /// Put by somebody else into a directory of everyone.
+    #[error("it belongs to another user")]
+    Owner,
     /// Directories, pipes, devices, sockets.
     #[error("it is {0}, not a regular file")]
     NoFile(&'static str),
@@ -129,8 +132,17 @@ impl Repository {
         check_links(path, &real, links)?;
         match open_in(&self.handle, &real) {
             Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Ok(file) if links == Links::ToMarkdown && !self.is_vouched_for(&real, &file) => Err(Refusal::Owner),
             opened => opened.map(Some),
         }
+    }
+
+    /// Says whether a file lies in a directory where only some could put it, or belongs to one of these.
+    fn is_vouched_for(&self, path: &Path, file: &File) -> bool {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Ok(folder) = std::fs::metadata(self.root.join(folder)) else { return false };
+        let owners = Some(owner(&folder));
+        is_vouched_for(&folder, owners) || file.metadata().is_ok_and(|file| is_known_owner(&file, owners))
     }
 
     /// Opens a directory beneath the root without following links; none when there is none.
@@ -448,14 +460,23 @@ fn owner(_metadata: &Metadata) -> u32 {
 
 /// Says whether nobody but the user, root and the owner of the workspace could put anything into this directory.
 #[cfg(unix)]
-fn is_vouched_for(metadata: &Metadata, workspace_owner: Option<u32>) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let owner = metadata.uid();
-    let is_known = owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == workspace_owner;
-    is_known && metadata.mode() & 0o002 == 0
+fn is_vouched_for(directory: &Metadata, workspace_owner: Option<u32>) -> bool {
+    is_known_owner(directory, workspace_owner) && std::os::unix::fs::MetadataExt::mode(directory) & 0o002 == 0
 }
 
 #[cfg(not(unix))]
-fn is_vouched_for(_metadata: &Metadata, _workspace_owner: Option<u32>) -> bool {
+fn is_vouched_for(_directory: &Metadata, _workspace_owner: Option<u32>) -> bool {
+    true
+}
+
+/// Says whether something belongs to the user, to root, or to `other`.
+#[cfg(unix)]
+fn is_known_owner(metadata: &Metadata, other: Option<u32>) -> bool {
+    let owner = owner(metadata);
+    owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == other
+}
+
+#[cfg(not(unix))]
+fn is_known_owner(_metadata: &Metadata, _other: Option<u32>) -> bool {
     true
 }

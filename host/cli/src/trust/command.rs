@@ -1,6 +1,6 @@
 //! `pinion trust`, and the question when trusted content has changed.
 
-use super::records::Records;
+use super::records::{Record, Records};
 use super::{Content, fixed};
 use crate::args::TrustCommand;
 use crate::config::Config;
@@ -26,8 +26,10 @@ fn directory(workspace: &Path, named: Option<&Path>) -> Result<PathBuf> {
 fn list(paths: &Paths) -> Result<()> {
     let records = Records::read(paths)?;
     let row = |state: &str, path: &str| format!("{state:<18} {}\n", line(path));
-    let mut text: String = records.all().iter().map(|record| row(record.describe(), &record.path)).collect();
-    for wished in wished(paths)? {
+    let wished = wished(paths)?;
+    let describe = |record: &Record| record.describe(wished.iter().any(|entry| entry == Path::new(&record.path)));
+    let mut text: String = records.all().iter().map(|record| row(describe(record), &record.path)).collect();
+    for wished in wished {
         let path = wished.to_string_lossy().into_owned();
         if !records.all().iter().any(|record| record.path == path) {
             text.push_str(&row("not used yet", &path));
@@ -45,10 +47,10 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted: no terminal to ask on"))
             .hint("`pinion trust add --yes` trusts what is listed"));
     }
-    if !yes && !ask(&format!("Trust exactly this in `{shown}`?"))? {
+    if !yes && !ask(directory, &content)? {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
     }
-    content.trust(directory, paths)?;
+    content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
     print_out(&format!("trusted `{shown}`; a change in any of this needs your consent again\n"))
 }
 
@@ -81,21 +83,25 @@ pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Res
         project.content().describe(),
         settings(paths, project.content())
     ))?;
-    if !ask(&format!("Trust exactly this in `{}`?", line(&workspace.to_string_lossy())))? {
+    if !ask(workspace, project.content())? {
         return Ok(false);
     }
     project.trust(paths)?;
     Ok(true)
 }
 
-fn ask(question: &str) -> Result<bool> {
-    confirm(question).map_err(|error| stdout_failure(&error))
+/// The question counts what it is about, because a long list may have scrolled away.
+fn ask(directory: &Path, content: &Content) -> Result<bool> {
+    let (files, plugins) = (content.digests().count(), content.plugins().count());
+    let shown = line(&directory.to_string_lossy());
+    let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
+    confirm(&question).map_err(|error| stdout_failure(&error))
 }
 
 /// What the project's config sets, and what of it is ignored.
 fn settings(paths: &Paths, content: &Content) -> String {
     let Some(text) = content.config() else { return String::new() };
-    match Config::preview(paths, content, text) {
+    match Config::preview(paths, text) {
         Ok(restricted) => {
             let sets: String = restricted.table.to_string().lines().map(|text| format!("  {}\n", line(text))).collect();
             let ignored: String = restricted.notices.iter().map(|notice| format!("  {notice}\n")).collect();

@@ -19,7 +19,7 @@ pub(super) const FOLDER: &str = ".pinion";
 /// The config in it.
 pub(crate) const CONFIG: &str = ".pinion/config.toml";
 /// The directory of plugin files in it.
-const PLUGINS: &str = ".pinion/plugins/";
+pub(super) const PLUGINS: &str = ".pinion/plugins/";
 /// Written by this program and by the user's agents, read as text only.
 const NOT_TRUSTED: &str = ".pinion/plans";
 /// Files beside it that decide what runs.
@@ -62,11 +62,11 @@ impl Content {
         reading.content
     }
 
-    /// Records this content as what the user agreed to in `workspace`.
+    /// Records this content as what the user agreed to in `workspace`; as long as the config names it, if it does.
     ///
     /// # Errors
     /// The record cannot be written, or the content has no bounds.
-    pub(crate) fn trust(&self, workspace: &Path, paths: &Paths) -> Result<()> {
+    pub(crate) fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool) -> Result<()> {
         if let Some(problem) = &self.unbounded {
             return Err(Failure::failed(format!(
                 "`{}` cannot be trusted: {problem}",
@@ -74,7 +74,8 @@ impl Content {
             )));
         }
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
-        let record = Record { path: as_text(workspace)?.to_owned(), state: State::Trusted, files };
+        let state = if is_wished { State::Config } else { State::Trusted };
+        let record = Record { path: as_text(workspace)?.to_owned(), state, files };
         Records::update(paths, |records| records.put(record))
     }
 

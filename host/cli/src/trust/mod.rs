@@ -18,8 +18,8 @@ mod records;
 pub(crate) use command::{ask_again, run};
 pub(crate) use content::{CONFIG, Content};
 
-use self::content::FOLDER;
-use self::records::{Record, Records, State};
+use self::content::{FOLDER, PLUGINS};
+use self::records::{Record, Records};
 use crate::context::line;
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
@@ -34,6 +34,8 @@ const MAX_NAMED: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Project {
     workspace: PathBuf,
+    /// The user's config names it.
+    is_wished: bool,
     standing: Standing,
     content: Content,
 }
@@ -71,13 +73,13 @@ impl Project {
         let record = Records::read(paths)?.of(workspace);
         if record.is_none() && !is_wished {
             let standing = if brings_something(workspace) { Standing::Untrusted } else { Standing::Nothing };
-            return Ok(Self { workspace: workspace.to_owned(), standing, content: Content::default() });
+            return Ok(Self { workspace: workspace.to_owned(), is_wished, standing, content: Content::default() });
         }
         let content = Content::read(workspace);
-        let mut project = Self { workspace: workspace.to_owned(), standing: Standing::Trusted, content };
+        let mut project = Self { workspace: workspace.to_owned(), is_wished, standing: Standing::Trusted, content };
         project.standing = match (project.content.unbounded(), record) {
             (Some(problem), _) => Standing::Unusable(problem.to_owned()),
-            (None, Some(record)) => Standing::of(&record, &project.content),
+            (None, Some(record)) => Standing::of(&record, &project.content, is_wished),
             (None, None) => match project.trust(paths) {
                 Ok(()) => Standing::Trusted,
                 Err(failure) => Standing::Unusable(failure.to_string()),
@@ -112,6 +114,17 @@ impl Project {
         self.content.plugins().map(plugin).collect()
     }
 
+    /// Why a component must not be loaded from `path`: the project is trusted, and this is not what the user agreed to.
+    /// None for files elsewhere and for those of a project that is not trusted, which bring no grants.
+    pub(crate) fn refuses(&self, path: &Path, digest: &str) -> Option<String> {
+        let is_ours = self.is_trusted() && path.parent() == Some(&self.workspace.join(PLUGINS));
+        let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
+        (is_ours && !is_agreed()).then(|| {
+            let name = line(&path.to_string_lossy());
+            format!("`{name}` is not what you trusted\nhint: `pinion trust add` trusts what is there now")
+        })
+    }
+
     /// What the user should know of what the project brings.
     pub(crate) fn notices(&self) -> Vec<String> {
         let hint = "`pinion trust add` shows what it brings and trusts it";
@@ -142,7 +155,7 @@ impl Project {
     /// # Errors
     /// The record cannot be written, or the content has no bounds.
     pub(crate) fn trust(&self, paths: &Paths) -> Result<()> {
-        self.content.trust(&self.workspace, paths)
+        self.content.trust(&self.workspace, paths, self.is_wished)
     }
 
     pub(crate) fn content(&self) -> &Content {
@@ -152,8 +165,8 @@ impl Project {
 
 impl Standing {
     /// Compares what the user agreed to with what is there now.
-    fn of(record: &Record, content: &Content) -> Self {
-        if record.state == State::Removed {
+    fn of(record: &Record, content: &Content, is_wished: bool) -> Self {
+        if !record.holds(is_wished) {
             return if content.is_empty() { Self::Nothing } else { Self::Untrusted };
         }
         let changes = record.changes(content);

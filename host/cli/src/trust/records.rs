@@ -8,7 +8,7 @@ use crate::repository::{Links, Repository};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
@@ -35,7 +35,10 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
+    /// By `pinion trust add`.
     Trusted,
+    /// By an entry of `trusted` in the config, and only as long as that is there.
+    Config,
     /// Trust was taken away, which also overrides the config.
     Removed,
 }
@@ -52,9 +55,18 @@ impl Record {
         new.chain(gone.map(|path| format!("removed `{}`", line(path)))).collect()
     }
 
+    /// Says whether the user agrees to this content today; `is_wished` says whether the config names the directory.
+    pub(super) fn holds(&self, is_wished: bool) -> bool {
+        match self.state {
+            State::Trusted => true,
+            State::Config => is_wished,
+            State::Removed => false,
+        }
+    }
+
     /// How the directory is today, for a list.
-    pub(crate) fn describe(&self) -> &'static str {
-        if self.state == State::Removed {
+    pub(crate) fn describe(&self, is_wished: bool) -> &'static str {
+        if !self.holds(is_wished) {
             return "not trusted";
         }
         match Path::new(&self.path).is_dir() {
@@ -76,8 +88,12 @@ impl Records {
         };
         let Ok(folder) = Repository::at(&paths.data) else { return Ok(Self::default()) };
         let name = file.file_name().map(Path::new).unwrap_or(Path::new(""));
-        let bytes = folder.read(name, Links::Inside, MAX_RECORD_BYTES).map_err(|error| failed(&error))?;
-        let Some(bytes) = bytes else { return Ok(Self::default()) };
+        let Some(file) = folder.open(name, Links::Inside).map_err(|error| failed(&error))? else {
+            return Ok(Self::default());
+        };
+        crate::private::check(&file).map_err(|error| failed(&error))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_RECORD_BYTES).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
         toml::from_slice(&bytes).map_err(|error| failed(&error))
     }
 
@@ -116,7 +132,7 @@ impl Records {
     /// The directory is not trusted, or the record cannot be written.
     pub(crate) fn remove(paths: &Paths, directory: &Path, is_wished: bool) -> Result<()> {
         let path = as_text(directory)?.to_owned();
-        let is_trusted = Self::read(paths)?.of(directory).is_some_and(|record| record.state == State::Trusted);
+        let is_trusted = Self::read(paths)?.of(directory).is_some_and(|record| record.holds(is_wished));
         if !is_trusted && !is_wished {
             return Err(
                 Failure::usage(format!("`{}` is not trusted", line(&path))).hint("`pinion trust list` shows what is")
