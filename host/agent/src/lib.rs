@@ -30,6 +30,7 @@ mod identity;
 mod limits;
 mod message;
 mod model;
+mod order;
 mod outcome;
 mod parallel;
 mod plan;
@@ -76,6 +77,7 @@ pub use identity::{Continuation, TurnTrigger};
 pub use limits::{Budget, RunLimits};
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
+pub use order::{CallOrder, sort_results};
 pub use outcome::{Limit, Outcome, RunEnd};
 pub use parallel::{
     BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
@@ -89,7 +91,7 @@ pub use provider::{
 pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
-pub use schema::Schemas;
+pub use schema::{SchemaError, Schemas, check_schema};
 pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{Answer, AnswerError};
