@@ -71,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     fn calls(ids: &[&str]) -> Arc<Message> {
-        let call = |id: &&str| Content::ToolCall(ToolCall::new((*id).into(), "t".into(), json!({})));
+        let call = |id: &&str| Content::ToolCall(ToolCall::new(*id, "t", json!({})));
         Arc::new(Message::Assistant(AssistantMessage {
             content: ids.iter().map(call).collect(),
             stop_reason: StopReason::ToolUse,
