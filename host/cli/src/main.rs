@@ -16,6 +16,7 @@ mod effects;
 mod exchanges;
 mod failure;
 mod grants;
+mod hardening;
 mod info;
 mod logging;
 mod loops;
@@ -50,6 +51,7 @@ use std::time::Duration;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    hardening::start();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
