@@ -40,6 +40,6 @@ fn a_trusted_project_brings_its_plugins_and_widens_nothing() {
     let (out, err) = run(&pinion, "greet", 0);
     assert!(out.contains("hello from version one"), "{out}");
     assert_eq!(err.matches("is ignored: ").count(), 4, "{err}");
-    let (out, _) = run(&pinion, "bash");
+    let (out, _) = run(&pinion, "bash", 4);
     assert!(out.contains("Denied") && !pinion.workspace().join("made").exists(), "{out}");
 }
