@@ -286,7 +286,7 @@ fn what_would_have_to_be_asked_is_denied_and_the_limits_hold_for_a_step() {
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
     let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
-    assert_told(&denied, 1, &["It was denied.", "lets it do what it has to"]);
+    assert_told(&denied, 4, &["It was denied.", "lets it do what it has to", "no one could be asked"]);
     assert!(!pinion.workspace().join("made").exists());
     let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
     let limited = execute(&pinion, &replies, &["--max-turns", "2"]);
@@ -357,7 +357,7 @@ fn files_that_are_no_plans_are_told() {
     let pinion = Pinion::default();
     let executed = |path: &str| pinion.run(["--execute", path]);
     assert_told(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
-    assert_told(&executed("."), 2, &["it is no file"]);
+    assert_told(&executed("."), 2, &["it is a directory"]);
     pinion.write("a.md", "# Only words\n");
     assert_told(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
     pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
@@ -379,7 +379,7 @@ fn options_that_make_no_sense_together_are_told() {
     }
     assert_told(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
     assert_told(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
-    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["is no file"]);
+    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["it is a directory"]);
     let session = pinion.home().join("s.jsonl");
     let session = ["--session", session.to_str().unwrap()];
     assert_eq!(scripted(&pinion, &[json!({ "text": "hi" })], &[&session[..], &["-p", "hi"]].concat()).code, Some(0));

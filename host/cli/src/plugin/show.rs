@@ -32,7 +32,7 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
     for (plugin, problem) in runtime.problems() {
         text.push_str(&format!("{plugin:<16} not loaded: {problem}\n"));
     }
-    if let Some(notice) = base.untrusted_notice() {
+    for notice in base.project_notices() {
         text.push_str(&format!("! {notice}\n"));
     }
     print_out(&text)
@@ -159,12 +159,12 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
         return Err(failed(&"changed while it was checked"));
     }
     let tools = runtime.definitions();
-    let warnings = warnings(&inspection, &tools)?;
+    let warnings = warnings(&inspection, &tools).await?;
     print_out(&format!("{}  {:<12} {}\n{warnings}ok\n", about(&info, &tools), "size", bytes(component.len() as u64)))
 }
 
 /// What loads and is still not right.
-fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
+async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = String::new();
     for import in inspection.our_imports() {
@@ -181,7 +181,7 @@ fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<St
     }
     for tool in tools {
         // Whatever does not fit is fine; a schema that is none is not.
-        if let Err(problem) = Schemas::default().check(tool, &json!({}))
+        if let Err(problem) = Schemas::default().check(tool, &json!({})).await
             && problem.contains("schema is broken")
         {
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
