@@ -196,9 +196,13 @@ impl Generation {
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
         };
-        generation.take(description, ceiling.as_deref())?;
-        generation.settle_ceiling(ceiling.is_some(), hint);
-        Ok(Arc::new(generation))
+        // Schemas may take a while to check.
+        blocking(move || {
+            generation.take(description, ceiling.as_deref())?;
+            generation.settle_ceiling(ceiling.is_some(), hint);
+            Ok(Arc::new(generation))
+        })
+        .await
     }
 
     /// Returns its identity, for a policy.
