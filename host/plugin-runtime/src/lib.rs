@@ -27,6 +27,7 @@ mod reload;
 mod runtime;
 mod session;
 mod state;
+mod wording;
 
 pub use cache::{CacheKey, Origin};
 pub use capability::{AgentsGrant, Grants, ProcessGrant};
@@ -43,3 +44,4 @@ pub use manifest::{
 pub use registry::{Notice, NoticeEvent, Source};
 pub use reload::{Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};
+pub use wording::fold_name;

@@ -4,6 +4,7 @@
 //! appends it to the component. The import and export lists come from the component itself.
 
 use crate::limits::PartialLimits;
+use crate::wording;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
@@ -133,6 +134,9 @@ pub enum ManifestError {
     /// A manifest section that cannot be read.
     #[error("the `pinion:manifest` section cannot be read: {0}")]
     Unreadable(String),
+    /// A text of the manifest that is too long, or that holds characters which readers cannot see.
+    #[error("the manifest {0}")]
+    Wording(String),
     /// Made for another version of the contract.
     #[error(
         "made for version `{found}` of the plugin API, and this host speaks `{API_VERSION}`\n\
@@ -242,6 +246,7 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
     if !is_name(&manifest.name) {
         return Err(ManifestError::Unreadable(format!("`{}` is not a name", manifest.name.escape_debug())));
     }
+    wording::check_manifest(&manifest.version, &manifest.description).map_err(ManifestError::Wording)?;
     Ok(manifest)
 }
 
@@ -255,7 +260,7 @@ fn check_api(version: &str) -> Result<(), ManifestError> {
     if version == API_VERSION {
         return Ok(());
     }
-    Err(ManifestError::ApiVersion { found: version.chars().filter(|c| !c.is_control()).take(40).collect() })
+    Err(ManifestError::ApiVersion { found: pinion_agent::text::one_line(version, 40) })
 }
 
 fn api_version(interface: &str) -> Option<&str> {

@@ -10,10 +10,11 @@ use crate::manifest::Lifetime;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
+use crate::wording::fold_name;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -188,21 +189,26 @@ async fn quiet_stamp(path: &Path) -> Option<Stamp> {
 fn check_names(slots: &[Slot], at: usize, new: &Generation) -> Result<(), LoadError> {
     let others = slots.iter().enumerate().filter(|(i, _)| *i != at).filter_map(|(_, slot)| slot.loaded.as_ref());
     for other in others {
-        let collision = |what, name: &str| {
-            Err(LoadError::Collision { what, name: name.to_owned(), other: other.program().name.to_string() })
+        let collision = |what, name: &str, is_same| {
+            let (name, other) = (name.to_owned(), other.program().name.to_string());
+            Err(if is_same {
+                LoadError::Collision { what, name, other }
+            } else {
+                LoadError::LookAlike { what, name, other }
+            })
         };
-        if other.program().name == new.program.name {
-            return collision("plugin", &new.program.name);
+        let (mine, theirs) = (&new.names, &other.generation.names);
+        if mine.plugin == theirs.plugin {
+            return collision("plugin", &new.program.name, new.program.name == other.program().name);
         }
-        for tool in &new.tools {
-            if other.generation.tool(&tool.definition.name).is_some() {
-                return collision("tool", &tool.definition.name);
-            }
+        let is_theirs = |names: &HashSet<String>, name: &str| !names.is_empty() && names.contains(&fold_name(name));
+        if let Some(tool) = new.tools.iter().find(|tool| is_theirs(&theirs.tools, &tool.definition.name)) {
+            let name = &tool.definition.name;
+            return collision("tool", name, other.generation.tool(name).is_some());
         }
-        for command in &new.commands {
-            if other.generation.commands.iter().any(|c| c.name == command.name) {
-                return collision("command", &command.name);
-            }
+        if let Some(command) = new.commands.iter().find(|command| is_theirs(&theirs.commands, &command.name)) {
+            let is_same = other.generation.commands.iter().any(|c| c.name == command.name);
+            return collision("command", &command.name, is_same);
         }
     }
     Ok(())
