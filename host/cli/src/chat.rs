@@ -9,10 +9,12 @@ use crate::compose::{Base, For, Ready};
 use crate::effects::Then;
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
+use crate::out::{self, Stdout, Text, stdout_failure, text};
 use crate::private::create_folder;
 use crate::render::{Detail, Renderer};
 use crate::signals::interruptible;
 use crate::terminal::Style;
+use pinion_agent::text::{find_unsafe, one_line};
 use pinion_agent::{EventReceiver, Message};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
@@ -24,7 +26,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
@@ -33,6 +35,11 @@ use tokio_util::sync::CancellationToken;
 /// Events that wait for the terminal.
 const CHANNEL: usize = 256;
 const HISTORY_LINES: usize = 1000;
+/// Characters that a plugin may put into the line.
+const MAX_INSERT: usize = 4000;
+/// Characters of a completion, as it is listed.
+const MAX_CANDIDATE: usize = 160;
+const MAX_CANDIDATES: usize = 200;
 
 /// A conversation.
 pub(crate) struct Chat<'a> {
@@ -63,7 +70,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail };
     chat.greet();
     if let Err(error) = &watch {
-        chat.say(&format!("! {}", crate::failure::chain(error)));
+        chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
     }
     let prompt = args.prompt.join(" ");
     chat.converse(prompt, &notices).await?;
@@ -71,7 +78,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     base.exchanges.finish()?;
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         let id: String = session.id().chars().take(8).collect();
-        chat.say(&chat.style.dim(format!("pinion -r {id} goes on with this session")));
+        chat.say(&chat.style.dim(text!("pinion -r {} goes on with this session", id)));
     }
     Ok(())
 }
@@ -79,16 +86,15 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
 impl Chat<'_> {
     fn greet(&self) {
         let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
-        let folder = self.base.workspace.display();
-        self.say(&format!("{name} · {model} · {folder}"));
+        self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
         self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
         let notices = self.base.untrusted_notice().into_iter().chain(self.ready.session.notices.iter().cloned());
-        notices.for_each(|notice| self.say(&self.style.yellow(format!("! {notice}"))));
+        notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
 
     /// Writes a line. A terminal that is gone ends the conversation soon enough.
-    pub(crate) fn say(&self, text: &str) {
-        let _ = writeln!(io::stdout(), "{text}");
+    pub(crate) fn say(&self, line: &Text) {
+        out::say(line);
     }
 
     async fn converse(&mut self, first: String, notices: &Notices) -> Result<()> {
@@ -138,7 +144,7 @@ impl Chat<'_> {
         match interruptible(&agent, running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(format!("! {}", crate::failure::chain(&error))));
+                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
                 Then::default()
             }
         }
@@ -151,14 +157,14 @@ impl Chat<'_> {
         let rendering = tokio::spawn(show(events, self.style, self.detail));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
         let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
-        rendered.map_err(|error| crate::stdout_failure(&error))?;
+        rendered.map_err(|error| stdout_failure(&error))?;
         outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
         Ok(())
     }
 }
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(io::stdout(), style, detail);
+    let mut renderer = Renderer::new(Stdout, style, detail);
     let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         renderer.event(&event)?;
@@ -171,7 +177,7 @@ async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Re
 
 /// What happened to plugins, told when the user is not in the middle of something.
 #[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
+struct Notices(Mutex<Vec<Text>>);
 
 impl Notices {
     fn put(&self, notice: &Notice) {
@@ -179,17 +185,17 @@ impl Notices {
             // The first load is what the user expects.
             NoticeEvent::Loaded { generation: 1, .. } => return,
             NoticeEvent::Loaded { generation, version } => {
-                format!("plugin `{}` {version} was loaded anew, generation {generation}", notice.plugin)
+                text!("plugin `{}` {} was loaded anew, generation {}", notice.plugin, version, generation)
             }
             NoticeEvent::Refused(error) => {
-                format!("! plugin `{}` ({}) was not loaded: {error}", notice.plugin, notice.source)
+                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
             }
-            NoticeEvent::Removed => format!("plugin `{}` is gone", notice.plugin),
+            NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
-    fn take(&self) -> Vec<String> {
+    fn take(&self) -> Vec<Text> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -215,7 +221,7 @@ impl LineEditor {
     async fn read(&mut self, initial: String) -> Result<Input> {
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
         let reading = tokio::task::spawn_blocking(move || {
-            let line = editor.readline_with_initial("› ", (&initial, ""));
+            let line = editor.readline_with_initial("› ", (&one_line(&initial, MAX_INSERT), ""));
             (editor, line)
         });
         let (mut editor, line) =
@@ -261,7 +267,7 @@ impl Completer for Prompting {
                 let pair = |c: pinion_plugin_runtime::CommandDefinition| {
                     let hint = c.argument_hint.map(|hint| format!(" {hint}")).unwrap_or_default();
                     Pair {
-                        display: format!("/{}{hint}  {}", c.name, c.description),
+                        display: one_line(&format!("/{}{hint}  {}", c.name, c.description), MAX_CANDIDATE),
                         replacement: format!("{} ", c.name),
                     }
                 };
@@ -271,9 +277,14 @@ impl Completer for Prompting {
                 let values = self.handle.block_on(self.runtime.complete(name, argument));
                 let pair = |c: pinion_plugin_runtime::Completion| {
                     let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
-                    Pair { display: format!("{}{more}", c.value), replacement: c.value }
+                    Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
                 };
-                Ok((1 + name.len() + 1, values.into_iter().map(pair).collect()))
+                // A value is put into the line as it is, so one that cannot be shown as it is is none.
+                let is_plain = |c: &pinion_plugin_runtime::Completion| {
+                    c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
+                };
+                let values = values.into_iter().filter(is_plain).take(MAX_CANDIDATES);
+                Ok((1 + name.len() + 1, values.map(pair).collect()))
             }
         }
     }

@@ -4,15 +4,14 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::{Base, For, Ready};
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
+use crate::out::{self, Text, note, stdout_failure, text};
 use crate::render::{Detail, Renderer, limit_text};
 use crate::signals::interruptible;
-use crate::stdout_failure;
 use crate::terminal::Style;
 use pinion_agent::{DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -50,7 +49,7 @@ impl<'a> Headless<'a> {
         let ready = base.ready(args, For::Run, Arc::new(DenyAll { reason }), report_problem).await?;
         if !global.quiet {
             let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
-            notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
+            notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());
         let events = ready.agent.subscribe(CHANNEL);
@@ -64,7 +63,7 @@ impl<'a> Headless<'a> {
         let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
         self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
-            drop(writeln!(io::stderr(), "! {notice}"));
+            note(&text!("! {}", Text::block(notice)));
         }
         self.base.exchanges.finish()?;
         Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written })
@@ -88,11 +87,11 @@ impl Finished {
     pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
         let Self { format, ready, elapsed, written } = self;
         let answer = || match format {
-            OutputFormat::Text => write_text(text),
+            OutputFormat::Text => out::answer(text),
             OutputFormat::Json | OutputFormat::StreamJson => {
                 let mut fields = summary(text, outcome, &ready, elapsed);
                 fields.extend(more);
-                write_line(&fields)
+                out::json(&fields)
             }
         };
         written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
@@ -130,7 +129,7 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
 /// Plugins that do not load are told; those that do are not.
 fn report_problem(notice: Notice) {
     if let NoticeEvent::Refused(error) = &notice.event {
-        let _ = writeln!(io::stderr(), "! plugin `{}` ({}) was not loaded: {error}", notice.plugin, notice.source);
+        note(&text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error)));
     }
 }
 
@@ -146,7 +145,7 @@ async fn write(
         1 => Detail::Conversation,
         _ => Detail::Ledgers,
     };
-    let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
+    let mut stderr = Renderer::new(out::Stderr, Style::of_stderr(), detail);
     let mut loops = Loops::default();
     loop {
         let event = tokio::select! {
@@ -156,7 +155,7 @@ async fn write(
         };
         let Some(event) = event else { return Ok(()) };
         if format == OutputFormat::StreamJson {
-            write_line(&stream_event(&event)?)?;
+            out::json(&stream_event(&event)?)?;
         }
         // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
         if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
@@ -175,15 +174,6 @@ fn stream_event(event: &Event) -> io::Result<Value> {
         fields.remove("messages");
     }
     Ok(value)
-}
-
-fn write_text(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.is_empty() && !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()
 }
 
 fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
@@ -212,13 +202,6 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
 /// The fields of an object.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-pub(crate) fn write_line(value: &impl Serialize) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, value)?;
-    out.write_all(b"\n")?;
-    out.flush()
 }
 
 /// The exit status, and what is said with it.

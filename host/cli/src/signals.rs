@@ -27,7 +27,10 @@ pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
     tokio::select! {
         biased;
         done = &mut work => (done, came.load(Ordering::Acquire)),
-        () = watching => std::process::exit(130),
+        () = watching => {
+            crate::out::restore_terminal();
+            std::process::exit(130)
+        }
     }
 }
 

@@ -9,14 +9,12 @@ use super::{command, end_of, gap, total};
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
-use crate::print::{Finished, Headless, fields, verdict, write_line};
+use crate::out::{self, note, stdout_failure, text};
+use crate::print::{Finished, Headless, fields, verdict};
 use crate::signals::interruptible_runs;
-use crate::stdout_failure;
 use pinion_agent::{Agent, ApprovalMode, Outcome, Plan, RunEnd, StepStatus, StopReason};
-use pinion_session_store::printable;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,11 +59,10 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
         });
-        return write_line(&fields).map_err(|error| stdout_failure(&error));
+        return out::json(&fields).map_err(|error| stdout_failure(&error));
     }
     if !global.quiet {
-        // Whoever closed stderr does not want to know.
-        let _ = writeln!(io::stderr(), "{}", printable(&text));
+        note(&text!("{}", text));
     }
     Ok(())
 }

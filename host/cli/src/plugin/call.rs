@@ -2,15 +2,14 @@
 
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
+use crate::out::{answer, note, stdout_failure, text};
 use crate::plugin::grant;
 use crate::plugin::show::{no_options, not_found};
-use crate::print_out;
 use crate::render::account;
 use crate::terminal::Style;
 use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source};
 use serde_json::Value;
-use std::io::{self, Write as _};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -51,10 +50,13 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     };
     let style = Style::of_stderr();
     if let Some(ledger) = &reply.ledger {
-        let _ = writeln!(io::stderr(), "{}", style.dim(account(ledger)));
+        note(&style.dim(account(ledger)));
     }
     match reply.result {
-        Ok(output) => print_out(&text(&output)),
+        Ok(output) => match answer(&content(&output)) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
+            _ => Ok(()),
+        },
         Err(error) => Err(Failure::failed(error)),
     }
 }
@@ -90,7 +92,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
     }
 }
 
-fn text(output: &ToolOutput) -> String {
+fn content(output: &ToolOutput) -> String {
     let mut text = String::new();
     for part in &output.content {
         match part {
@@ -113,7 +115,7 @@ struct Stderr;
 
 impl ToolProgress for Stderr {
     fn report(&self, message: String) {
-        let _ = writeln!(io::stderr(), "… {}", pinion_session_store::printable(&message));
+        note(&text!("… {}", message));
     }
 
     fn update(&self, _partial: Vec<Content>) {}
