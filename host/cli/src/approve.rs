@@ -15,32 +15,50 @@ use crate::terminal::Style;
 use futures_util::future::BoxFuture;
 use pinion_agent::{Approver, Decision, Question};
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// The size of a terminal that does not tell its own.
 const USUAL: (usize, usize) = (80, 24);
 
+/// How long a signal to oneself may take.
+const SIGNAL: Duration = Duration::from_secs(1);
+
 /// Asks on the terminal, one question at a time.
 #[derive(Default)]
 pub(crate) struct TerminalApprover {
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
+}
+
+impl TerminalApprover {
+    /// Waits until no question has the terminal. A question that no longer matters leaves it soon.
+    pub(crate) async fn idle(&self) {
+        drop(self.turn.lock().await);
+    }
 }
 
 impl Approver for TerminalApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
-            let _turn = self.turn.lock().await;
+            let turn = self.turn.clone().lock_owned().await;
             let asked = Asked::of(&question);
-            let token = token.clone();
-            // Waiting for a key blocks, so it happens where that delays nobody.
-            let answered = tokio::task::spawn_blocking(move || ask(&asked, &token, Style::of_stdout())).await;
-            match answered {
+            let until = token.clone();
+            // Waiting for a key blocks, so it happens where that delays nobody. The turn ends when the thread has left the
+            // terminal, also when nobody waits for the answer any more.
+            let answered = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                ask(&asked, &until, Style::of_stdout())
+            });
+            match answered.await {
                 Ok(Ok(Key::Yes)) => Decision::Allow,
                 Ok(Ok(Key::Always)) => Decision::AllowForSession,
                 Ok(Ok(Key::Interrupt)) => {
                     // Raw mode swallows the signal; here it is.
                     interrupt();
+                    // Else the next question would be there before the signal is.
+                    let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
                     deny("the user interrupted")
                 }
                 Ok(Ok(_)) => deny("the user said no"),

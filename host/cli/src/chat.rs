@@ -48,6 +48,7 @@ pub(crate) struct Chat<'a> {
     pub(crate) ready: Ready,
     style: Style,
     detail: Detail,
+    approver: Arc<TerminalApprover>,
 }
 
 /// What the user entered.
@@ -62,12 +63,11 @@ enum Input {
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let notices = Arc::new(Notices::default());
     let told = notices.clone();
-    let ready = base
-        .ready(args, For::Conversation, Arc::new(TerminalApprover::default()), move |notice| told.put(&notice))
-        .await?;
+    let approver = Arc::new(TerminalApprover::default());
+    let ready = base.ready(args, For::Conversation, approver.clone(), move |notice| told.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_folders(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
-    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail };
+    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
     chat.greet();
     if let Err(error) = &watch {
         chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
@@ -103,6 +103,8 @@ impl Chat<'_> {
         let mut insert = String::new();
         let mut interrupted = false;
         loop {
+            // A question that was interrupted may still be leaving the terminal.
+            self.approver.idle().await;
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
                 self.ask(text).await?;
