@@ -161,7 +161,7 @@ impl SandboxBuilder {
     /// Loads a component from a file.
     #[must_use]
     pub fn file(mut self, path: PathBuf) -> Self {
-        self.sources.push(Source::File(path));
+        self.sources.push(Source::file(path));
         self
     }
 
@@ -240,8 +240,10 @@ impl SandboxBuilder {
         let workspace = folder.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
         let notices = Arc::new(Mutex::new(Vec::new()));
+        let policy: BTreeMap<String, PluginSettings> =
+            self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect();
         let config = RuntimeConfig {
-            plugins: self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect(),
+            policy: Arc::new(policy),
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,

@@ -192,6 +192,9 @@ impl Notices {
             NoticeEvent::Refused(error) => {
                 text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
             }
+            NoticeEvent::HeldBack(why) => {
+                text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))
+            }
             NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);

@@ -148,6 +148,7 @@ fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
             NoticeEvent::Refused(error) => {
                 text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(error))
             }
+            NoticeEvent::HeldBack(why) => text!("  ! plugin `{}`: {}", notice.plugin, Text::block(why)),
             NoticeEvent::Removed => text!("  – plugin `{}` is gone", notice.plugin),
         };
         // A closed stdout is told by what is written next.

@@ -126,11 +126,14 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
     }
 }
 
-/// Plugins that do not load are told; those that do are not.
+/// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
-    if let NoticeEvent::Refused(error) = &notice.event {
-        note(&text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error)));
-    }
+    let problem = match &notice.event {
+        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
+        NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
+        NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
+    };
+    note(&text!("! plugin `{}` ({}) {}", notice.plugin, notice.source, problem));
 }
 
 /// Writes events until all is over, and then those that are left.

@@ -40,18 +40,11 @@ pub fn fold_name(name: &str) -> String {
     plain.collect::<String>().replace("rn", "m").replace("vv", "w")
 }
 
-/// The names of one plugin, as [`fold_name`] has them.
+/// The names of what one plugin offers, as [`fold_name`] has them.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedNames {
-    pub(crate) plugin: String,
     pub(crate) tools: HashSet<String>,
     pub(crate) commands: HashSet<String>,
-}
-
-impl FoldedNames {
-    pub(crate) fn new(plugin: &str) -> Self {
-        Self { plugin: fold_name(plugin), ..Self::default() }
-    }
 }
 
 /// Checks version and description of a manifest.

@@ -3,7 +3,7 @@
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
 use crate::out::{print, text};
-use crate::plugin::binary;
+use crate::plugin::{binary, consent};
 use crate::private::create_folder;
 use crate::render::bytes;
 use pinion_plugin_runtime::Inspection;
@@ -31,6 +31,7 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
         (false, None) => folder.join("target/pinion").join(format!("{name}.wasm")),
     };
     put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+    consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
     print(&text!("{}, {}\n", file, bytes(component.len() as u64)))
 }
 
