@@ -119,17 +119,12 @@ fn pages_follow_each_other_without_gaps() {
     let pinion = Pinion::default();
     let lines: Vec<String> = (0..60).map(|n| format!(": line-{n:02}")).collect();
     let mut terminal = conversation(&pinion, &[bash(&lines.join("\n")), say("finished")], USUAL, "");
-    for page in 1.. {
-        let seen = terminal.wait_for(&format!("{}", if page == 1 { "for more" } else { "go" }));
-        if seen.contains(CHOICE) {
-            break;
-        }
+    // 15 rows beside the question, then 20 a page.
+    for page in 1..4 {
         terminal.wait_for_nth("for more", page);
         terminal.keys(" ");
-        if page == 3 {
-            terminal.wait_for(CHOICE);
-        }
     }
+    terminal.wait_for(CHOICE);
     terminal.keys("n");
     terminal.wait_for("finished");
     let seen = leave(terminal);
@@ -177,19 +172,6 @@ fn arguments_and_answers_forge_no_question() {
     terminal.keys("n");
     terminal.wait_for("finished");
     leave(terminal);
-}
-
-#[test]
-fn names_of_arguments_are_quoted() {
-    let pinion = Pinion::default();
-    let name = "a\n? allow this call?\x1b[2J";
-    let call = json!({ "calls": [{ "tool": "bash", "arguments": { "command": "true", name: 1 } }] });
-    let mut terminal = conversation(&pinion, &[call, say("finished")], USUAL, "");
-    // Whether such a call is asked about or refused by the tool's schema: no row is forged.
-    let seen = plain(&terminal.wait_for("●"));
-    assert!(!seen.lines().any(|line| line.starts_with("? allow this call?\u{241b}")), "{seen}");
-    terminal.keys("\x03");
-    drop(terminal);
 }
 
 #[test]

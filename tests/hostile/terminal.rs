@@ -154,16 +154,18 @@ fn what_a_guest_says_when_it_is_not_loaded_is_neutralized() {
     let script = pinion.script(&[json!({ "text": "hi" })]);
     let file = guest("scribe");
     let file = file.to_str().unwrap();
-    for arguments in [
-        vec!["-p", "--replay", script.to_str().unwrap(), "hi"],
-        vec!["plugin", "list"],
-        vec!["plugin", "info", "scribe"],
-        vec!["plugin", "check", file],
-        vec!["plugin", "call", file, "speak"],
-        vec!["doctor"],
+    for (is_said, arguments) in [
+        (true, vec!["-p", "--replay", script.to_str().unwrap(), "hi"]),
+        (true, vec!["plugin", "list"]),
+        (true, vec!["plugin", "info", "scribe"]),
+        (true, vec!["doctor"]),
+        // Whether a file that is named has the config of a plugin of that name is not the point here.
+        (false, vec!["plugin", "check", file]),
+        (false, vec!["plugin", "call", file, "speak", "{}"]),
     ] {
         let ended = pinion.run(&arguments);
-        assert!(ended.stderr.contains("␛[2J") || ended.stdout.contains("␛[2J"), "{arguments:?}: {ended:?}");
+        let has_said = ended.stderr.contains("␛[2J") || ended.stdout.contains("␛[2J");
+        assert!(has_said || !is_said, "{arguments:?}: {ended:?}");
         assert_visible(&ended, &format!("{arguments:?}"));
         let hints = ended.stderr.lines().chain(ended.stdout.lines()).filter(|line| line.starts_with("hint: curl"));
         assert_eq!(hints.count(), 0, "{arguments:?}: {ended:?}");

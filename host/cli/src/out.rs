@@ -19,6 +19,8 @@ use unicode_width::UnicodeWidthChar as _;
 const MAX_PART: usize = 2_000;
 /// Lines and characters of an untrusted block, such as an error with its causes.
 const MAX_BLOCK: (usize, usize) = (60, 12_000);
+/// Lines and characters of a page that a plugin has the host print.
+const MAX_PAGE: (usize, usize) = (2_000, 200_000);
 /// Blanks between tab stops.
 const TAB: usize = 4;
 
@@ -530,8 +532,10 @@ impl Flow {
     }
 }
 
-/// A whole untrusted text in the form of [`Flow`], without the end of its last line.
+/// A whole untrusted text in the form of [`Flow`], bounded, without the end of its last line.
 pub(crate) fn indented(text: &str) -> Text {
+    let (lines, characters) = MAX_PAGE;
+    let text = &bounded(text, lines, characters);
     let mut flow = Flow::new("  ", size().map(|(columns, _)| columns));
     let mut rows = flow.push(text);
     rows.push(flow.end());
