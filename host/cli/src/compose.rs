@@ -16,8 +16,8 @@ use pinion_agent::{
     SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
-    CacheKey, FileOrigin, Grants, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant, Runtime, RuntimeConfig,
-    Source, is_alike, plugins_in,
+    CacheKey, FileOrigin, Grants, HostDirectories, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant, Runtime,
+    RuntimeConfig, Source, is_alike, plugins_in,
 };
 use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
 use std::collections::HashSet;
@@ -68,9 +68,16 @@ impl Base {
             cache: self.compiled_code(),
             policy: Arc::new(policy),
             engine_limits: self.config.engine_limits.clone(),
+            host: self.host_directories(),
             info,
         };
         Runtime::new(config, on_notice).map_err(|error| Failure::of(Status::Failed, &error))
+    }
+
+    /// The directories that no plugin may use, with the one in them that the model reads long output from.
+    pub(crate) fn host_directories(&self) -> HostDirectories {
+        let Paths { config, data, cache } = self.paths.clone();
+        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.paths.output()] }
     }
 
     /// Where compiled code is kept, and the secret that seals it.
@@ -106,9 +113,7 @@ impl Base {
             })
         };
         // A variable that is not text is no use to a program that expects text.
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let environment = variables.filter(|(name, _)| is_granted(name)).collect();
+        let environment = crate::hardening::variables().into_iter().filter(|(name, _)| is_granted(name)).collect();
         Some(ProcessGrant { environment, spill_folder: self.paths.output() })
     }
 

@@ -16,6 +16,7 @@ mod effects;
 mod exchanges;
 mod failure;
 mod grants;
+mod hardening;
 mod info;
 mod logging;
 mod loops;
@@ -51,6 +52,7 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     out::report_panics();
+    hardening::start();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

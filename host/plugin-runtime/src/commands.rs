@@ -123,7 +123,10 @@ impl Runtime {
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         let Some(loaded) = self.registry.command(name).await else { return Vec::new() };
         let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-        let answer = loaded.run(&self.shared, whole(&loaded, name, CancellationToken::new()), job);
+        let setup = whole(&loaded, name, CancellationToken::new());
+        let plugin = &loaded.program().authority;
+        let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
+        let answer = loaded.run(&self.shared, Setup { authority, ..setup }, job);
         let answer = tokio::time::timeout(COMPLETION_TIME, answer).await;
         let completions = answer.ok().and_then(|finished| finished.result.ok()).unwrap_or_default();
         completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()

@@ -162,8 +162,14 @@ impl Generation {
         let (component, origin) = compile(shared, bytes, &digest)?;
         let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
         let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
-        let authority = PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &held.grants)
-            .with_hint(held.hint.clone());
+        let authority = PluginAuthority::new(
+            &manifest.name,
+            &shared.surroundings,
+            &manifest.capabilities,
+            &held.grants,
+            shared.descriptors.share(&manifest.name),
+        )
+        .with_hint(held.hint.clone());
         let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
         let program = Arc::new(Program {
             name: manifest.name.as_str().into(),

@@ -228,6 +228,9 @@ async fn read(
 ) -> Result<Arc<Generation>, LoadError> {
     let runtime = Handle::current();
     let loading = spawn_blocking(move || {
+        if let Source::File { path, .. } = &source {
+            shared.surroundings.protected.add_plugin(path);
+        }
         let bytes = source.bytes()?;
         runtime.block_on(Generation::load(&shared, &source, &bytes, number, before))
     });
