@@ -25,6 +25,7 @@ fn conversation(pinion: &Pinion, replies: &[Value], size: (u16, u16), typed: &st
 
 /// Leaves a conversation and returns all that it wrote.
 fn leave(mut terminal: Terminal) -> String {
+    terminal.wait_for("›");
     terminal.keys("\x04");
     terminal.end().1
 }
