@@ -62,8 +62,8 @@ impl Approver for TerminalApprover {
                     deny("the user interrupted")
                 }
                 Ok(Ok(_)) => deny("the user said no"),
-                Ok(Err(error)) => deny(&format!("the user could not be asked: {error}")),
-                Err(error) => deny(&format!("the user could not be asked: {error}")),
+                Ok(Err(error)) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
+                Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
             }
         })
     }

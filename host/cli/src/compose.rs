@@ -162,9 +162,12 @@ impl Base {
     pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
         let mut directories = Vec::new();
         if !args.no_plugins {
-            directories.push(PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User });
-            if self.config.is_trusted {
-                let path = self.workspace.join(PROJECT_PLUGINS);
+            let users = self.paths.plugins();
+            let path = self.workspace.join(PROJECT_PLUGINS);
+            // With `PINION_HOME` in the workspace, both can be one.
+            let is_projects = self.config.is_trusted && path.canonicalize().ok() != users.canonicalize().ok();
+            directories.push(PluginDirectory { path: users, origin: FileOrigin::User });
+            if is_projects {
                 directories.push(PluginDirectory { path, origin: FileOrigin::Project });
             }
         }

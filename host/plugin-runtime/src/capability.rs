@@ -93,7 +93,7 @@ pub(crate) struct PluginAuthority {
     catalog: bool,
     agents: Option<Arc<AgentsGrant>>,
     descriptors: Arc<Share>,
-    /// How the user grants it more, where the config is not the way.
+    /// The command that grants it more, where the config does not.
     hint: Option<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::runtime::Shared;
 use crate::state::NoProgress;
 use crate::wording::{self, FoldedNames, fold_name};
 use pinion_agent::text::{clip, exposed};
-use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
+use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -33,12 +33,12 @@ pub struct PluginSettings {
     pub limits: PartialLimits,
     /// Its own section, an object.
     pub config: Value,
-    /// What it asked for and declared when the grants were given; `None` where that is not recorded. The runtime then
-    /// takes what the plugin's first generation offered.
+    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
+    /// count.
     pub ceiling: Option<Ceiling>,
-    /// Why some of what the user granted is not in `grants`, with a hint.
+    /// The reason why some of its grants are not in `grants`, with a hint.
     pub held_back: Option<String>,
-    /// How the user grants it more; `None` for the config.
+    /// The command that grants it more; `None` where the config does.
     pub hint: Option<String>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Generation {
     pub(crate) names: FoldedNames,
     /// What the user granted it.
     pub(crate) grants: Grants,
-    /// What it asks for and declares, before anything was held back.
+    /// Its asks and declarations, before anything was held back.
     pub(crate) offered: Ceiling,
     /// The most that its grants are for.
     pub(crate) ceiling: Arc<Ceiling>,
-    /// What of its grants is held back, and why, with a hint.
+    /// The grants that are held back, and the reason, with a hint.
     pub(crate) held_back: Option<String>,
 }
 
@@ -180,7 +180,12 @@ impl Generation {
             exported: Exported::of(&component, &inspection)?,
             pre,
         });
-        let description = describe(shared, &program).await?;
+        // A component that misses its grants or its config may fail for that alone.
+        let explained = |error: LoadError| match &held.held_back {
+            Some(why) => LoadError::Policy(format!("{error}\n{why}")),
+            None => error,
+        };
+        let description = describe(shared, &program).await.map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
             names: FoldedNames::default(),
@@ -277,6 +282,7 @@ impl Generation {
             return Err(offer("has an input schema that is not of type `object`"));
         }
         wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
+        check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
         required_first(&mut input_schema);
         let declared = effects(tool.effects);
         let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));

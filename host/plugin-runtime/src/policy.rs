@@ -53,7 +53,7 @@ impl PluginPolicy for BTreeMap<String, PluginSettings> {
     }
 }
 
-/// What a component asks for and declares, as far as grants depend on it.
+/// The asks and declarations of a component, as far as grants depend on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Ceiling {

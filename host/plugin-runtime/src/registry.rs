@@ -104,7 +104,7 @@ pub enum NoticeEvent {
     },
     /// It was not loaded. An earlier generation, where there is one, goes on.
     Refused(LoadError),
-    /// Grants that it was given do not all apply to it: why, with a hint.
+    /// Some of its grants are not in effect. The text says why, with a hint.
     HeldBack(String),
     /// Its file is gone, and so is it.
     Removed,

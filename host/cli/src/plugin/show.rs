@@ -77,7 +77,7 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
 /// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
 /// where a file is called so: a repository could bring it.
 pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
-    if !plugin.contains(['.', '/', '\\']) {
+    if is_name(plugin) {
         return (None, Target::Name(plugin.to_owned()));
     }
     match base.named(Path::new(plugin)) {
@@ -87,6 +87,11 @@ pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
         }
         _ => (None, Target::Name(plugin.to_owned())),
     }
+}
+
+/// Returns whether a word can be the name of a plugin.
+pub(crate) fn is_name(word: &str) -> bool {
+    !word.contains(['.', '/', '\\'])
 }
 
 pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
@@ -148,14 +153,17 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     let runtime = base.showing(|_| {})?;
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
+    if info.digest != blake3::hash(&component).to_hex().as_str() {
+        return Err(failed(&"changed while it was checked"));
+    }
     let tools = runtime.definitions();
-    let warnings = warnings(&inspection, &tools)?;
+    let warnings = warnings(&inspection, &tools).await?;
     let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
     print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
 }
 
 /// What loads and is still not right.
-fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
+async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = Text::default();
     for import in inspection.our_imports() {
@@ -172,7 +180,7 @@ fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Te
     }
     for tool in tools {
         // Whatever does not fit is fine; a schema that is none is not.
-        if let Err(problem) = Schemas::default().check(tool, &json!({}))
+        if let Err(problem) = Schemas::default().check(tool, &json!({})).await
             && problem.contains("schema is broken")
         {
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
