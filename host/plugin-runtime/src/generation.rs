@@ -16,7 +16,7 @@ use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
 use crate::state::NoProgress;
-use crate::wording::{self, FoldedNames, fold_name};
+use crate::wording::{self, FoldedNames};
 use pinion_agent::text::{clip, exposed};
 use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
@@ -50,7 +50,9 @@ pub(crate) struct Generation {
     pub(crate) origin: Origin,
     pub(crate) tools: Vec<Tool>,
     pub(crate) commands: Vec<CommandDefinition>,
-    pub(crate) names: FoldedNames,
+    pub(crate) plugin_name: FoldedNames,
+    pub(crate) tool_names: FoldedNames,
+    pub(crate) command_names: FoldedNames,
     /// What the user granted it.
     pub(crate) grants: Grants,
     /// Its asks and declarations, before anything was held back.
@@ -188,7 +190,9 @@ impl Generation {
         let description = describe(shared, &program).await.map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
-            names: FoldedNames::default(),
+            plugin_name: FoldedNames::of_plugin(&program.name),
+            tool_names: FoldedNames::default(),
+            command_names: FoldedNames::default(),
             offered: Ceiling {
                 asks: inspection.manifest.capabilities,
                 lifetime: inspection.manifest.lifetime,
@@ -248,7 +252,7 @@ impl Generation {
         for tool in description.tools {
             let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
             self.offered.tools.insert(tool.definition.name.clone(), declared);
-            if !self.names.tools.insert(fold_name(&tool.definition.name)) {
+            if !self.tool_names.insert(&tool.definition.name) {
                 return Err(twice("tool", &tool.definition.name));
             }
             self.tools.push(tool);
@@ -257,7 +261,7 @@ impl Generation {
             check_name("command", &command.name)?;
             wording::check_command(&command)
                 .map_err(|problem| LoadError::Offer(format!("command `{}` {problem}", command.name)))?;
-            if !self.names.commands.insert(fold_name(&command.name)) {
+            if !self.command_names.insert(&command.name) {
                 return Err(twice("command", &command.name));
             }
             self.offered.commands.insert(command.name.clone());

@@ -51,4 +51,3 @@ pub use protected::HostDirectories;
 pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
 pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};
-pub use wording::fold_name;

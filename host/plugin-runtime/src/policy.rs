@@ -11,7 +11,7 @@ use crate::capability::Grants;
 use crate::generation::{LoadError, PluginSettings};
 use crate::manifest::{Access, Asks, Lifetime, Manifest};
 use crate::registry::Source;
-use crate::wording::fold_name;
+use crate::wording::folded;
 use pinion_agent::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,11 +139,14 @@ fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     beyond.words()
 }
 
-/// Returns whether people could take the name of one plugin for that of another; see [`fold_name`]. Of plugins, `5` looks
-/// like `s` too.
+/// Returns whether people could take the name of one plugin for that of another: they are read or drawn alike. Of plugins,
+/// `5` is drawn like `s` too.
 pub fn is_alike(one: &str, other: &str) -> bool {
-    let folded = |name: &str| fold_name(&name.replace('5', "s"));
-    folded(one) == folded(other)
+    let [(read, drawn), (other_read, other_drawn)] = [one, other].map(|name| {
+        let [read, drawn] = folded(name);
+        (read, drawn.replace('5', "s"))
+    });
+    read == other_read || drawn == other_drawn
 }
 
 #[cfg(test)]

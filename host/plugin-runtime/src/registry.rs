@@ -7,16 +7,15 @@
 use crate::generation::{CommandDefinition, Generation, LoadError, Tool};
 use crate::instance::{self, Finished, Job, Setup};
 use crate::manifest::{Inspection, Lifetime};
-use crate::policy::{Ceiling, is_alike};
+use crate::policy::Ceiling;
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
-use crate::wording::fold_name;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -270,16 +269,19 @@ fn check_names(slots: &[Slot], at: usize, new: &Generation) -> Result<(), LoadEr
                 LoadError::LookAlike { what, name, other }
             })
         };
-        let theirs = &other.generation.names;
-        if is_alike(&other.program().name, &new.program.name) {
+        let theirs = &other.generation;
+        if new.plugin_name.meets(&theirs.plugin_name) {
             return collision("plugin", &new.program.name, new.program.name == other.program().name);
         }
-        let is_theirs = |names: &HashSet<String>, name: &str| !names.is_empty() && names.contains(&fold_name(name));
-        if let Some(tool) = new.tools.iter().find(|tool| is_theirs(&theirs.tools, &tool.definition.name)) {
+        if new.tool_names.meets(&theirs.tool_names)
+            && let Some(tool) = new.tools.iter().find(|tool| theirs.tool_names.has(&tool.definition.name))
+        {
             let name = &tool.definition.name;
             return collision("tool", name, other.generation.tool(name).is_some());
         }
-        if let Some(command) = new.commands.iter().find(|command| is_theirs(&theirs.commands, &command.name)) {
+        if new.command_names.meets(&theirs.command_names)
+            && let Some(command) = new.commands.iter().find(|command| theirs.command_names.has(&command.name))
+        {
             let is_same = other.generation.commands.iter().any(|c| c.name == command.name);
             return collision("command", &command.name, is_same);
         }

@@ -29,22 +29,58 @@ const MAX_ENTRIES: usize = 128;
 /// Bytes of all texts and schemas of one plugin.
 const MAX_TOTAL: usize = 128 * 1024;
 
-/// Folds a name so that names which a reader could take for each other become equal: case, `-` and `_`, and the
-/// characters `1 i l`, `0 o`, `rn m`, `vv w`.
-pub fn fold_name(name: &str) -> String {
-    let plain = name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| match c.to_ascii_lowercase() {
-        '1' | 'i' | '|' => 'l',
+/// Folds a name in two ways, as it is read and as it is drawn. People could take one name for another when either is equal:
+/// the first ignores case, `-` and `_`; the second too, and tells apart neither `1` and `I` from `l`, nor `0` from `o`,
+/// nor `rn` from `m`, nor `vv` from `w`.
+pub(crate) fn folded(name: &str) -> [String; 2] {
+    let letters = || name.chars().filter(|c| !matches!(c, '-' | '_'));
+    let shape = |c: char| match c {
+        '1' | 'I' => 'l',
         '0' => 'o',
-        c => c,
-    });
-    plain.collect::<String>().replace("rn", "m").replace("vv", "w")
+        c => c.to_ascii_lowercase(),
+    };
+    let drawn: String = letters().map(shape).collect();
+    [letters().map(|c| c.to_ascii_lowercase()).collect(), drawn.replace("rn", "m").replace("vv", "w")]
 }
 
-/// The names of what one plugin offers, as [`fold_name`] has them.
+/// The names of what one plugin offers, as they are read and as they are drawn.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedNames {
-    pub(crate) tools: HashSet<String>,
-    pub(crate) commands: HashSet<String>,
+    read: HashSet<String>,
+    drawn: HashSet<String>,
+}
+
+impl FoldedNames {
+    /// The name of a plugin, as [`is_alike`](crate::is_alike) compares it.
+    pub(crate) fn of_plugin(name: &str) -> Self {
+        let mut names = Self::default();
+        names.insert(name);
+        names.drawn = names.drawn.iter().map(|drawn| drawn.replace('5', "s")).collect();
+        names
+    }
+
+    /// Adds a name; returns whether no other one is alike.
+    pub(crate) fn insert(&mut self, name: &str) -> bool {
+        let is_new = !self.has(name);
+        let [read, drawn] = folded(name);
+        self.read.insert(read);
+        self.drawn.insert(drawn);
+        is_new
+    }
+
+    /// Returns whether a name of one is like a name of the other.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        !self.read.is_disjoint(&other.read) || !self.drawn.is_disjoint(&other.drawn)
+    }
+
+    /// Returns whether it holds a name that is alike.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        if self.read.is_empty() {
+            return false;
+        }
+        let [read, drawn] = folded(name);
+        self.read.contains(&read) || self.drawn.contains(&drawn)
+    }
 }
 
 /// Checks version and description of a manifest.
@@ -158,14 +194,17 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_look_alike_fold_to_one() {
+    fn names_that_look_alike_are_found() {
+        let is_alike = |one: &str, other: &str| {
+            let mut names = FoldedNames::default();
+            names.insert(one) && names.has(other)
+        };
         for (one, other) in
-            [("shell", "SHELL"), ("shell", "she11"), ("shell", "s-h_ell"), ("list", "1ist"), ("form", "forrn")]
+            [("shell", "SHELL"), ("shell", "she11"), ("shell", "s-h_ell"), ("list", "LIST"), ("list", "1ist"), ("form", "forrn")]
         {
-            assert_eq!(fold_name(one), fold_name(other));
+            assert!(is_alike(one, other) && is_alike(other, one), "{one} {other}");
         }
-        assert_ne!(fold_name("read"), fold_name("write"));
-        assert_ne!(fold_name("t10"), fold_name("t11"));
+        assert!(!is_alike("read", "write") && !is_alike("t10", "t11") && !is_alike("tail", "tall"));
     }
 
     #[test]
