@@ -8,7 +8,8 @@
 mod keys;
 mod question;
 
-use self::keys::{Key, Keys};
+pub(crate) use self::keys::{Key, Keys};
+
 use self::question::Asked;
 use crate::out::{Attention, Text, size, text};
 use crate::terminal::Style;

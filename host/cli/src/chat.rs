@@ -88,7 +88,7 @@ impl Chat<'_> {
         let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
         self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
         self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
-        let notices = self.base.untrusted_notice().into_iter().chain(self.ready.session.notices.iter().cloned());
+        let notices = self.ready.notices(self.base).into_iter();
         notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
 

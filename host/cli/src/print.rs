@@ -67,7 +67,7 @@ impl<'a> Headless<'a> {
     ) -> Result<Self> {
         let ready = base.ready(args, For::Run, approver, report_problem).await?;
         if !global.quiet {
-            let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
+            let notices = ready.notices(base).into_iter();
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());

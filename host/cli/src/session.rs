@@ -5,10 +5,10 @@ use crate::compose::{Base, session_failure};
 use crate::failure::{Failure, Result};
 use crate::out::{Text, document, fit, left, note, print, stdout_failure, text};
 use crate::render::bytes;
+use crate::repository::{Located, Make, Refusal};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, render, render_branch,
 };
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
     match command {
         SessionCommand::List { all } => list(base, &folder, all),
         SessionCommand::Show { id, branch } => show(&folder, &id, branch),
-        SessionCommand::Export { id, format, out } => export(&folder, &id, format, out.as_deref()),
+        SessionCommand::Export { id, format, out } => export(base, &folder, &id, format, out.as_deref()),
         SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
         SessionCommand::Delete { ids } => delete(&folder, &ids),
     }
@@ -78,7 +78,7 @@ fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     }
 }
 
-fn export(folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
     let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
     let format = match format {
         Some(Export::Markdown) => ExportFormat::Markdown,
@@ -93,7 +93,11 @@ fn export(folder: &SessionFolder, id: &str, format: Option<Export>, file: Option
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
     let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
-    let mut out = BufWriter::new(File::create(file).map_err(failed)?);
+    // One in the repository may be a link that the user knows nothing of.
+    let located = Located::find(&base.workspace, crate::paths::home().as_deref(), file, Make::Nothing);
+    let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
+    let opened = opened.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", file.display())))?;
+    let mut out = BufWriter::new(opened);
     let written = pinion_session_store::export(&mut transcript, format, &mut out);
     match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
         Err(RenderError::Output(error)) => Err(failed(error)),

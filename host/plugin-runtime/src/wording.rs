@@ -199,9 +199,14 @@ mod tests {
             let mut names = FoldedNames::default();
             names.insert(one) && names.has(other)
         };
-        for (one, other) in
-            [("shell", "SHELL"), ("shell", "she11"), ("shell", "s-h_ell"), ("list", "LIST"), ("list", "1ist"), ("form", "forrn")]
-        {
+        for (one, other) in [
+            ("shell", "SHELL"),
+            ("shell", "she11"),
+            ("shell", "s-h_ell"),
+            ("list", "LIST"),
+            ("list", "1ist"),
+            ("form", "forrn"),
+        ] {
             assert!(is_alike(one, other) && is_alike(other, one), "{one} {other}");
         }
         assert!(!is_alike("read", "write") && !is_alike("t10", "t11") && !is_alike("tail", "tall"));

@@ -15,7 +15,7 @@ const BURST: Duration = Duration::from_millis(40);
 
 /// What the user pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Yes,
     Always,
     No,
@@ -27,7 +27,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Yes => "yes",
             Self::Always => "always",
@@ -37,7 +37,7 @@ impl Key {
 }
 
 /// The keyboard, in raw mode for as long as this lives.
-pub(super) struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     token: &'a CancellationToken,
     is_quiet: bool,
 }
@@ -52,7 +52,7 @@ impl Drop for Keys<'_> {
 
 impl<'a> Keys<'a> {
     /// Discards what was typed before. Keys count from a quiet moment on.
-    pub(super) fn open(token: &'a CancellationToken) -> io::Result<Self> {
+    pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
         enable_raw_mode()?;
         let keys = Self { token, is_quiet: false };
         // Raw mode first: it makes what was typed in an unfinished line readable.
@@ -62,7 +62,7 @@ impl<'a> Keys<'a> {
 
     /// Discards keys until none has come for a moment; what comes later counts. Ctrl-C counts at any time; a no when the
     /// answer no longer matters.
-    pub(super) fn settle(&mut self) -> io::Result<Option<Key>> {
+    pub(crate) fn settle(&mut self) -> io::Result<Option<Key>> {
         let mut since = Instant::now();
         while !self.is_quiet {
             if self.token.is_cancelled() {
@@ -80,7 +80,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Waits for a key that means something; a no when the answer no longer matters.
-    pub(super) fn next(&mut self) -> io::Result<Key> {
+    pub(crate) fn next(&mut self) -> io::Result<Key> {
         loop {
             if self.token.is_cancelled() {
                 return Ok(Key::No);

@@ -30,7 +30,7 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
     for (plugin, problem) in runtime.problems() {
         text.line(text!("{} not loaded: {}", left(plugin, 16), Text::block(problem)));
     }
-    if let Some(notice) = base.untrusted_notice() {
+    for notice in base.project_notices() {
         text.line(text!("! {}", Text::block(notice)));
     }
     print(&text)
