@@ -95,6 +95,88 @@ fn the_loop_does_no_io_of_its_own() {
     }
 }
 
+/// The words of code that writes to a terminal, or has others write to it.
+const PRINTING: &[&str] = &[
+    "print!(",
+    "println!(",
+    "dbg!(",
+    "stdout()",
+    "stderr()",
+    "execute!(",
+    "queue!(",
+    "/dev/tty",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/proc/self/fd",
+    "Stdio::inherit",
+    ".print()",
+    ".exit()",
+    "Cli::parse()",
+    "clap_complete::generate",
+    "readline",
+    "with_writer",
+    "set_hook",
+    "\\x1b[",
+];
+
+/// Words that hold those and write nothing: questions about a stream, and the pipe of a guest.
+const HARMLESS: &[&str] = &[
+    "stdout().is_terminal()",
+    "stderr().is_terminal()",
+    "of_stdout()",
+    "of_stderr()",
+    "use_stderr()",
+    "stderr.stdout()",
+];
+
+/// Code outside of `out.rs` that has these words and writes nothing untrusted itself, by file and line.
+const PRINTS_SAFELY: &[(&str, &str)] = &[
+    // The line editor shows what the user types, and what plugins may put there is checked.
+    ("cli/src/chat.rs", "editor.readline_with_initial("),
+    // The output of cargo, which the user has run on a project of his own.
+    ("cli/src/plugin/build.rs", ".stderr(Stdio::inherit());"),
+    // Into a buffer.
+    ("cli/src/main.rs", "clap_complete::generate(shell, &mut Cli::command(), \"pinion\", &mut script);"),
+    // Into the one module that prints.
+    ("cli/src/logging.rs", ".with_writer(crate::out::Log)"),
+];
+
+#[test]
+fn only_one_module_prints() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
+    let mut folders: Vec<_> =
+        std::fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    let (mut files, mut used) = (0, BTreeSet::new());
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(&host).unwrap().to_string_lossy().into_owned();
+            let is_test = name.ends_with("tests.rs") || name.contains("_tests/");
+            match path.is_dir() {
+                true => folders.push(path),
+                false if name == "cli/src/out.rs" || is_test => {}
+                false => {
+                    files += 1;
+                    prints_of(&name, &std::fs::read_to_string(&path).unwrap(), &mut used);
+                }
+            }
+        }
+    }
+    assert!(files > 150, "the sources are somewhere else");
+    assert_eq!(used.len(), PRINTS_SAFELY.len(), "an exception is not used any more: only {used:?} are");
+}
+
+fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
+    for line in source.split("#[cfg(test)]\nmod tests").next().unwrap().lines().map(str::trim) {
+        let code = line.split("// ").next().unwrap();
+        let code = HARMLESS.iter().fold(code.to_owned(), |code, word| code.replace(word, ""));
+        for word in PRINTING.iter().filter(|word| code.contains(*word)) {
+            let known = PRINTS_SAFELY.iter().position(|(file, safe)| name.ends_with(file) && line.contains(safe));
+            assert!(known.is_some(), "`{word}` in {name}: only `cli/src/out.rs` writes to the terminal: {line}");
+            used.extend(known);
+        }
+    }
+}
+
 /// Licences that ask for nothing but their own text.
 const LICENCES: &[&str] = &[
     "0BSD",

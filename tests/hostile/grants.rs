@@ -504,5 +504,5 @@ async fn plugins_whose_names_look_alike_are_not_loaded_together() {
     std::fs::write(&file, packed("echo", &manifest("Gr0w", json!({})))).unwrap();
     let sandbox = SandboxBuilder::default().guest("grow_one").file(file).build().await;
     let (_, problem) = sandbox.runtime.problems()[0].clone();
-    assert!(problem.contains("plugin `Gr0w` is already there, from plugin `grow`"), "{problem}");
+    assert!(problem.contains("the name of plugin `Gr0w` looks like one of plugin `grow`"), "{problem}");
 }

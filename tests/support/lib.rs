@@ -5,8 +5,12 @@ mod guests;
 mod pinion;
 mod sandbox;
 mod scale;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 pub use guests::{builtin, guest, guests_folder};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
+#[cfg(target_os = "linux")]
+pub use terminal::Terminal;

@@ -52,6 +52,7 @@ mod sub_agents;
 mod sub_agents_tests;
 #[cfg(test)]
 mod testing;
+pub mod text;
 mod tokens;
 mod tool;
 mod turn;

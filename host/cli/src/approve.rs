@@ -1,60 +1,68 @@
 //! Asking the user, on the terminal, whether a call may run.
+//!
+//! A question is made by the host: it begins in the first column with `?`, names tool and plugin, and says what the call
+//! can do. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with nothing hidden
+//! ([`exposed`]). All of it has to be shown before yes counts, and only a key counts that was pressed, alone, after the
+//! question had been on the screen for a moment. Nothing else is written to the terminal meanwhile.
 
-use crate::render::{authority, summary};
+mod keys;
+mod question;
+
+pub(crate) use self::keys::{Key, Keys};
+
+use self::question::Asked;
+use crate::out::{Attention, Text, size, text};
 use crate::terminal::Style;
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
-use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use futures_util::future::BoxFuture;
 use pinion_agent::{Approver, Decision, Question};
-use pinion_session_store::printable;
-use serde_json::Value;
-use std::io::{self, Write as _};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How often a question that waits looks whether it still matters.
-const LOOK: Duration = Duration::from_millis(50);
-/// Lines of arguments that are shown; the rest is counted.
-const MAX_LINES: usize = 20;
+/// The size of a terminal that does not tell its own.
+const USUAL: (usize, usize) = (80, 24);
+
+/// How long a signal to oneself may take.
+const SIGNAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal, one question at a time.
 #[derive(Default)]
 pub(crate) struct TerminalApprover {
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
 }
 
-/// What the user pressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
-    Yes,
-    Always,
-    No,
-    Interrupt,
+impl TerminalApprover {
+    /// Waits until no question has the terminal. A question that no longer matters leaves it soon.
+    pub(crate) async fn idle(&self) {
+        drop(self.turn.lock().await);
+    }
 }
 
 impl Approver for TerminalApprover {
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            let text = ask(&question, Style::of_stdout());
-            let token = token.clone();
-            // Keys are read where waiting for them holds nobody up.
+            let turn = self.turn.clone().lock_owned().await;
+            let asked = Asked::of(&question);
+            let until = token.clone();
+            // Waiting for a key blocks, so it happens where that delays nobody. The turn ends when the thread has left the
+            // terminal, also when nobody waits for the answer any more.
             let answered = tokio::task::spawn_blocking(move || {
-                print(&text)?;
-                let key = key(&token);
-                print(&format!("{}\n", key.as_ref().map_or("", |key| key.word())))?;
-                key
+                let _turn = turn;
+                ask(&asked, &until, Style::of_stdout())
             });
             match answered.await {
                 Ok(Ok(Key::Yes)) => Decision::Allow,
                 Ok(Ok(Key::Always)) => Decision::AllowForSession,
-                Ok(Ok(Key::No)) => deny("the user said no"),
                 Ok(Ok(Key::Interrupt)) => {
                     // Raw mode swallows the signal; here it is.
                     interrupt();
+                    // Else the next question would be there before the signal is.
+                    let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
                     deny("the user interrupted")
                 }
+                Ok(Ok(_)) => deny("the user said no"),
                 Ok(Err(error)) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
                 Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
             }
@@ -75,114 +83,52 @@ fn interrupt() {
 #[cfg(not(unix))]
 fn interrupt() {}
 
-impl Key {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::Always => "always",
-            Self::No | Self::Interrupt => "no",
+/// Shows a question page by page and returns the key that answers it. Blocks until there is one, or until the answer no
+/// longer matters, which is a no.
+fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key> {
+    let mut screen = Attention::take();
+    let mut keys = Keys::open(token)?;
+    let (columns, lines) = size().unwrap_or(USUAL);
+    let head = asked.head(style, columns);
+    let rows = asked.rows(style, columns);
+    screen.write(&text!("\n"))?;
+    head.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+    let mut shown = 0_usize;
+    let mut next = lines.saturating_sub(head.len() + 5).max(3);
+    let mut hint = None;
+    loop {
+        let end = rows.len().min(shown.saturating_add(next));
+        rows[shown..end].iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        shown = end;
+        let is_all = shown == rows.len();
+        // The keys are named as soon as they count.
+        if let Some(key) = keys.settle()? {
+            return Ok(key);
         }
-    }
-}
-
-/// What is asked: the tool, all of its arguments, and what the call could do.
-fn ask(question: &Question<'_>, style: Style) -> String {
-    let name = style.bold(printable(&question.tool.label));
-    let can = style.yellow(authority(question.tool.authority));
-    let arguments: String = arguments(&question.call.arguments).iter().map(|line| format!("  {line}\n")).collect();
-    let keys = style.bold("y");
-    let (always, no) = (style.bold("a"), style.bold("n"));
-    format!("\n? {name} ({can})\n{arguments}  {keys} yes   {always} always in this session   {no} no  ")
-}
-
-fn arguments(arguments: &Value) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    match arguments {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let mut text = text.lines().map(|line| printable(line).into_owned());
-                lines.push(format!("{}: {}", printable(name), text.next().unwrap_or_default()));
-                lines.extend(text.map(|line| format!("    {line}")));
+        let mut foot: Vec<Text> = match is_all {
+            true => asked.choice(style, columns),
+            false => question::more(shown, rows.len(), style, columns),
+        };
+        foot.extend(hint.map(|hint| question::hint(hint, style, columns)).into_iter().flatten());
+        foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        let key = keys.next()?;
+        next = match key {
+            Key::More if !is_all => lines.saturating_sub(4).max(3),
+            Key::Rest if !is_all => usize::MAX,
+            Key::More | Key::Rest | Key::Burst => 0,
+            Key::Yes | Key::Always if !is_all => 0,
+            _ => {
+                let word =
+                    if is_all { text!("  {}", key.word()) } else { text!("  {}, not read to its end", key.word()) };
+                screen.write(&text!("{}\n", word))?;
+                return Ok(key);
             }
-        }
-        other => lines.push(summary(other)),
-    }
-    if lines.len() > MAX_LINES {
-        let more = lines.len() - MAX_LINES;
-        lines.truncate(MAX_LINES);
-        lines.push(format!("… {more} more lines"));
-    }
-    lines
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
-}
-
-/// Waits for a key that answers. Gives up, with no, when the answer does not matter any more.
-fn key(token: &CancellationToken) -> io::Result<Key> {
-    enable_raw_mode()?;
-    let key = loop {
-        match poll(LOOK) {
-            Ok(true) => {}
-            Ok(false) if token.is_cancelled() => break Ok(Key::No),
-            Ok(false) => continue,
-            Err(error) => break Err(error),
-        }
-        match read() {
-            Ok(Event::Key(event)) => {
-                if let Some(key) = meaning(event) {
-                    break Ok(key);
-                }
-            }
-            Ok(_) => {}
-            Err(error) => break Err(error),
-        }
-    };
-    disable_raw_mode()?;
-    key
-}
-
-fn meaning(event: KeyEvent) -> Option<Key> {
-    if event.kind == KeyEventKind::Release {
-        return None;
-    }
-    match event.code {
-        KeyCode::Char('c' | 'd') if event.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Interrupt),
-        KeyCode::Char('y' | 'Y') => Some(Key::Yes),
-        KeyCode::Char('a' | 'A') => Some(Key::Always),
-        KeyCode::Char('n' | 'N') | KeyCode::Esc => Some(Key::No),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_question_shows_every_argument_and_no_control_sequence() {
-        let lines = arguments(&json!({ "command": "ls\n\x1b[2Jrm -rf /", "timeout": 5 }));
-        assert_eq!(lines.len(), 3);
-        assert_eq!((lines[0].as_str(), lines[2].as_str()), ("command: ls", "timeout: 5"));
-        assert!(lines[1].contains("rm -rf /") && !lines[1].contains('\x1b'), "{lines:?}");
-    }
-
-    #[test]
-    fn long_arguments_are_counted() {
-        let lines = arguments(&json!({ "content": "x\n".repeat(1000) }));
-        assert_eq!((lines.len(), lines.last().unwrap().as_str()), (MAX_LINES + 1, "… 980 more lines"));
-    }
-
-    #[test]
-    fn only_keys_that_answer_are_answers() {
-        let key = |code| meaning(KeyEvent::new(code, KeyModifiers::NONE));
-        assert_eq!((key(KeyCode::Enter), key(KeyCode::Char(' '))), (None, None));
-        assert_eq!(key(KeyCode::Char('y')), Some(Key::Yes));
-        assert_eq!(meaning(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(Key::Interrupt));
+        };
+        hint = match key {
+            Key::Burst => Some("many keys came at once: press one"),
+            Key::Yes | Key::Always => Some("read to the end before you say yes"),
+            _ => None,
+        };
+        screen.clear_above(foot.len())?;
     }
 }

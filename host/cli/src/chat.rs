@@ -9,10 +9,12 @@ use crate::compose::{Base, For, Ready};
 use crate::effects::Then;
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
+use crate::out::{self, Stdout, Text, stdout_failure, text};
 use crate::private::create_folder;
 use crate::render::{Detail, Renderer};
 use crate::signals::{interruptible, interruptible_by};
 use crate::terminal::Style;
+use pinion_agent::text::{find_unsafe, one_line};
 use pinion_agent::{EventReceiver, Message};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
@@ -24,7 +26,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +36,11 @@ use tokio_util::sync::CancellationToken;
 /// Events that wait for the terminal.
 const CHANNEL: usize = 256;
 const HISTORY_LINES: usize = 1000;
+/// Characters that a plugin may put into the line.
+const MAX_INSERT: usize = 4000;
+/// Characters of a completion, as it is listed.
+const MAX_CANDIDATE: usize = 160;
+const MAX_CANDIDATES: usize = 200;
 
 /// A conversation.
 pub(crate) struct Chat<'a> {
@@ -42,6 +49,7 @@ pub(crate) struct Chat<'a> {
     pub(crate) ready: Ready,
     style: Style,
     detail: Detail,
+    approver: Arc<TerminalApprover>,
 }
 
 /// What the user entered.
@@ -56,16 +64,15 @@ enum Input {
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let notices = Arc::new(Notices::default());
     let told = notices.clone();
-    let ready = base
-        .ready(args, For::Conversation, Arc::new(TerminalApprover::default()), move |notice| told.put(&notice))
-        .await?;
+    let approver = Arc::new(TerminalApprover::default());
+    let ready = base.ready(args, For::Conversation, approver.clone(), move |notice| told.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_folders(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
-    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail };
+    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
     chat.greet();
     if let Err(error) = &watch {
-        chat.say(&format!("! {}", crate::failure::chain(error)));
+        chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
     }
     let prompt = args.prompt.join(" ");
     chat.converse(prompt, &notices).await?;
@@ -73,7 +80,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     base.exchanges.finish()?;
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         let id: String = session.id().chars().take(8).collect();
-        chat.say(&chat.style.dim(format!("pinion -r {id} goes on with this session")));
+        chat.say(&chat.style.dim(text!("pinion -r {} goes on with this session", id)));
     }
     Ok(())
 }
@@ -81,18 +88,15 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
 impl Chat<'_> {
     fn greet(&self) {
         let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
-        let folder = self.base.workspace.display();
-        self.say(&format!("{name} · {model} · {folder}"));
+        self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
         self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
-        self.ready
-            .notices(self.base)
-            .into_iter()
-            .for_each(|notice| self.say(&self.style.yellow(format!("! {notice}"))));
+        let notices = self.ready.notices(self.base).into_iter();
+        notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
 
     /// Writes a line. A terminal that is gone ends the conversation soon enough.
-    pub(crate) fn say(&self, text: &str) {
-        let _ = writeln!(io::stdout(), "{text}");
+    pub(crate) fn say(&self, line: &Text) {
+        out::say(line);
     }
 
     async fn converse(&mut self, first: String, notices: &Notices) -> Result<()> {
@@ -101,6 +105,8 @@ impl Chat<'_> {
         let mut insert = String::new();
         let mut interrupted = false;
         loop {
+            // A question that was interrupted may still be leaving the terminal.
+            self.approver.idle().await;
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
                 self.ask(text).await?;
@@ -141,7 +147,7 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(format!("! {}", crate::failure::chain(&error))));
+                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
                 Then::default()
             }
         }
@@ -154,14 +160,14 @@ impl Chat<'_> {
         let rendering = tokio::spawn(show(events, self.style, self.detail));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
         let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
-        rendered.map_err(|error| crate::stdout_failure(&error))?;
+        rendered.map_err(|error| stdout_failure(&error))?;
         outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
         Ok(())
     }
 }
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(io::stdout(), style, detail);
+    let mut renderer = Renderer::new(Stdout, style, detail);
     let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         renderer.event(&event)?;
@@ -175,7 +181,7 @@ async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Re
 /// What happened to plugins, told when the user is not in the middle of something.
 #[derive(Default)]
 struct Notices {
-    waiting: Mutex<Vec<String>>,
+    waiting: Mutex<Vec<Text>>,
     is_started: AtomicBool,
 }
 
@@ -185,16 +191,18 @@ impl Notices {
             // The first load is what the user expects, unless the conversation began without it.
             NoticeEvent::Loaded { generation: 1, .. } if !self.is_started.load(Ordering::Acquire) => return,
             NoticeEvent::Loaded { generation: 1, version } => {
-                format!("loaded plugin `{}` {version}", notice.plugin)
+                text!("loaded plugin `{}` {}", notice.plugin, version)
             }
             NoticeEvent::Loaded { generation, version } => {
-                format!("plugin `{}` {version} was loaded anew, generation {generation}", notice.plugin)
+                text!("plugin `{}` {} was loaded anew, generation {}", notice.plugin, version, generation)
             }
             NoticeEvent::Refused(error) => {
-                format!("! plugin `{}` ({}) was not loaded: {error}", notice.plugin, notice.source)
+                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
             }
-            NoticeEvent::HeldBack(why) => format!("! plugin `{}` ({}): {why}", notice.plugin, notice.source),
-            NoticeEvent::Removed => format!("plugin `{}` is gone", notice.plugin),
+            NoticeEvent::HeldBack(why) => {
+                text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))
+            }
+            NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
         };
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
@@ -203,7 +211,7 @@ impl Notices {
         self.is_started.store(true, Ordering::Release);
     }
 
-    fn take(&self) -> Vec<String> {
+    fn take(&self) -> Vec<Text> {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -229,7 +237,7 @@ impl LineEditor {
     async fn read(&mut self, initial: String) -> Result<Input> {
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
         let reading = tokio::task::spawn_blocking(move || {
-            let line = editor.readline_with_initial("› ", (&initial, ""));
+            let line = editor.readline_with_initial("› ", (&one_line(&initial, MAX_INSERT), ""));
             (editor, line)
         });
         let (mut editor, line) =
@@ -275,7 +283,7 @@ impl Completer for Prompting {
                 let pair = |c: pinion_plugin_runtime::CommandDefinition| {
                     let hint = c.argument_hint.map(|hint| format!(" {hint}")).unwrap_or_default();
                     Pair {
-                        display: format!("/{}{hint}  {}", c.name, c.description),
+                        display: one_line(&format!("/{}{hint}  {}", c.name, c.description), MAX_CANDIDATE),
                         replacement: format!("{} ", c.name),
                     }
                 };
@@ -285,9 +293,14 @@ impl Completer for Prompting {
                 let values = self.handle.block_on(self.runtime.complete(name, argument));
                 let pair = |c: pinion_plugin_runtime::Completion| {
                     let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
-                    Pair { display: format!("{}{more}", c.value), replacement: c.value }
+                    Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
                 };
-                Ok((1 + name.len() + 1, values.into_iter().map(pair).collect()))
+                // A value is put into the line as it is, so one that cannot be shown as it is is none.
+                let is_plain = |c: &pinion_plugin_runtime::Completion| {
+                    c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
+                };
+                let values = values.into_iter().filter(is_plain).take(MAX_CANDIDATES);
+                Ok((1 + name.len() + 1, values.map(pair).collect()))
             }
         }
     }

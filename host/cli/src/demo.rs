@@ -12,12 +12,12 @@ use crate::context::Context;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
+use crate::out::{Stdout, Text, print, stdout_failure, text};
 use crate::paths::Paths;
 use crate::provider::Chosen;
 use crate::render::{Detail, Renderer};
 use crate::signals::interruptible;
 use crate::terminal::Style;
-use crate::{print_out, stdout_failure};
 use clap::Parser as _;
 use pinion_agent::{ApprovalMode, DenyAll, EventKind, EventReceiver, Message, RunEnd};
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
@@ -56,7 +56,7 @@ pub(crate) async fn run(global: &GlobalArgs) -> Result<()> {
     furnish(&workspace).map_err(io_failure)?;
     let base = base(&folder, workspace)?;
     let style = Style::of_stdout();
-    print_out(&format!(
+    print(&text!(
         "{}\n{}\n\n",
         style.bold("pinion demo: a scripted model, real components, a scratch folder"),
         style.dim(PROMPT)
@@ -64,7 +64,7 @@ pub(crate) async fn run(global: &GlobalArgs) -> Result<()> {
     let end = work(&base, style, global).await?;
     check(&base.workspace)?;
     match end {
-        RunEnd::Done { .. } => print_out(&format!(
+        RunEnd::Done { .. } => print(&text!(
             "\n{}\n",
             style.green("The file was mended, its test passes, and the greeter was swapped in mid-turn.")
         )),
@@ -126,11 +126,11 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
 }
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(io::stdout(), style, detail);
+    let mut renderer = Renderer::new(Stdout, style, detail);
     let mut loops = Loops::default();
     while let Some(event) = events.recv().await {
         if let EventKind::TurnStart { turn, .. } = event.kind {
-            renderer.line(&style.dim(format!("── turn {turn}")))?;
+            renderer.line(&style.dim(text!("── turn {}", turn)))?;
         }
         renderer.event(&event)?;
         if loops.is_end(&event) {
@@ -145,14 +145,16 @@ fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
         let text = match notice.event {
             NoticeEvent::Loaded { generation: 1, .. } => return,
             NoticeEvent::Loaded { generation, version } => {
-                format!("  ↻ plugin `{}` {version}: generation {generation} answers from now on", notice.plugin)
+                text!("  ↻ plugin `{}` {}: generation {} answers from now on", notice.plugin, version, generation)
             }
-            NoticeEvent::Refused(error) => format!("  ✗ plugin `{}` was not loaded: {error}", notice.plugin),
-            NoticeEvent::HeldBack(why) => format!("  ! plugin `{}`: {why}", notice.plugin),
-            NoticeEvent::Removed => format!("  – plugin `{}` is gone", notice.plugin),
+            NoticeEvent::Refused(error) => {
+                text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(error))
+            }
+            NoticeEvent::HeldBack(why) => text!("  ! plugin `{}`: {}", notice.plugin, Text::block(why)),
+            NoticeEvent::Removed => text!("  – plugin `{}` is gone", notice.plugin),
         };
         // A closed stdout is told by what is written next.
-        let _ = print_out(&format!("{}\n", style.yellow(text)));
+        let _ = print(&text!("{}\n", style.yellow(text)));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::args::{Cli, RunArgs};
 use crate::compose::{Base, For};
 use crate::failure::{Failure, Result, chain};
-use crate::print_out;
+use crate::out::{Text, print, text};
 use crate::render::bytes;
 use crate::terminal::Style;
 use clap::Parser as _;
@@ -33,20 +33,22 @@ pub(crate) async fn run(base: &Base) -> Result<()> {
     findings.extend([program("git", "`bash` and the model use it"), toolchain()]);
     findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
-    let lines: String = findings.iter().map(|finding| format!("{}\n", line(finding, style))).collect();
-    print_out(&lines)?;
+    let mut lines = Text::default();
+    findings.iter().for_each(|finding| lines.line(line(finding, style)));
+    print(&lines)?;
     match findings.iter().filter(|finding| matches!(finding, Finding::Broken(_))).count() {
         0 => Ok(()),
         n => Err(Failure::failed(format!("{n} of these do not work"))),
     }
 }
 
-fn line(finding: &Finding, style: Style) -> String {
-    match finding {
-        Finding::Good(text) => format!("{} {text}", style.green("✓")),
-        Finding::Missing(text) => format!("{} {text}", style.yellow("–")),
-        Finding::Broken(text) => format!("{} {text}", style.red("✗")),
-    }
+fn line(finding: &Finding, style: Style) -> Text {
+    let (mark, text) = match finding {
+        Finding::Good(text) => (style.green("✓"), text),
+        Finding::Missing(text) => (style.yellow("–"), text),
+        Finding::Broken(text) => (style.red("✗"), text),
+    };
+    text!("{} {}", mark, Text::block(text))
 }
 
 /// It was read before this command began.

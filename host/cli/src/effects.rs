@@ -3,9 +3,10 @@
 use crate::chat::Chat;
 use crate::compose::OpenSession;
 use crate::failure::{Failure, Result};
+use crate::out::{Text, indented, text};
 use crate::signals::{interruptible, interruptible_by};
 use pinion_plugin_runtime::{Effect, Mode};
-use pinion_session_store::{Scope, SessionFolder, printable};
+use pinion_session_store::{Scope, SessionFolder};
 use tokio_util::sync::CancellationToken;
 
 /// What the conversation goes on with.
@@ -30,7 +31,7 @@ impl Chat<'_> {
                 Effect::Quit => then.quit = true,
                 other => {
                     if let Err(failure) = self.do_now(other).await {
-                        self.say(&format!("! {failure}"));
+                        self.say(&text!("! {}", failure.text()));
                     }
                 }
             }
@@ -40,7 +41,7 @@ impl Chat<'_> {
 
     async fn do_now(&mut self, effect: Effect) -> Result<()> {
         match effect {
-            Effect::Print(markdown) => self.say(&printable(&markdown)),
+            Effect::Print(markdown) => self.say(&indented(&markdown)),
             Effect::SetModel(name) => self.set_model(&name).await?,
             Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
             Effect::NewSession => self.switch(OpenSession::begin(self.base), "a new session")?,
@@ -58,7 +59,7 @@ impl Chat<'_> {
     async fn set_model(&mut self, name: &str) -> Result<()> {
         let chosen = self.base.select(None, name, None, &self.base.models()?).await?;
         self.ready.info.set_model(chosen.label.clone());
-        self.say(&format!("model: {}", chosen.label));
+        self.say(&text!("model: {}", chosen.label));
         self.ready.agent.configure(|config| {
             config.provider = chosen.provider;
             config.model = chosen.model;
@@ -70,11 +71,8 @@ impl Chat<'_> {
         let agent = self.ready.agent.clone();
         let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
         let compaction = compaction.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
-        self.say(&format!(
-            "{} messages were replaced by this summary:\n\n{}",
-            compaction.dropped,
-            printable(&compaction.summary)
-        ));
+        let summary = indented(&compaction.summary);
+        self.say(&text!("{} messages were replaced by this summary:\n\n{}", compaction.dropped, summary));
         Ok(())
     }
 
@@ -84,10 +82,8 @@ impl Chat<'_> {
             let listing =
                 folder.list(Scope::Workspace(&self.base.workspace)).map_err(crate::compose::session_failure)?;
             let lines = listing.sessions.iter().take(10).map(crate::session::line).collect::<Vec<_>>();
-            self.say(&format!(
-                "sessions of this folder, to be resumed by the beginning of their id:\n{}",
-                lines.join("\n")
-            ));
+            let lines = Text::join(lines, "\n");
+            self.say(&text!("sessions of this folder, to be resumed by the beginning of their id:\n{}", lines));
             return Ok(());
         };
         let path = folder.find(id).map_err(crate::compose::session_failure)?;
@@ -114,8 +110,8 @@ impl Chat<'_> {
             config.options.session_id = Some(session.id.to_string());
         });
         self.ready.session.sync();
-        self.say(&format!("{what}: {}", session.id));
-        session.notices.iter().for_each(|notice| self.say(&format!("! {notice}")));
+        self.say(&text!("{}: {}", what, session.id));
+        session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
         self.ready.session = session;
         Ok(())
     }
@@ -135,10 +131,10 @@ impl Chat<'_> {
             }
         };
         interruptible_by(move || stop.cancel(), waiting).await;
-        self.ready.slow_plugins().iter().for_each(|notice| self.say(&format!("! {notice}")));
+        self.ready.slow_plugins().iter().for_each(|notice| self.say(&text!("! {}", notice)));
         let plugins = runtime.plugins();
         let problems = runtime.problems();
-        self.say(&format!("{} plugins, {} not loaded", plugins.len(), problems.len()));
-        problems.iter().for_each(|(plugin, problem)| self.say(&format!("! {plugin}: {problem}")));
+        self.say(&text!("{} plugins, {} not loaded", plugins.len(), problems.len()));
+        problems.iter().for_each(|(plugin, problem)| self.say(&text!("! {}: {}", plugin, Text::block(problem))));
     }
 }

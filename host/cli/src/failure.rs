@@ -1,5 +1,6 @@
 //! How a command fails: what the user reads, and what the shell sees.
 
+use crate::out::{Text, text};
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
@@ -59,6 +60,16 @@ impl Failure {
     #[must_use]
     pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
         Self { hint: Some(hint.to_string()), ..self }
+    }
+
+    /// What is printed after `error: `. Only the hint of this program begins a line; further lines of the message are
+    /// indented.
+    pub(crate) fn text(&self) -> Text {
+        let mut text = Text::block(&self.message);
+        if let Some(hint) = &self.hint {
+            text.push(text!("\nhint: {}", Text::block(hint)));
+        }
+        text
     }
 
     /// The same, where nothing was said yet.

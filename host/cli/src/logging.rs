@@ -16,8 +16,9 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(default)))
         .with_timer(Uptime::default())
-        .with_ansi(crate::terminal::Style::of_stderr() == crate::terminal::Style::Colour)
-        .with_writer(std::io::stderr)
+        // Colours would have to be told from those of a guest.
+        .with_ansi(false)
+        .with_writer(crate::out::Log)
         .finish();
     // Set once, at the start of the program.
     let _ = tracing::subscriber::set_global_default(subscriber);

@@ -23,6 +23,7 @@ mod info;
 mod logging;
 mod loops;
 mod model;
+mod out;
 mod paths;
 mod plan;
 mod plugin;
@@ -45,10 +46,9 @@ use crate::compose::{Base, COMPILE_COMPONENT};
 use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
+use crate::out::{Text, note, text};
 use crate::paths::Paths;
 use clap::{CommandFactory as _, Parser as _};
-use pinion_session_store::printable;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 const MAX_BLOCKING_THREADS: usize = 1024;
 
 fn main() -> ExitCode {
+    out::report_panics();
     hardening::start();
     // Not among the commands that clap knows: nobody but this program says it.
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     }
     if let Err(error) = signals::install() {
         // Signals end the program all the same, without its terminal restored.
-        drop(writeln!(io::stderr(), "! signals are not handled: {error}"));
+        note(&text!("! signals are not handled: {}", error.to_string()));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -90,7 +91,7 @@ fn compile_component() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The parent reads it.
-            drop(writeln!(io::stderr(), "{error:#}"));
+            note(&Text::block(format!("{error:#}")));
             Status::Failed.into()
         }
     }
@@ -106,7 +107,7 @@ fn status(failure: &Failure) -> ExitCode {
 
 /// Help and version go to stdout, wrong usage to stderr; either may be closed.
 fn usage(error: &clap::Error) -> ExitCode {
-    match error.print() {
+    match out::usage(error) {
         Ok(()) if error.use_stderr() => Status::Usage.into(),
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => Status::Failed.into(),
@@ -115,8 +116,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn report(failure: &Failure) {
     let style = terminal::Style::of_stderr();
-    // When stderr is closed there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{} {}", style.red("error:"), printable(&failure.to_string()));
+    note(&text!("{} {}", style.red("error:"), failure.text()));
 }
 
 fn run(cli: Cli) -> Result<()> {
@@ -179,31 +179,17 @@ async fn work(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
 fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "pinion", &mut script);
-    print_out(&String::from_utf8_lossy(&script))
+    out::print(&Text::whole(&String::from_utf8_lossy(&script)))
 }
 
 fn show_config(base: &Base, command: &ConfigCommand) -> Result<()> {
     match command {
-        ConfigCommand::Show => print_out(&base.config.merged.to_string()),
-        ConfigCommand::Path => print_out(&format!(
+        ConfigCommand::Show => out::print(&Text::whole(&base.config.merged.to_string())),
+        ConfigCommand::Path => out::print(&text!(
             "config {}\ndata   {}\ncache  {}\n",
-            base.paths.config_file().display(),
-            base.paths.data.display(),
-            base.paths.cache.display()
+            base.paths.config_file(),
+            base.paths.data,
+            base.paths.cache
         )),
     }
-}
-
-/// Writes to stdout. A reader that has left, such as `head`, is no error.
-pub(crate) fn print_out(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
-        _ => Ok(()),
-    }
-}
-
-/// What is said when stdout does not take what the user asked for.
-pub(crate) fn stdout_failure(error: &io::Error) -> Failure {
-    Failure::failed(format!("could not write to stdout: {error}"))
 }

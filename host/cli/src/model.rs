@@ -3,7 +3,7 @@
 use crate::args::ModelCommand;
 use crate::compose::Base;
 use crate::failure::{Result, chain};
-use crate::print_out;
+use crate::out::{Text, left, print, text};
 use pinion_providers::{Caching, KeyError, KeyOrigin, Model, ProviderInfo, ThinkingStyle};
 
 pub(crate) async fn run(base: &Base, command: ModelCommand) -> Result<()> {
@@ -18,28 +18,32 @@ async fn list(base: &Base) -> Result<()> {
     let is_configured = |model: &Model| {
         origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
     };
-    let mut text = format!(
-        "{:<46} {:>7} {:>7}  {:<21} {:<33} {}\n",
-        "model (* there is a key)", "context", "output", "US$/M in, out, cached", "can", "as of"
-    );
+    let mut text = Text::default();
+    text.line(columns(["model (* there is a key)", "context", "output", "US$/M in, out, cached", "can", "as of"]));
     for model in models.iter() {
-        text.push_str(&row(model, is_configured(model)));
+        text.line(row(model, is_configured(model)));
     }
-    text.push_str("\nprovider         key\n");
+    text.push(text!("\nprovider         key\n"));
     for (info, origin) in &origins {
-        text.push_str(&format!("{:<16} {}\n", info.name, key(info, origin)));
+        text.line(text!("{} {}", left(info.name, 16), key(info, origin)));
     }
-    print_out(&text)
+    print(&text)
 }
 
-fn row(model: &Model, is_configured: bool) -> String {
+fn columns([model, context, output, prices, can, date]: [&str; 6]) -> Text {
+    let (context, output) = (format!("{context:>7}"), format!("{output:>7}"));
+    let numbers = text!("{} {}", context.as_str(), output.as_str());
+    text!("{} {}  {} {} {}", left(model, 46), numbers, left(prices, 21), left(can, 33), date)
+}
+
+fn row(model: &Model, is_configured: bool) -> Text {
     let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
     let prices = model
         .prices(0)
         .map_or("not known".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
     let can = abilities(model).join(" ");
     let (context, output) = (thousands(model.context_window), thousands(model.max_output));
-    format!("{name:<46} {context:>7} {output:>7}  {prices:<21} {can:<33} {}\n", model.date)
+    columns([&name, &context, &output, &prices, &can, &model.date])
 }
 
 fn abilities(model: &Model) -> Vec<&'static str> {

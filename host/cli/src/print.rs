@@ -4,18 +4,17 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::{Base, For, Ready};
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
+use crate::out::{self, Text, note, stdout_failure, text};
 use crate::render::{Detail, Renderer, limit_text};
 use crate::signals::interruptible;
-use crate::stdout_failure;
 use crate::terminal::Style;
 use pinion_agent::{
     Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason,
 };
 use pinion_plugin_runtime::{Notice, NoticeEvent};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -68,7 +67,8 @@ impl<'a> Headless<'a> {
     ) -> Result<Self> {
         let ready = base.ready(args, For::Run, approver, report_problem).await?;
         if !global.quiet {
-            ready.notices(base).into_iter().for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
+            let notices = ready.notices(base).into_iter();
+            notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());
         let events = ready.agent.subscribe(CHANNEL);
@@ -82,7 +82,7 @@ impl<'a> Headless<'a> {
         let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
         self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
-            drop(writeln!(io::stderr(), "! {notice}"));
+            note(&text!("! {}", Text::block(notice)));
         }
         self.base.exchanges.finish()?;
         Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written })
@@ -106,11 +106,11 @@ impl Finished {
     pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
         let Self { format, ready, elapsed, written } = self;
         let answer = || match format {
-            OutputFormat::Text => write_text(text),
+            OutputFormat::Text => out::answer(text),
             OutputFormat::Json | OutputFormat::StreamJson => {
                 let mut fields = summary(text, outcome, &ready, elapsed);
                 fields.extend(more);
-                write_line(&fields)
+                out::json(&fields)
             }
         };
         written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
@@ -148,11 +148,11 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
 /// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
     let problem = match &notice.event {
-        NoticeEvent::Refused(error) => format!("was not loaded: {error}"),
-        NoticeEvent::HeldBack(why) => format!("does not have all its grants: {why}"),
+        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
+        NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
         NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
     };
-    let _ = writeln!(io::stderr(), "! plugin `{}` ({}) {problem}", notice.plugin, notice.source);
+    note(&text!("! plugin `{}` ({}) {}", notice.plugin, notice.source, problem));
 }
 
 /// Writes events until all is over, and then those that are left.
@@ -167,7 +167,7 @@ async fn write(
         1 => Detail::Conversation,
         _ => Detail::Ledgers,
     };
-    let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
+    let mut stderr = Renderer::new(out::Stderr, Style::of_stderr(), detail);
     let (mut loops, mut denials) = (Loops::default(), Denials::default());
     loop {
         let event = tokio::select! {
@@ -177,10 +177,10 @@ async fn write(
         };
         let Some(event) = event else { return Ok(()) };
         if format == OutputFormat::StreamJson {
-            write_line(&stream_event(&event)?)?;
+            out::json(&stream_event(&event)?)?;
         }
         if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
-            let _ = writeln!(io::stderr(), "! {notice}");
+            note(&text!("! {}", Text::block(notice)));
         }
         // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
         if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
@@ -226,15 +226,6 @@ fn stream_event(event: &Event) -> io::Result<Value> {
     Ok(value)
 }
 
-fn write_text(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.is_empty() && !text.ends_with('\n') {
-        out.write_all(b"\n")?;
-    }
-    out.flush()
-}
-
 fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
     let (stop_reason, error) = match &outcome.end {
         RunEnd::Done { stop_reason: StopReason::Length } => ("length", None),
@@ -262,13 +253,6 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
 /// The fields of an object.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-pub(crate) fn write_line(value: &impl Serialize) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, value)?;
-    out.write_all(b"\n")?;
-    out.flush()
 }
 
 /// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no

@@ -1,13 +1,15 @@
 //! Events as lines for a person: what is said as it comes, a line for each tool call, a line for what came of it.
 //!
-//! Everything that a model, a tool or a plugin says passes [`printable`]: it may hold control sequences.
+//! What a model, a tool or a plugin says is untrusted. Its rows begin with two blanks; only rows of the host begin in the
+//! first column, with a mark such as `●`, `!` or `?`. So nothing that is said can be taken for a question or a notice,
+//! also where it is longer than a row ([`Flow`]).
 
 use crate::loops::Loops;
+use crate::out::{Flow, PartExt as _, Sink, Text, fit, indented, size, text};
 use crate::terminal::Style;
 use pinion_agent::{Authority, Content, Delta, Event, EventKind, Ledger, Limit, RunEnd, StepStatus, StopReason};
-use pinion_session_store::printable;
 use serde_json::Value;
-use std::io::{self, Write};
+use std::io;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +32,7 @@ pub(crate) struct Renderer<W> {
     out: W,
     style: Style,
     detail: Detail,
-    /// The cursor is behind text that the model wrote.
-    is_in_line: bool,
+    flow: Flow,
     step: ShownStep,
     loops: Loops,
 }
@@ -46,9 +47,10 @@ enum ShownStep {
     Above,
 }
 
-impl<W: Write> Renderer<W> {
+impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
-        Self { out, style, detail, is_in_line: false, step: ShownStep::None, loops: Loops::default() }
+        let flow = Flow::new("  ", size().map(|(columns, _)| columns));
+        Self { out, style, detail, flow, step: ShownStep::None, loops: Loops::default() }
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
@@ -71,27 +73,27 @@ impl<W: Write> Renderer<W> {
             EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
             EventKind::MessageEnd { .. } => self.end_line(),
             EventKind::ToolExecutionStart { tool, arguments, .. } if self.detail > Detail::Notices => {
-                let line = format!("{} {}", self.style.bold(printable(tool)), summary(arguments));
-                self.line(&format!("{} {line}", self.style.cyan("●")))
+                let line = call(tool, arguments, self.style, room(2));
+                self.line(&line)
             }
             EventKind::ToolExecutionEnd { is_error, content, ledger, .. } if self.detail > Detail::Notices => {
                 self.result(*is_error, content, ledger.as_ref())
             }
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 let seconds = *delay_ms as f64 / 1000.0;
-                let cause = printable(cause);
-                self.notice(&format!("{cause}; attempt {attempt} of {max_attempts} in {seconds:.1} s"))
+                let seconds = format!("{seconds:.1}");
+                self.notice(&text!("{}; attempt {} of {} in {} s", cause, attempt, max_attempts, seconds))
             }
             EventKind::Compaction { dropped, before, after, .. } => {
                 let what = match dropped {
-                    0 => "long results of old tool calls were cut".to_owned(),
-                    n => format!("{n} messages were replaced by a summary"),
+                    0 => text!("long results of old tool calls were cut"),
+                    n => text!("{} messages were replaced by a summary", n),
                 };
-                self.notice(&format!("{what}: about {before} tokens before, {after} now; the session keeps all"))
+                self.notice(&text!("{}: about {} tokens before, {} now; the session keeps all", what, before, after))
             }
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
             EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
-                self.line(&self.style.dim(format!("{} branches work on it", loop_ids.len())))
+                self.line(&self.style.dim(text!("{} branches work on it", loop_ids.len())))
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
             EventKind::AgentEnd { end, .. } => self.end(end),
@@ -105,33 +107,31 @@ impl<W: Write> Renderer<W> {
         let text = match &event.kind {
             _ if self.detail == Detail::Notices => return Ok(()),
             EventKind::AgentStart { agent_id, provider, model, .. } => {
-                format!("{} ({}/{})", printable(agent_id), printable(provider), printable(model))
+                fit(&format!("{agent_id} ({provider}/{model})"), room(8))
             }
-            EventKind::ToolExecutionStart { tool, arguments, .. } => {
-                format!("{} {} {}", self.style.cyan("●"), self.style.bold(printable(tool)), summary(arguments))
-            }
+            EventKind::ToolExecutionStart { tool, arguments, .. } => call(tool, arguments, self.style, room(8)),
             EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
                 let text: String = content.iter().map(part).collect();
-                let line = clip(&printable(text.lines().next().unwrap_or_default()), LINE_CHARACTERS);
-                format!("{} {}", self.style.red("✗"), self.style.dim(line))
+                let line = fit(text.lines().next().unwrap_or_default(), room(8));
+                text!("{} {}", self.style.red("✗"), self.style.dim(line))
             }
-            EventKind::Retry { cause, .. } => self.style.yellow(format!("! {}", printable(cause))),
+            EventKind::Retry { cause, .. } => self.style.yellow(text!("! {}", fit(cause, room(8)))),
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
-                self.style.dim(format!("{how}: {turns} turns, {} tokens", short(usage.total())))
+                self.style.dim(text!("{}: {} turns, {} tokens", how, turns, short(usage.total())))
             }
             _ => return Ok(()),
         };
-        let bar = self.style.dim(format!("  {number}│"));
-        self.line(&format!("{bar} {text}"))
+        let bar = self.style.dim(text!("  {}│", number));
+        self.line(&text!("{} {}", bar, text))
     }
 
     /// The answer of the branch that is gone on with.
     fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) -> io::Result<()> {
         if let Some(note) = note {
-            self.notice(&printable(note))?;
+            self.notice(&note.text())?;
         }
-        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(|text| printable(text).into_owned());
+        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(indented);
         match answer.filter(|_| self.detail > Detail::Notices) {
             Some(answer) => self.line(&answer),
             None => Ok(()),
@@ -139,65 +139,61 @@ impl<W: Write> Renderer<W> {
     }
 
     /// A line that the user must know.
-    pub(crate) fn notice(&mut self, text: &str) -> io::Result<()> {
-        let text = self.style.yellow(format!("! {text}"));
+    pub(crate) fn notice(&mut self, text: &Text) -> io::Result<()> {
+        let text = self.style.yellow(text!("! {}", text));
         self.line(&text)
     }
 
     /// Any line.
-    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn line(&mut self, text: &Text) -> io::Result<()> {
         self.leave_step()?;
         self.end_line()?;
-        writeln!(self.out, "{text}")?;
-        self.out.flush()
+        self.out.text(&text!("{}\n", text))
     }
 
     fn end_line(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_in_line) {
-            writeln!(self.out)?;
+        match self.flow.is_in_line() {
+            true => self.out.text(&self.flow.end()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// A step on one line, that ends when the step does, unless something else is told in between.
     fn step(&mut self, (step, steps): (usize, usize), title: &str, status: StepStatus) -> io::Result<()> {
-        let name = format!("step {step} of {steps}: {} … ", clip(&printable(title), LINE_CHARACTERS));
+        let name = text!("step {} of {}: {} … ", step, steps, fit(title, room(34)));
         let word = match status {
-            StepStatus::Done => self.style.green(status),
-            StepStatus::Failed => self.style.red(status),
+            StepStatus::Done => self.style.green(status.to_string()),
+            StepStatus::Failed => self.style.red(status.to_string()),
             StepStatus::Open | StepStatus::Running => self.style.yellow("interrupted"),
         };
         self.end_line()?;
         match std::mem::replace(&mut self.step, ShownStep::None) {
             ShownStep::None if status == StepStatus::Running => {
                 self.step = ShownStep::InLine;
-                write!(self.out, "{name}")?;
+                self.out.text(&name)
             }
-            ShownStep::InLine => writeln!(self.out, "{word}")?,
-            ShownStep::None | ShownStep::Above => writeln!(self.out, "{name}{word}")?,
+            ShownStep::InLine => self.out.text(&text!("{}\n", word)),
+            ShownStep::None | ShownStep::Above => self.out.text(&text!("{}{}\n", name, word)),
         }
-        self.out.flush()
     }
 
     /// Leaves the line of a step for something else.
     fn leave_step(&mut self) -> io::Result<()> {
         if self.step == ShownStep::InLine {
             self.step = ShownStep::Above;
-            writeln!(self.out)?;
+            self.out.text(&text!("\n"))?;
         }
         Ok(())
     }
 
     fn delta(&mut self, delta: &Delta) -> io::Result<()> {
         let text = match delta {
-            Delta::Text { delta } => printable(delta).into_owned(),
-            Delta::Thinking { delta } => self.style.dim(printable(delta)),
+            Delta::Text { delta } => self.flow.push(delta),
+            Delta::Thinking { delta } => self.style.dim(self.flow.push(delta)),
             Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
         };
         self.leave_step()?;
-        self.is_in_line = !text.ends_with('\n');
-        write!(self.out, "{text}")?;
-        self.out.flush()
+        self.out.text(&text)
     }
 
     fn result(&mut self, is_error: bool, content: &[Content], ledger: Option<&Ledger>) -> io::Result<()> {
@@ -205,19 +201,19 @@ impl<W: Write> Renderer<W> {
         let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().take(RESULT_LINES).enumerate() {
-            let mark = if at == 0 { format!("  {mark} ") } else { "    ".to_owned() };
-            let line = self.style.dim(clip(&printable(line), LINE_CHARACTERS));
-            self.line(&format!("{mark}{line}"))?;
+            let mark = if at == 0 { text!("  {} ", mark) } else { text!("    ") };
+            let line = self.style.dim(fit(line, room(6)));
+            self.line(&text!("{}{}", mark, line))?;
         }
         if lines.is_empty() {
-            self.line(&format!("  {mark}"))?;
+            self.line(&text!("  {}", mark))?;
         }
         if lines.len() > RESULT_LINES {
-            let more = self.style.dim(format!("    … {} more lines", lines.len() - RESULT_LINES));
+            let more = self.style.dim(text!("    … {} more lines", lines.len() - RESULT_LINES));
             self.line(&more)?;
         }
         match ledger.filter(|_| self.detail == Detail::Ledgers) {
-            Some(ledger) => self.line(&self.style.dim(format!("    {}", account(ledger)))),
+            Some(ledger) => self.line(&self.style.dim(text!("    {}", account(ledger)))),
             None => Ok(()),
         }
     }
@@ -225,16 +221,16 @@ impl<W: Write> Renderer<W> {
     fn end(&mut self, end: &RunEnd) -> io::Result<()> {
         match end {
             RunEnd::Done { stop_reason: StopReason::Length } => {
-                self.notice("the last message was cut off: the model reached its output limit")
+                self.notice(&text!("the last message was cut off: the model reached its output limit"))
             }
             RunEnd::Done { .. } => self.end_line(),
-            RunEnd::Limit { limit } => self.notice(&limit_text(limit)),
+            RunEnd::Limit { limit } => self.notice(&limit_text(limit).text()),
             RunEnd::Error { message } => {
-                let text = self.style.red(format!("error: {}", printable(message)));
+                let text = self.style.red(text!("error: {}", Text::block(message)));
                 self.line(&text)
             }
-            RunEnd::Aborted => self.notice("interrupted"),
-            RunEnd::Rejected { reason } => self.notice(&format!("refused: {}", printable(reason))),
+            RunEnd::Aborted => self.notice(&text!("interrupted")),
+            RunEnd::Rejected { reason } => self.notice(&text!("refused: {}", reason)),
         }
     }
 }
@@ -258,8 +254,20 @@ fn part(content: &Content) -> String {
     }
 }
 
+/// Columns that are left of a row, bounded.
+fn room(used: usize) -> usize {
+    size().map_or(LINE_CHARACTERS, |(columns, _)| columns.saturating_sub(used + 1).clamp(10, LINE_CHARACTERS))
+}
+
+/// A call on one row.
+fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
+    let tool = fit(tool, 64);
+    let rest = columns.saturating_sub(crate::out::width(tool.as_str()) + 1).max(10);
+    text!("{} {} {}", style.cyan("●"), style.bold(tool), summary(arguments, rest))
+}
+
 /// The arguments of a call on one line: the values alone, where there are few.
-pub(crate) fn summary(arguments: &Value) -> String {
+pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
     let text = match arguments {
         Value::Object(fields) if fields.len() <= 3 => {
             let values = fields.values().map(|value| match value {
@@ -270,19 +278,11 @@ pub(crate) fn summary(arguments: &Value) -> String {
         }
         other => other.to_string(),
     };
-    let line = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ⏎ ");
-    clip(&printable(&line), LINE_CHARACTERS)
-}
-
-fn clip(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    fit(&text, columns)
 }
 
 /// A ledger on one line.
-pub(crate) fn account(ledger: &Ledger) -> String {
+pub(crate) fn account(ledger: &Ledger) -> Text {
     let mut parts = vec![
         format!("{} #{}", ledger.plugin, ledger.generation),
         format!("{:.2} ms", ledger.time_us as f64 / 1000.0),
@@ -299,7 +299,7 @@ pub(crate) fn account(ledger: &Ledger) -> String {
         (ledger.output, format!("{} out", bytes(ledger.output))),
     ];
     parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text));
-    parts.join(" · ")
+    parts.join(" · ").text()
 }
 
 fn count(n: u64, what: &str) -> String {
@@ -342,24 +342,25 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn text(delta: &str) -> EventKind {
+    fn said_now(delta: &str) -> EventKind {
         EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: delta.into() } }
     }
 
-    fn call(arguments: Value) -> EventKind {
+    fn called(arguments: Value) -> EventKind {
         EventKind::ToolExecutionStart { call_id: "c".into(), tool: "read".into(), arguments }
     }
 
     #[test]
     fn text_comes_as_it_is_said_and_calls_on_lines_of_their_own() {
-        let shown = rendered(Detail::Conversation, vec![text("I "), text("look."), call(json!({ "path": "a.rs" }))]);
-        assert_eq!(shown, "I look.\n● read a.rs\n");
+        let shown =
+            rendered(Detail::Conversation, vec![said_now("I "), said_now("look."), called(json!({ "path": "a.rs" }))]);
+        assert_eq!(shown, "  I look.\n● read a.rs\n");
     }
 
     #[test]
     fn control_sequences_of_a_model_do_not_reach_the_terminal() {
         let shown =
-            rendered(Detail::Conversation, vec![text("\x1b[2J\x07hi"), call(json!({ "path": "\x1b]0;x\x07" }))]);
+            rendered(Detail::Conversation, vec![said_now("\x1b[2J\x07hi"), called(json!({ "path": "\x1b]0;x\x07" }))]);
         assert!(!shown.contains('\x1b') && !shown.contains('\x07'), "{shown:?}");
     }
 
@@ -374,11 +375,11 @@ mod tests {
         assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Mend␇ it … done\n");
         assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Mend␇ it … interrupted\n");
         assert_eq!(
-            shown(vec![step(Running), text("Hm."), step(Failed), step(Running), step(Done)]),
-            "step 2 of 5: Mend␇ it … \nHm.\nstep 2 of 5: Mend␇ it … failed\nstep 2 of 5: Mend␇ it … done\n"
+            shown(vec![step(Running), said_now("Hm."), step(Failed), step(Running), step(Done)]),
+            "step 2 of 5: Mend␇ it … \n  Hm.\nstep 2 of 5: Mend␇ it … failed\nstep 2 of 5: Mend␇ it … done\n"
         );
         assert_eq!(
-            shown(vec![step(Running), call(json!({})), step(Running)]),
+            shown(vec![step(Running), called(json!({})), step(Running)]),
             "step 2 of 5: Mend␇ it … \n● read \nstep 2 of 5: Mend␇ it … interrupted\n"
         );
     }
@@ -396,25 +397,25 @@ mod tests {
             EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
         };
         say("g", EventKind::ParallelStart { group_id: "g".into(), loop_ids: vec!["a".into(), "b".into()] });
-        say("a", call(json!({ "path": "one" })));
-        say("b", call(json!({ "path": "two" })));
-        say("b", text("not shown as it comes"));
+        say("a", called(json!({ "path": "one" })));
+        say("b", called(json!({ "path": "two" })));
+        say("b", said_now("not shown as it comes"));
         say("a", said("answer of a"));
         say("b", said("answer of b"));
         let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
         say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
-        say("next", text("main again"));
+        say("next", said_now("main again"));
         let shown = String::from_utf8(out).unwrap();
         assert_eq!(
             shown,
-            "2 branches work on it\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\nanswer of b\nmain again"
+            "2 branches work on it\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
         );
     }
 
     #[test]
     fn only_what_the_user_must_know_is_shown_when_that_is_wanted() {
         let retry = EventKind::Retry { attempt: 1, max_attempts: 3, delay_ms: 1500, cause: "busy".into() };
-        let shown = rendered(Detail::Notices, vec![text("hi"), call(json!({})), retry]);
+        let shown = rendered(Detail::Notices, vec![said_now("hi"), called(json!({})), retry]);
         assert_eq!(shown, "! busy; attempt 1 of 3 in 1.5 s\n");
     }
 
@@ -431,7 +432,7 @@ mod tests {
             ledger: None,
             child_loop_id: None,
         };
-        let shown = rendered(Detail::Conversation, vec![call(json!({ "text": "y".repeat(10_000) })), ended]);
+        let shown = rendered(Detail::Conversation, vec![called(json!({ "text": "y".repeat(10_000) })), ended]);
         assert!(shown.len() < 600 && shown.contains("… 94 more lines"), "{shown}");
     }
 }

@@ -3,11 +3,11 @@
 use crate::args::{Export, SessionCommand};
 use crate::compose::{Base, session_failure};
 use crate::failure::{Failure, Result};
+use crate::out::{Text, document, fit, left, note, print, stdout_failure, text};
 use crate::render::bytes;
 use crate::repository::{Located, Make, Refusal};
-use crate::{print_out, stdout_failure};
 use pinion_session_store::{
-    EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, printable, render, render_branch,
+    EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
@@ -30,33 +30,33 @@ fn list(base: &Base, folder: &SessionFolder, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
     let listing = folder.list(scope).map_err(session_failure)?;
     for problem in &listing.unreadable {
-        let _ = writeln!(io::stderr(), "! {}", crate::failure::chain(problem));
+        note(&text!("! {}", Text::block(crate::failure::chain(problem))));
     }
     if listing.sessions.is_empty() {
-        let _ =
-            writeln!(io::stderr(), "no sessions{}", if all { "" } else { " of this folder; --all lists those of all" });
+        note(&text!("no sessions{}", if all { "" } else { " of this folder; --all lists those of all" }));
     }
-    let lines: String = listing.sessions.iter().map(|summary| format!("{}\n", row(summary, all))).collect();
-    print_out(&lines)
+    let mut lines = Text::default();
+    listing.sessions.iter().for_each(|summary| lines.line(row(summary, all)));
+    print(&lines)
 }
 
-fn row(summary: &Summary, all: bool) -> String {
-    let folder = summary.header.as_ref().filter(|_| all).map(|header| format!("  {}", header.workspace.display()));
-    format!("{}{}", line(summary), folder.unwrap_or_default())
+fn row(summary: &Summary, all: bool) -> Text {
+    let folder = summary.header.as_ref().filter(|_| all).map(|header| text!("  {}", header.workspace));
+    text!("{}{}", line(summary), folder)
 }
 
 /// A session on one line: the beginning of its id, when it was last used, its size, what it begins with.
-pub(crate) fn line(summary: &Summary) -> String {
+pub(crate) fn line(summary: &Summary) -> Text {
     let id: String = summary.id.chars().take(8).collect();
     let when = summary.last_activity.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
     let title = summary.title.as_deref().unwrap_or("(nothing said)");
-    let title: String = printable(title).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
-    format!("{id}  {when}  {:>9}  {title}", bytes(summary.size))
+    let size = format!("{:>9}", bytes(summary.size));
+    text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
 }
 
 fn show(folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()> {
     let mut transcript = open(folder, id)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = document();
     let shown = match branch {
         Some(leaf) => render_branch(&mut transcript, leaf, &mut out),
         None => render(&mut transcript, &mut out),
@@ -88,7 +88,7 @@ fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>,
     };
     let mut transcript = open(folder, id)?;
     let Some(file) = file else {
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = document();
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
@@ -109,7 +109,7 @@ fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> R
     let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(session_failure)?;
     let transcript = Transcript::open(&forked).map_err(session_failure)?;
     let id = transcript.header().map_or("", |header| &header.id);
-    print_out(&format!("{id}\n"))
+    print(&text!("{}\n", id))
 }
 
 /// Those that are found are deleted, up to the first that cannot be.

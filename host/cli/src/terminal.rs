@@ -1,6 +1,6 @@
 //! What stderr and stdout are connected to, and how text looks there.
 
-use std::fmt::Display;
+use crate::out::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 
 /// Is there a person at both ends?
@@ -30,34 +30,34 @@ impl Style {
         if is_terminal && !set("NO_COLOR") && !is_dumb { Self::Colour } else { Self::Plain }
     }
 
-    fn paint(self, code: &str, text: impl Display) -> String {
+    fn paint(self, code: &'static str, part: impl Part) -> Text {
         match self {
-            Self::Plain => text.to_string(),
-            Self::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Plain => part.text(),
+            Self::Colour => part.text().painted(code),
         }
     }
 
-    pub(crate) fn bold(self, text: impl Display) -> String {
-        self.paint("1", text)
+    pub(crate) fn bold(self, part: impl Part) -> Text {
+        self.paint("1", part)
     }
 
-    pub(crate) fn dim(self, text: impl Display) -> String {
-        self.paint("2", text)
+    pub(crate) fn dim(self, part: impl Part) -> Text {
+        self.paint("2", part)
     }
 
-    pub(crate) fn red(self, text: impl Display) -> String {
-        self.paint("31", text)
+    pub(crate) fn red(self, part: impl Part) -> Text {
+        self.paint("31", part)
     }
 
-    pub(crate) fn green(self, text: impl Display) -> String {
-        self.paint("32", text)
+    pub(crate) fn green(self, part: impl Part) -> Text {
+        self.paint("32", part)
     }
 
-    pub(crate) fn yellow(self, text: impl Display) -> String {
-        self.paint("33", text)
+    pub(crate) fn yellow(self, part: impl Part) -> Text {
+        self.paint("33", part)
     }
 
-    pub(crate) fn cyan(self, text: impl Display) -> String {
-        self.paint("36", text)
+    pub(crate) fn cyan(self, part: impl Part) -> Text {
+        self.paint("36", part)
     }
 }

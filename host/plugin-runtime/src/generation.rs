@@ -18,18 +18,13 @@ use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
 use crate::shares::Share;
+use crate::wording::{self, FoldedNames};
+use pinion_agent::text::{clip, exposed};
 use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use wasmtime::component::Component;
-
-/// Descriptions that are longer would cost the model more than they tell it.
-const MAX_DESCRIPTION_BYTES: usize = 8 * 1024;
-/// Text of an input schema; its spaces count here, and nowhere else.
-const MAX_SCHEMA_BYTES: usize = 128 * 1024;
-/// Tools, or commands, of one plugin.
-const MAX_ENTRIES: usize = 512;
 
 /// What the user's config says of one plugin.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +52,9 @@ pub(crate) struct Generation {
     pub(crate) origin: Origin,
     pub(crate) tools: Vec<Tool>,
     pub(crate) commands: Vec<CommandDefinition>,
+    pub(crate) plugin_name: FoldedNames,
+    pub(crate) tool_names: FoldedNames,
+    pub(crate) command_names: FoldedNames,
     /// What the user granted it.
     pub(crate) grants: Grants,
     /// Its asks and declarations, before anything was held back.
@@ -141,6 +139,16 @@ pub enum LoadError {
         /// Who has it.
         other: String,
     },
+    /// What it offers has a name that a reader could take for one that another plugin uses.
+    #[error("the name of {what} `{name}` looks like one of plugin `{other}`\nhint: load only one of the two plugins")]
+    LookAlike {
+        /// `plugin`, `tool` or `command`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Who has the other one.
+        other: String,
+    },
 }
 
 impl Generation {
@@ -181,6 +189,9 @@ impl Generation {
         let description = instance::describe(shared, &program).await.map_err(load_error).map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
+            plugin_name: FoldedNames::of_plugin(&program.name),
+            tool_names: FoldedNames::default(),
+            command_names: FoldedNames::default(),
             offered: Ceiling {
                 asks: inspection.manifest.capabilities,
                 lifetime: inspection.manifest.lifetime,
@@ -235,9 +246,7 @@ impl Generation {
     }
 
     fn take(&mut self, description: Description, ceiling: Option<&Ceiling>) -> Result<(), LoadError> {
-        if description.tools.len().max(description.commands.len()) > MAX_ENTRIES {
-            return Err(LoadError::Offer(format!("offers more than {MAX_ENTRIES} tools or commands")));
-        }
+        wording::check_lists(&description.tools, &description.commands).map_err(LoadError::Offer)?;
         let source = ToolSource {
             plugin: self.program.name.clone(),
             digest: self.digest.to_hex().as_str().into(),
@@ -246,15 +255,17 @@ impl Generation {
         for tool in description.tools {
             let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
             self.offered.tools.insert(tool.definition.name.clone(), declared);
-            if self.tool(&tool.definition.name).is_some() {
-                return Err(LoadError::Offer(format!("offers the tool `{}` twice", tool.definition.name)));
+            if !self.tool_names.insert(&tool.definition.name) {
+                return Err(twice("tool", &tool.definition.name));
             }
             self.tools.push(tool);
         }
         for command in description.commands {
             check_name("command", &command.name)?;
-            if self.commands.iter().any(|other| other.name == command.name) {
-                return Err(LoadError::Offer(format!("offers the command `{}` twice", command.name)));
+            wording::check_command(&command)
+                .map_err(|problem| LoadError::Offer(format!("command `{}` {problem}", command.name)))?;
+            if !self.command_names.insert(&command.name) {
+                return Err(twice("command", &command.name));
             }
             self.offered.commands.insert(command.name.clone());
             self.commands.push(command_from(command));
@@ -271,17 +282,13 @@ impl Generation {
     ) -> Result<(Tool, Authority), LoadError> {
         check_name("tool", &tool.name)?;
         let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
-        if tool.description.len() > MAX_DESCRIPTION_BYTES {
-            return Err(offer(&format!("has a description of more than {MAX_DESCRIPTION_BYTES} bytes")));
-        }
-        if tool.input_schema.len() > MAX_SCHEMA_BYTES {
-            return Err(offer(&format!("has an input schema of more than {MAX_SCHEMA_BYTES} bytes")));
-        }
+        wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
         let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
             .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(offer("has an input schema that is not of type `object`"));
         }
+        wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
         check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
         required_first(&mut input_schema);
         let declared = effects(tool.effects);
@@ -423,11 +430,15 @@ fn required_first(schema: &mut Value) {
     *properties = ordered;
 }
 
+fn twice(what: &str, name: &str) -> LoadError {
+    LoadError::Offer(format!("offers the {what} `{name}` twice, or another one whose name looks like it"))
+}
+
 fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
     if is_name(name) {
         return Ok(());
     }
-    let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+    let shown = clip(&exposed(&clip(name, 80)).replace('\n', "⏎"), 160);
     Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
 }
 

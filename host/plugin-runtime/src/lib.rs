@@ -37,6 +37,7 @@ mod session;
 mod shares;
 mod state;
 mod weight;
+mod wording;
 
 pub use cache::{CacheKey, Origin};
 pub use capability::{AgentsGrant, Grants, ProcessGrant};

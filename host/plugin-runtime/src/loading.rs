@@ -14,7 +14,6 @@
 
 use crate::generation::{Generation, LoadError, blocking};
 use crate::manifest::Lifetime;
-use crate::policy::is_alike;
 use crate::registry::{Loaded, Notice, NoticeEvent, Registry, Slot, Source, Stamp};
 use crate::runtime::Shared;
 use crate::session::Session;
@@ -347,8 +346,8 @@ async fn quiet_stamp(path: &Path) -> FileState {
     }
 }
 
-/// Names lead to one plugin each, and a plugin keeps its name as long as it is loaded. Returns the slots that must give way to a generation, and why, or the reason why the
-/// generation must give way itself.
+/// Names lead to one plugin each, and a plugin keeps its name as long as it is loaded. Returns the slots that must give
+/// way to a generation, and why, or the reason why the generation must give way itself.
 fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, LoadError)>, LoadError> {
     if let Some(old) = slots[at].loaded.as_ref().filter(|old| old.program().name != new.program.name) {
         let (from, to) = (old.program().name.to_string(), new.program.name.to_string());
@@ -359,9 +358,7 @@ fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, 
     for (i, loaded) in others.filter_map(|(i, slot)| Some((i, slot.loaded.as_ref()?))) {
         let is_stronger = slots[at].is_settled || i < at;
         let (stronger, weaker) = if is_stronger { (&*loaded.generation, new) } else { (new, &*loaded.generation) };
-        let Some((what, name)) = collision(weaker, stronger) else { continue };
-        let other = stronger.program.name.to_string();
-        let error = LoadError::Collision { what, name: name.to_owned(), other };
+        let Some(error) = collision(weaker, stronger) else { continue };
         if is_stronger {
             return Err(error);
         }
@@ -370,13 +367,26 @@ fn displaced(slots: &[Slot], at: usize, new: &Generation) -> Result<Vec<(usize, 
     Ok(displaced)
 }
 
-/// A name that both have, as the first one has it, and what it is the name of.
-fn collision<'a>(new: &'a Generation, other: &Generation) -> Option<(&'static str, &'a str)> {
-    if is_alike(&other.program.name, &new.program.name) {
-        return Some(("plugin", &new.program.name));
+/// The error of a plugin that has a name of another one, or one that a person takes for it.
+fn collision(new: &Generation, other: &Generation) -> Option<LoadError> {
+    let error = |what, name: &str, is_same| {
+        let (name, other) = (name.to_owned(), other.program.name.to_string());
+        if is_same { LoadError::Collision { what, name, other } } else { LoadError::LookAlike { what, name, other } }
+    };
+    if new.plugin_name.meets(&other.plugin_name) {
+        return Some(error("plugin", &new.program.name, new.program.name == other.program.name));
     }
-    let tool = new.tools.iter().map(|tool| &tool.definition.name).find(|name| other.tool(name).is_some());
-    let has_command = |name: &str| other.commands.iter().any(|command| command.name == name);
-    let command = || new.commands.iter().map(|command| &command.name).find(|name| has_command(name));
-    tool.map(|name| ("tool", name.as_str())).or_else(|| command().map(|name| ("command", name.as_str())))
+    if new.tool_names.meets(&other.tool_names)
+        && let Some(tool) = new.tools.iter().find(|tool| other.tool_names.has(&tool.definition.name))
+    {
+        let name = &tool.definition.name;
+        return Some(error("tool", name, other.tool(name).is_some()));
+    }
+    if new.command_names.meets(&other.command_names)
+        && let Some(command) = new.commands.iter().find(|command| other.command_names.has(&command.name))
+    {
+        let is_same = other.commands.iter().any(|theirs| theirs.name == command.name);
+        return Some(error("command", &command.name, is_same));
+    }
+    None
 }

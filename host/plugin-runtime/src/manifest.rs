@@ -6,6 +6,7 @@
 use crate::component_file::MAX_COMPONENT_BYTES;
 use crate::limits::PartialLimits;
 use crate::weight::Sizes;
+use crate::wording;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
@@ -132,6 +133,9 @@ pub enum ManifestError {
     /// A manifest section that cannot be read.
     #[error("the `pinion:manifest` section cannot be read: {0}")]
     Unreadable(String),
+    /// A text of the manifest that is too long, or that holds characters which readers cannot see.
+    #[error("the manifest {0}")]
+    Wording(String),
     /// Made for another version of the contract.
     #[error(
         "made for version `{found}` of the plugin API, and this host speaks `{API_VERSION}`\n\
@@ -250,6 +254,7 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
     if !is_name(&manifest.name) {
         return Err(ManifestError::Unreadable(format!("`{}` is not a name", manifest.name.escape_debug())));
     }
+    wording::check_manifest(&manifest.version, &manifest.description).map_err(ManifestError::Wording)?;
     Ok(manifest)
 }
 
@@ -263,7 +268,7 @@ fn check_api(version: &str) -> Result<(), ManifestError> {
     if version == API_VERSION {
         return Ok(());
     }
-    Err(ManifestError::ApiVersion { found: version.chars().filter(|c| !c.is_control()).take(40).collect() })
+    Err(ManifestError::ApiVersion { found: pinion_agent::text::one_line(version, 40) })
 }
 
 fn api_version(interface: &str) -> Option<&str> {

@@ -11,6 +11,7 @@ use crate::capability::Grants;
 use crate::generation::{LoadError, PluginSettings};
 use crate::manifest::{Access, Asks, Lifetime, Manifest};
 use crate::registry::Source;
+use crate::wording::folded;
 use pinion_agent::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,26 +139,14 @@ fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     beyond.words()
 }
 
-/// Returns whether people could take one name for the other: ignoring case, `_` and `-`, and telling apart neither `0`
-/// from `o`, nor `1` and `I` from `l`, nor `5` from `s`.
+/// Returns whether people could take the name of one plugin for that of another: they are read or drawn alike. Of plugins,
+/// `5` is drawn like `s` too.
 pub fn is_alike(one: &str, other: &str) -> bool {
-    read(one).eq(read(other)) || drawn(one).eq(drawn(other))
-}
-
-/// The letters and digits, ignoring case.
-fn read(name: &str) -> impl Iterator<Item = char> {
-    name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase())
-}
-
-/// The shapes of letters and digits.
-fn drawn(name: &str) -> impl Iterator<Item = char> {
-    let shape = |c: char| match c {
-        '0' | 'O' => 'o',
-        '1' | 'I' => 'l',
-        '5' => 's',
-        other => other.to_ascii_lowercase(),
-    };
-    name.chars().filter(|c| !matches!(c, '_' | '-')).map(shape)
+    let [(read, drawn), (other_read, other_drawn)] = [one, other].map(|name| {
+        let [read, drawn] = folded(name);
+        (read, drawn.replace('5', "s"))
+    });
+    read == other_read || drawn == other_drawn
 }
 
 #[cfg(test)]

@@ -11,17 +11,15 @@ use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result, Status};
-use crate::print::{Finished, Headless, fields, no_one, verdict, write_line};
+use crate::out::{self, note, stdout_failure, text};
+use crate::print::{Finished, Headless, fields, no_one, verdict};
 use crate::signals::interruptible_runs;
-use crate::stdout_failure;
 use crate::terminal::is_interactive;
 use pinion_agent::{
     Agent, AnswerError, ApprovalMode, Approver, DeniedCall, Outcome, Plan, RunEnd, StepStatus, StopReason,
 };
-use pinion_session_store::printable;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,11 +69,10 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
         });
-        return write_line(&fields).map_err(|error| stdout_failure(&error));
+        return out::json(&fields).map_err(|error| stdout_failure(&error));
     }
     if !global.quiet {
-        // Whoever closed stderr does not want to know.
-        let _ = writeln!(io::stderr(), "{}", printable(&text));
+        note(&text!("{}", text));
     }
     Ok(())
 }

@@ -5,11 +5,11 @@ use super::{command, end_of, gap, total, word};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
+use crate::out::{note, text};
 use crate::print::{Headless, fields, no_one, prompt, verdict};
 use crate::signals::interruptible;
 use pinion_agent::{Message, Plan};
 use serde_json::json;
-use std::io::{self, Write as _};
 use std::path::Path;
 
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
@@ -50,11 +50,9 @@ fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result
 
 fn tell(file: &PlanFile, global: &GlobalArgs) {
     let command = command(file, global);
-    // Whoever closed stderr does not want to know.
-    let _ = writeln!(
-        io::stderr(),
-        "{}the plan is in {}: read it, change what should be otherwise, and then\n  {command}",
-        gap(),
-        word(&file.shown)
-    );
+    if !gap().is_empty() {
+        note(&text!(""));
+    }
+    let file = word(&file.shown);
+    note(&text!("the plan is in {}: read it, change what should be otherwise, and then\n  {}", file, command));
 }

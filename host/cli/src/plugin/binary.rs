@@ -1,7 +1,7 @@
 //! Component binaries: giving them a manifest, taking out what nobody reads.
 
 use crate::failure::{Failure, Result};
-use crate::print_out;
+use crate::out::{print, text};
 use pinion_plugin_runtime::{
     API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
 };
@@ -37,7 +37,7 @@ pub(crate) fn pack(file: &Path, about: About, out: Option<PathBuf>) -> Result<()
     Inspection::of(&packed).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
     let out = out.unwrap_or_else(|| file.to_owned());
     fs::write(&out, packed).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", out.display())))?;
-    print_out(&format!("{}\n", out.display()))
+    print(&text!("{}\n", out))
 }
 
 /// The component with a manifest section at its end.

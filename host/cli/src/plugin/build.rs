@@ -2,8 +2,8 @@
 
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
+use crate::out::{print, text};
 use crate::plugin::{binary, consent};
-use crate::print_out;
 use crate::private::create_folder;
 use crate::render::bytes;
 use pinion_plugin_runtime::{Inspection, read_component};
@@ -31,7 +31,7 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
     };
     put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
     consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
-    print_out(&format!("{}, {}\n", file.display(), bytes(component.len() as u64)))
+    print(&text!("{}, {}\n", file, bytes(component.len() as u64)))
 }
 
 /// At once, so that a running pinion never loads half of it.

@@ -3,17 +3,16 @@
 use crate::compose::{Base, For};
 use crate::config::FileGrants;
 use crate::failure::{Failure, Result};
+use crate::out::{Text, answer, note, stdout_failure, text};
 use crate::plugin::grant;
 use crate::plugin::show::{is_target, locate, no_options, not_found};
 use crate::policy::{Binding, CallGrants, Policy};
-use crate::print_out;
 use crate::render::account;
 use crate::signals::interruptible_by;
 use crate::terminal::Style;
 use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, Runtime};
 use serde_json::Value;
-use std::io::{self, Write as _};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -46,10 +45,13 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     let (reply, _) = interruptible_by(move || token.cancel(), runtime.call(call, &Stderr)).await;
     let style = Style::of_stderr();
     if let Some(ledger) = &reply.ledger {
-        let _ = writeln!(io::stderr(), "{}", style.dim(account(ledger)));
+        note(&style.dim(account(ledger)));
     }
     match reply.result {
-        Ok(output) => print_out(&text(&output)),
+        Ok(output) => match answer(&content(&output)) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
+            _ => Ok(()),
+        },
         Err(error) => Err(Failure::failed(error)),
     }
 }
@@ -63,8 +65,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
     let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
     let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {
         if let NoticeEvent::HeldBack(why) = notice.event {
-            let text = format!("! plugin `{}` does not have all its grants: {why}", notice.plugin);
-            let _ = writeln!(io::stderr(), "{}", pinion_session_store::printable(&text));
+            note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
     })?;
     let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
@@ -75,7 +76,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
     }
 }
 
-fn text(output: &ToolOutput) -> String {
+fn content(output: &ToolOutput) -> String {
     let mut text = String::new();
     for part in &output.content {
         match part {
@@ -98,7 +99,7 @@ struct Stderr;
 
 impl ToolProgress for Stderr {
     fn report(&self, message: String) {
-        let _ = writeln!(io::stderr(), "… {}", pinion_session_store::printable(&message));
+        note(&text!("… {}", message));
     }
 
     fn update(&self, _partial: Vec<Content>) {}

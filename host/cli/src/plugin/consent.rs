@@ -4,12 +4,11 @@ use crate::compose::Base;
 use crate::config::FileGrants;
 use crate::failure::{Failure, Result, Status};
 use crate::grants::{GrantsFile, Pin};
+use crate::out::{Text, left, print, text};
 use crate::plugin::grant;
 use crate::plugin::show::{find, is_name};
 use crate::policy::{capabilities, identity, shown};
-use crate::print_out;
 use pinion_plugin_runtime::{FileOrigin, PluginInfo, Source, is_alike};
-use pinion_session_store::printable;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,10 +25,10 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
     let mut more = FileGrants::default();
     grant::add(base, &mut more, words)?;
     check_asked(&info, &more)?;
-    print_out(&about(&info, &path, origin))?;
+    print(&about(&info, &path, origin))?;
     let file = GrantsFile::new(base.paths.grants_file());
     let pin = file.update(|pins| pin(pins, &info, &path, origin, &more)).map_err(|error| unusable(&file, &error))??;
-    print_out(&format!("granted: {}\n", listed(base, &pin)))
+    print(&text!("granted: {}\n", listed(base, &pin)))
 }
 
 /// Takes capabilities from a component, or all of them.
@@ -56,7 +55,7 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
         Some(pin.clone())
     });
     match left.map_err(|error| unusable(&file, &error))? {
-        Some(pin) => print_out(&format!("{}: still granted: {}\n", shown(&pin.path), listed(base, &pin))),
+        Some(pin) => print(&text!("{}: still granted: {}\n", shown(&pin.path), listed(base, &pin))),
         None => Err(Failure::failed(format!("the grants of `{plugin}` were changed meanwhile"))),
     }
 }
@@ -188,7 +187,7 @@ fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
 }
 
 /// Describes the component that is about to be granted something.
-fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> String {
+fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
     let asks = capabilities(&info.offered.asks);
     let lines = [
         ("plugin", format!("{} {}", info.name, info.version)),
@@ -196,7 +195,9 @@ fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> String {
         ("digest", info.digest.clone()),
         ("asks for", if asks.is_empty() { "nothing".to_owned() } else { asks }),
     ];
-    lines.iter().map(|(name, value)| format!("{name:<9} {}\n", printable(value))).collect()
+    let mut text = Text::default();
+    lines.iter().for_each(|(name, value)| text.line(text!("{} {}", left(name, 9), value)));
+    text
 }
 
 /// The grants of a component, as `pinion plugin grant` takes them.

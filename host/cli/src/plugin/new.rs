@@ -2,7 +2,8 @@
 
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
-use crate::{print_out, sdk};
+use crate::out::{print, text};
+use crate::sdk;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -21,10 +22,15 @@ pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
         made => made.map_err(failed)?,
     }
     write(&folder, name, &sdk).map_err(failed)?;
-    print_out(&format!(
-        "made `{name}`; next:\n  cd {name}\n  pinion plugin build\n  \
-         pinion plugin call target/pinion/{name}.wasm {} '{{\"path\": \"Cargo.toml\"}}' --grant files=read\n",
-        tool_name(name)
+    let arguments = "'{\"path\": \"Cargo.toml\"}'";
+    print(&text!(
+        "made `{}`; next:\n  cd {}\n  pinion plugin build\n  \
+         pinion plugin call target/pinion/{}.wasm {} {} --grant files=read\n",
+        name,
+        name,
+        name,
+        tool_name(name),
+        arguments
     ))
 }
 

@@ -3,39 +3,37 @@
 use crate::args::{Cli, RunArgs};
 use crate::compose::{Base, For};
 use crate::failure::{Failure, Result};
+use crate::out::{Text, left, print, text};
 use crate::policy::{Target, identity};
-use crate::print_out;
 use crate::render::{authority, bytes};
 use clap::Parser as _;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
 use serde_json::json;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
     let runtime = base.showing(|_| {})?;
     runtime.add(base.sources(&no_options(), For::Conversation)).await;
-    let mut text = String::new();
+    let mut text = Text::default();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
-        let grants = granted(&plugin);
         let digest = plugin.digest.get(..12).unwrap_or_default();
-        let origin = origin(&plugin.component_source);
-        text.push_str(&format!("{:<16} {:<8} {offers}\n", plugin.name, plugin.version));
-        text.push_str(&format!("{:17}{} {digest}{origin}{grants}\n", "", plugin.source));
+        let (origin, grants) = (origin(&plugin.component_source), granted(&plugin));
+        text.line(text!("{} {} {}", left(&plugin.name, 16), left(&plugin.version, 8), offers));
+        text.line(text!("{}{} {}{}{}", left("", 17), plugin.source, digest, origin, grants));
         if let Some(why) = &plugin.held_back {
-            text.push_str(&format!("{:17}! {}\n", "", why.replace('\n', "; ")));
+            text.line(text!("{}! {}", left("", 17), why.replace('\n', "; ")));
         }
     }
     for (plugin, problem) in runtime.problems() {
-        text.push_str(&format!("{plugin:<16} not loaded: {problem}\n"));
+        text.line(text!("{} not loaded: {}", left(plugin, 16), Text::block(problem)));
     }
     for notice in base.project_notices() {
-        text.push_str(&format!("! {notice}\n"));
+        text.line(text!("! {}", Text::block(notice)));
     }
-    print_out(&text)
+    print(&text)
 }
 
 /// The grants of a plugin, for a line of a list.
@@ -60,7 +58,7 @@ fn offers(plugin: &PluginInfo) -> String {
 
 pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
     let (runtime, info) = find(base, plugin).await?;
-    print_out(&about(&info, &runtime.definitions()))
+    print(&about(&info, &runtime.definitions()))
 }
 
 /// The plugin of this name, or in this file, in a runtime that only shows it.
@@ -113,12 +111,11 @@ pub(crate) fn not_found(plugin: &str, runtime: &Runtime) -> Failure {
         .hint(format!("there are: {}", names.join(", ")))
 }
 
-fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
-    let mut text = format!("{} {}\n", info.name, info.version);
+fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
+    let mut text = text!("{} {}\n", info.name, info.version);
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "  {name:<12} {value}");
+            text.line(text!("  {} {}", left(name, 12), value));
         }
     };
     line("about", &info.description);
@@ -160,13 +157,14 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     }
     let tools = runtime.definitions();
     let warnings = warnings(&inspection, &tools).await?;
-    print_out(&format!("{}  {:<12} {}\n{warnings}ok\n", about(&info, &tools), "size", bytes(component.len() as u64)))
+    let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
+    print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
 }
 
 /// What loads and is still not right.
-async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
+async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
     let asks = &inspection.manifest.capabilities;
-    let mut warnings = String::new();
+    let mut warnings = Text::default();
     for import in inspection.our_imports() {
         let is_asked = match import {
             "process" => asks.process,
@@ -176,7 +174,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
             _ => true,
         };
         if !is_asked {
-            warnings.push_str(&format!("! it imports `{import}` and does not ask for it: every call is denied\n"));
+            warnings.line(text!("! it imports `{}` and does not ask for it: every call is denied", import));
         }
     }
     for tool in tools {
@@ -187,10 +185,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
         }
         if tool.description.trim().is_empty() {
-            warnings.push_str(&format!(
-                "! tool `{}` has no description: the model cannot know what it is for\n",
-                tool.name
-            ));
+            warnings.line(text!("! tool `{}` has no description: the model cannot know what it is for", tool.name));
         }
     }
     Ok(warnings)

@@ -7,8 +7,9 @@ use crate::config::Config;
 use crate::confirm::confirm;
 use crate::context::line;
 use crate::failure::{Failure, Result, Status};
+use crate::out::{Text, print, stdout_failure, text};
 use crate::paths::Paths;
-use crate::{paths, print_out, stdout_failure, terminal};
+use crate::{paths, terminal};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(paths: &Paths, workspace: &Path, command: &TrustCommand) -> Result<()> {
@@ -35,14 +36,15 @@ fn list(paths: &Paths) -> Result<()> {
             text.push_str(&row("not used yet", &path));
         }
     }
-    print_out(&text)
+    print(&Text::whole(&text))
 }
 
 fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
     let content = Content::read(directory);
     let shown = line(&directory.to_string_lossy());
     let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
-    print_out(&format!("`{shown}` brings:\n{}{nothing}{}", content.describe(), settings(paths, &content)))?;
+    let listed = Text::whole(&format!("{}{nothing}{}", content.describe(), settings(paths, &content)));
+    print(&text!("`{}` brings:\n{}", shown, listed))?;
     if !yes && !terminal::is_interactive() {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted: no terminal to ask on"))
             .hint("`pinion trust add --yes` trusts what is listed"));
@@ -51,7 +53,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
     }
     content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
-    print_out(&format!("trusted `{shown}`; a change in any of this needs your consent again\n"))
+    print(&text!("trusted `{}`; a change in any of this needs your consent again\n", shown))
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
@@ -65,7 +67,7 @@ fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
         true => format!("; `trusted` in `{}` still names it, without effect", paths.config_file().display()),
         false => String::new(),
     };
-    print_out(&format!("`{shown}` is not trusted any more{note}\n"))
+    print(&text!("`{}` is not trusted any more{}\n", shown, note))
 }
 
 /// Asks on the terminal when trusted content has changed; says whether the user trusts what is there now.
@@ -78,10 +80,12 @@ pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Res
         return Ok(false);
     }
     let changes: String = project.changes().iter().map(|change| format!("  {change}\n")).collect();
-    print_out(&format!(
-        "`.pinion` of this project changed since you trusted it:\n{changes}It now brings:\n{}{}",
-        project.content().describe(),
-        settings(paths, project.content())
+    let (listed, settings) = (project.content().describe(), settings(paths, project.content()));
+    print(&text!(
+        "`.pinion` of this project changed since you trusted it:\n{}It now brings:\n{}{}",
+        Text::whole(&changes),
+        Text::whole(&listed),
+        Text::whole(&settings)
     ))?;
     if !ask(workspace, project.content())? {
         return Ok(false);
@@ -95,7 +99,7 @@ fn ask(directory: &Path, content: &Content) -> Result<bool> {
     let (files, plugins) = (content.digests().count(), content.plugins().count());
     let shown = line(&directory.to_string_lossy());
     let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
-    confirm(&question).map_err(|error| stdout_failure(&error))
+    confirm(&text!("{}", question)).map_err(|error| stdout_failure(&error))
 }
 
 /// What the project's config sets, and what of it is ignored.

@@ -1,0 +1,164 @@
+//! Keys that answer a question: pressed after it appeared, one at a time.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use std::io;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// How often a question that waits checks whether it still matters.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long no key may arrive before keys count: more than the time between two keys of a fast typist or of a paste.
+const QUIET: Duration = Duration::from_millis(300);
+/// Keys that arrive within this time of each other were pasted, not pressed.
+const BURST: Duration = Duration::from_millis(40);
+
+/// What the user pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Yes,
+    Always,
+    No,
+    More,
+    Rest,
+    /// Many keys at once, none of which counts.
+    Burst,
+    Interrupt,
+}
+
+impl Key {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Always => "always",
+            _ => "no",
+        }
+    }
+}
+
+/// The keyboard, in raw mode for as long as this lives.
+pub(crate) struct Keys<'a> {
+    token: &'a CancellationToken,
+    is_quiet: bool,
+}
+
+impl Drop for Keys<'_> {
+    fn drop(&mut self) {
+        // What was typed while the question was there is not meant for what comes next.
+        discard_typed();
+        let _ = disable_raw_mode();
+    }
+}
+
+impl<'a> Keys<'a> {
+    /// Discards what was typed before. Keys count from a quiet moment on.
+    pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
+        enable_raw_mode()?;
+        let keys = Self { token, is_quiet: false };
+        // Raw mode first: it makes what was typed in an unfinished line readable.
+        discard_typed();
+        Ok(keys)
+    }
+
+    /// Discards keys until none has come for a moment; what comes later counts. Ctrl-C counts at any time; a no when the
+    /// answer no longer matters.
+    pub(crate) fn settle(&mut self) -> io::Result<Option<Key>> {
+        let mut since = Instant::now();
+        while !self.is_quiet {
+            if self.token.is_cancelled() {
+                return Ok(Some(Key::No));
+            }
+            if poll(QUIET.saturating_sub(since.elapsed()).min(LOOK))? {
+                if pressed(&read()?).and_then(meaning) == Some(Key::Interrupt) {
+                    return Ok(Some(Key::Interrupt));
+                }
+                since = Instant::now();
+            }
+            self.is_quiet = since.elapsed() >= QUIET;
+        }
+        Ok(None)
+    }
+
+    /// Waits for a key that means something; a no when the answer no longer matters.
+    pub(crate) fn next(&mut self) -> io::Result<Key> {
+        loop {
+            if self.token.is_cancelled() {
+                return Ok(Key::No);
+            }
+            if !poll(LOOK)? {
+                continue;
+            }
+            let Some(key) = pressed(&read()?).and_then(meaning) else { continue };
+            if key == Key::Interrupt || self.is_alone()? {
+                return Ok(key);
+            }
+            self.is_quiet = false;
+            return Ok(Key::Burst);
+        }
+    }
+
+    /// Returns whether nothing follows the key at once, but for one press of Enter, which some add out of habit.
+    fn is_alone(&self) -> io::Result<bool> {
+        let mut has_entered = false;
+        while poll(BURST)? {
+            let is_enter = pressed(&read()?).is_none_or(|event| event.code == KeyCode::Enter);
+            if !is_enter || has_entered {
+                return Ok(false);
+            }
+            has_entered = true;
+        }
+        Ok(true)
+    }
+}
+
+/// Discards what the terminal and this program have read ahead.
+fn discard_typed() {
+    #[cfg(unix)]
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    while matches!(poll(Duration::ZERO), Ok(true)) {
+        if read().is_err() {
+            return;
+        }
+    }
+}
+
+/// The press of a key; a paste is none.
+fn pressed(event: &Event) -> Option<KeyEvent> {
+    match event {
+        Event::Key(event) if event.kind != KeyEventKind::Release => Some(*event),
+        _ => None,
+    }
+}
+
+/// Enter answers nothing: it is what one presses without looking.
+fn meaning(event: KeyEvent) -> Option<Key> {
+    let is_plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+    match event.code {
+        KeyCode::Char('c' | 'd') if event.modifiers == KeyModifiers::CONTROL => Some(Key::Interrupt),
+        KeyCode::Char('y' | 'Y') if is_plain => Some(Key::Yes),
+        KeyCode::Char('a' | 'A') if is_plain => Some(Key::Always),
+        KeyCode::Char('n' | 'N') if is_plain => Some(Key::No),
+        KeyCode::Esc => Some(Key::No),
+        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown if is_plain => Some(Key::More),
+        KeyCode::End | KeyCode::Char('G') if is_plain => Some(Key::Rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_keys_that_answer_are_answers() {
+        let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
+        let none = KeyModifiers::NONE;
+        assert_eq!((key(KeyCode::Enter, none), key(KeyCode::Char(' '), none)), (None, Some(Key::More)));
+        assert_eq!((key(KeyCode::Char('y'), none), key(KeyCode::Char('n'), none)), (Some(Key::Yes), Some(Key::No)));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
+        assert_eq!(
+            (key(KeyCode::Char('y'), KeyModifiers::CONTROL), key(KeyCode::Char('a'), KeyModifiers::ALT)),
+            (None, None)
+        );
+    }
+}

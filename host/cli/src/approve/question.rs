@@ -1,0 +1,209 @@
+//! The rows of a question.
+
+use crate::out::{Text, fit, row, split_at_width, text};
+use crate::render::authority;
+use crate::terminal::Style;
+use pinion_agent::Question;
+use pinion_agent::text::{exposed, one_line};
+use serde_json::Value;
+
+/// Characters of a digest that are shown.
+const DIGEST: usize = 12;
+/// Blanks before the further lines of an argument.
+const INDENT: &str = "    ";
+
+/// A question, taken out of the call that it is about.
+pub(super) struct Asked {
+    tool: String,
+    plugin: String,
+    component: String,
+    label: String,
+    can: String,
+    arguments: Vec<Argument>,
+}
+
+/// An argument, as `exposed` has it.
+struct Argument {
+    name: String,
+    value: String,
+}
+
+impl Asked {
+    pub(super) fn of(question: &Question<'_>) -> Self {
+        let (tool, source) = (question.tool, &question.tool.source);
+        Self {
+            tool: exposed(&one_line(&tool.name, 128)),
+            plugin: exposed(&one_line(&source.plugin, 128)),
+            component: one_line(&source.digest, DIGEST).trim_end_matches('…').to_owned(),
+            label: exposed(&one_line(&tool.label, 100)),
+            can: authority(tool.authority),
+            arguments: arguments(&question.call.arguments),
+        }
+    }
+
+    /// The question itself, all of it in the words of the host but for the label, which is quoted.
+    pub(super) fn head(&self, style: Style, columns: usize) -> Vec<Text> {
+        let plugin = match self.plugin.as_str() {
+            "" => "none, part of pinion".to_owned(),
+            name => format!("{name} ({})", self.component),
+        };
+        let can = if self.can.is_empty() { "touches nothing" } else { &self.can };
+        let mut rows = host_rows("? ", &format!("allow this call? It {can}"), columns);
+        rows.first_mut().into_iter().for_each(|row| *row = style.bold(&*row));
+        rows.extend(host_rows("  ", &format!("tool:   {}", self.tool), columns));
+        rows.extend(host_rows("  ", &format!("plugin: {plugin}"), columns));
+        if !self.label.is_empty() && self.label != self.tool {
+            let label = fit(&self.label, columns.saturating_sub(13).max(8));
+            rows.push(style.dim(text!("  label:  \"{}\"", label)));
+        }
+        rows
+    }
+
+    /// Everything that the call passes on, wrapped to the width of the terminal.
+    pub(super) fn rows(&self, style: Style, columns: usize) -> Vec<Text> {
+        let mut rows = Vec::new();
+        for argument in &self.arguments {
+            let lines: Vec<&str> = argument.value.split('\n').collect();
+            let (first, more) = match lines.as_slice() {
+                [line] => (format!("{}: {line}", argument.name), &[][..]),
+                lines => (format!("{}:", argument.name), lines),
+            };
+            guest_rows(&mut rows, &first, style, columns);
+            more.iter().for_each(|line| guest_rows(&mut rows, &format!("{INDENT}{line}"), style, columns));
+        }
+        rows
+    }
+
+    /// The keys that answer, and what "always" means.
+    pub(super) fn choice(&self, style: Style, columns: usize) -> Vec<Text> {
+        let keys =
+            text!("  {} yes  {} always in this session  {} no", style.bold("y"), style.bold("a"), style.bold("n"));
+        let of = if self.plugin.is_empty() { String::new() } else { format!(" of this version of {}", self.plugin) };
+        let scope = format!("always: every call of {}{of} in this session, as long as it can do no more", self.tool);
+        let mut rows: Vec<Text> = host_rows("  ", &scope, columns).into_iter().map(|row| style.dim(row)).collect();
+        rows.push(keys);
+        rows
+    }
+}
+
+/// The rows below a page that is not the last one.
+pub(super) fn more(shown: usize, all: usize, style: Style, columns: usize) -> Vec<Text> {
+    let progress = format!("{shown} of {all} rows; space or ↓ for more, End for all, n no");
+    host_rows("  ", &progress, columns).into_iter().map(|row| style.yellow(row)).collect()
+}
+
+/// The rows that say why a key did not count.
+pub(super) fn hint(hint: &'static str, style: Style, columns: usize) -> Vec<Text> {
+    host_rows("  ", hint, columns).into_iter().map(|row| style.yellow(row)).collect()
+}
+
+fn arguments(arguments: &Value) -> Vec<Argument> {
+    let name = |name: &str| exposed(&serde_json::to_string(name).unwrap_or_default());
+    let value = |value: &Value| match value {
+        Value::String(text) => exposed(text),
+        other => exposed(&serde_json::to_string_pretty(other).unwrap_or_default()),
+    };
+    match arguments {
+        Value::Object(fields) if fields.is_empty() => {
+            vec![Argument { name: "arguments".to_owned(), value: "none".to_owned() }]
+        }
+        Value::Object(fields) => {
+            fields.iter().map(|(field, content)| Argument { name: name(field), value: value(content) }).collect()
+        }
+        other => vec![Argument { name: "arguments".to_owned(), value: value(other) }],
+    }
+}
+
+/// Rows of the host: further ones are indented.
+fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
+    let mut rows = Vec::new();
+    let mut rest = line;
+    while !rest.is_empty() {
+        let (row, more) = break_words(rest, columns.saturating_sub(3).max(10));
+        rows.push(text!("{}{}", if rows.is_empty() { mark } else { "    " }, row));
+        rest = more;
+    }
+    rows
+}
+
+/// Breaks at the last blank that fits, or else anywhere.
+fn break_words(line: &str, columns: usize) -> (&str, &str) {
+    let (row, more) = split_at_width(line, columns.saturating_sub(2));
+    match row.rfind(' ').filter(|at| !more.is_empty() && *at > 0 && !more.starts_with(' ')) {
+        Some(at) => (&line[..at], line[at..].trim_start()),
+        None => (row, more.trim_start()),
+    }
+}
+
+/// Rows of a model or a guest, behind a bar; a row that goes on with a line is marked.
+fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
+    let columns = columns.saturating_sub(3).max(8);
+    let (mut rest, mut is_first) = (line, true);
+    while is_first || !rest.is_empty() {
+        let (part, more) = split_at_width(rest, columns);
+        let bar = if is_first { "│" } else { "┊" };
+        rows.push(text!("{} {}", style.dim(bar), row(part)));
+        (rest, is_first) = (more, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::out::width;
+    use serde_json::json;
+
+    fn asked(arguments_: Value, label: &str) -> Asked {
+        Asked {
+            tool: "wipe".to_owned(),
+            plugin: "red".to_owned(),
+            component: "0123456789ab".to_owned(),
+            label: exposed(&one_line(label, 100)),
+            can: "writes files".to_owned(),
+            arguments: arguments(&arguments_),
+        }
+    }
+
+    fn rows(arguments: Value, columns: usize) -> Vec<String> {
+        asked(arguments, "").rows(Style::Plain, columns).iter().map(|row| row.as_str().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_argument_is_shown_to_its_end_behind_a_bar() {
+        let command = format!("{}\nrm -rf /", "echo\n".repeat(60));
+        let rows = rows(json!({ "command": command, "timeout": 5 }), 80);
+        assert!(rows.iter().any(|row| row.contains("rm -rf /")) && rows.last().unwrap().contains("\"timeout\": 5"));
+        assert!(rows.iter().all(|row| row.starts_with(['│', '┊'])), "{rows:?}");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_and_not_cut() {
+        let rows = rows(json!({ "command": format!("{}END", "x".repeat(500)) }), 40);
+        assert!(rows.len() > 10 && rows.iter().all(|row| width(row) < 40), "{rows:?}");
+        assert!(rows.last().unwrap().ends_with("END") && rows[1].starts_with('┊'));
+    }
+
+    #[test]
+    fn names_of_arguments_forge_no_rows() {
+        let rows = rows(json!({ "a\n? allow\x1b[2J": "b\n\"path\": README.md\r\u{202e}" }), 80);
+        assert_eq!(rows[0], "│ \"a\\n? allow\\u001b[2J\":");
+        assert_eq!(rows[2], "│     \"path\": README.md␍\\u{202e}");
+    }
+
+    #[test]
+    fn a_label_is_one_quoted_row() {
+        let asked = asked(json!({}), &format!("Read\n\n? Continue (reads){}", "!".repeat(500)));
+        let head: Vec<String> = asked.head(Style::Plain, 40).iter().map(|row| row.as_str().to_owned()).collect();
+        assert_eq!(head.iter().filter(|row| row.starts_with('?')).count(), 1, "{head:?}");
+        assert!(head.iter().all(|row| width(row) <= 40), "{head:?}");
+        assert!(
+            head.contains(&"  tool:   wipe".to_owned()) && head.contains(&"  plugin: red (0123456789ab)".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_always_means_is_said() {
+        let rows = asked(json!({}), "").choice(Style::Plain, 120);
+        assert!(rows[0].as_str().contains("every call of wipe of this version of red in this session"), "{rows:?}");
+    }
+}

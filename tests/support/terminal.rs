@@ -1,0 +1,109 @@
+//! A terminal of the test's own, with a command behind it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// How long to wait for something to appear, which it does at once on any machine that is not overloaded.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A pseudo-terminal, and a command whose controlling terminal it is.
+pub struct Terminal {
+    child: Child,
+    master: File,
+    seen: Arc<(Mutex<(String, bool)>, Condvar)>,
+}
+
+impl Terminal {
+    /// Starts a command on a terminal of this size, after `typed` was typed into it.
+    pub fn start(command: &Command, (columns, rows): (u16, u16), typed: &str) -> Self {
+        let open = |path: &str| {
+            let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
+            OpenOptions::new().read(true).write(true).custom_flags(no_terminal).open(path).unwrap()
+        };
+        let mut master = open("/dev/ptmx");
+        let slave = open(&format!("/dev/pts/{}", unlock(&master)));
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&slave, size).unwrap();
+        master.write_all(typed.as_bytes()).unwrap();
+        // `setsid` makes it the controlling terminal, so that Ctrl-C is a signal.
+        let mut started = Command::new("setsid");
+        started.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
+        started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+        started.current_dir(command.get_current_dir().unwrap());
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let seen = Arc::new((Mutex::new((String::new(), false)), Condvar::new()));
+        let (mut from, to) = (master.try_clone().unwrap(), seen.clone());
+        std::thread::spawn(move || {
+            let (mut bytes, mut all) = ([0; 4096], Vec::new());
+            loop {
+                // An error is how Linux says that nobody has the other end open any more.
+                let n = from.read(&mut bytes).unwrap_or(0);
+                all.extend_from_slice(&bytes[..n]);
+                *to.0.lock().unwrap() = (String::from_utf8_lossy(&all).into_owned(), n == 0);
+                to.1.notify_all();
+                if n == 0 {
+                    return;
+                }
+            }
+        });
+        Self { child, master, seen }
+    }
+
+    /// Types.
+    pub fn keys(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until a text has appeared so often; returns everything that has appeared.
+    pub fn wait_for_nth(&self, text: &str, times: usize) -> String {
+        let is_missing = |(seen, is_over): &mut (String, bool)| seen.matches(text).count() < times && !*is_over;
+        let state = self.seen.0.lock().unwrap();
+        let (state, _) = self.seen.1.wait_timeout_while(state, PATIENCE, is_missing).unwrap();
+        assert!(state.0.matches(text).count() >= times, "`{text}` did not appear {times} times in:\n{}", state.0);
+        state.0.clone()
+    }
+
+    /// Waits until a text has appeared; returns everything that has appeared.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.wait_for_nth(text, 1)
+    }
+
+    /// Waits until the command has ended; returns its exit status and everything that has appeared.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let state = self.seen.0.lock().unwrap();
+        let (state, _) = self.seen.1.wait_timeout_while(state, PATIENCE, |(_, is_over)| !*is_over).unwrap();
+        assert!(state.1, "the command did not end:\n{}", state.0);
+        let seen = state.0.clone();
+        drop(state);
+        (self.child.wait().unwrap().code(), seen)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It has ended, or the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Unlocks the other end of a pseudo-terminal and returns its number.
+#[allow(
+    unsafe_code,
+    reason = "rustix has no safe call for it without its feature `pty`, and recompiling it costs minutes"
+)]
+fn unlock(master: &File) -> u32 {
+    use rustix::ioctl::{Getter, Setter, ioctl};
+    const UNLOCK: rustix::ioctl::Opcode = 0x4004_5431;
+    const NUMBER: rustix::ioctl::Opcode = 0x8004_5430;
+    // SAFETY: TIOCSPTLCK reads an `int` and TIOCGPTN writes an `unsigned int`, as `ioctl_tty(2)` says.
+    unsafe {
+        ioctl(master, Setter::<UNLOCK, i32>::new(0)).unwrap();
+        ioctl(master, Getter::<NUMBER, u32>::new()).unwrap()
+    }
+}
