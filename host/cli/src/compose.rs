@@ -7,12 +7,13 @@ use crate::config::{Config, FileProcessGrant};
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
+use crate::output::Output;
 use crate::paths::Paths;
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use pinion_agent::{
-    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RequestOptions, Selection,
-    SessionStore, SubAgentPolicy, ToolExecutor,
+    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RedactedTools,
+    RequestOptions, Secrets, Selection, SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
@@ -29,6 +30,12 @@ pub(crate) struct Base {
     pub(crate) workspace: PathBuf,
     pub(crate) config: Config,
     pub(crate) exchanges: Exchanges,
+    /// Every credential that this process has met.
+    pub(crate) secrets: Secrets,
+    /// Where long output of programs goes.
+    pub(crate) output: Arc<Output>,
+    /// `--base-url`.
+    pub(crate) base_url: Option<String>,
 }
 
 /// Which plugins are loaded.
@@ -77,11 +84,11 @@ impl Base {
         let mut all: BTreeMap<String, PluginSettings> =
             self.config.plugins.iter().map(|(name, plugin)| (name.clone(), settings(plugin))).collect();
         // What a program wrote is for the model to read, wherever `bash` had to put it.
-        let output = self.paths.output();
+        let output = self.output.directory();
         if let Some(fs) = all.get_mut("fs").filter(|fs| !fs.grants.files.is_empty())
-            && crate::private::create_folder(&output).is_ok()
+            && output.is_dir()
         {
-            fs.grants.files.insert(output, pinion_plugin_runtime::Access::Read);
+            fs.grants.files.insert(output.to_owned(), pinion_plugin_runtime::Access::Read);
         }
         all
     }
@@ -107,7 +114,7 @@ impl Base {
         let variables =
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let environment = variables.filter(|(name, _)| is_granted(name)).collect();
-        Some(ProcessGrant { environment, spill_folder: self.paths.output() })
+        Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
     }
 
     /// The plugins that a run loads, in the order in which they win where names collide.
@@ -299,16 +306,19 @@ impl Base {
             store: parts.session.store.clone(),
             limits: self.config.limits.clone(),
             compaction: self.config.compaction.clone(),
+            secrets: self.secrets.clone(),
             ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();
         let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
+        let prompt = self.secrets.clean(&prompt).into_owned();
         let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
         Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
     }
 
-    /// The tools that the options leave of what is loaded.
+    /// The tools that the options leave of what is loaded. Their results hold no secrets.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
+        let runtime = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
         if args.no_tools {
             return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
         }
@@ -352,13 +362,16 @@ impl Base {
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
         let chosen = self.chosen(args).await?;
+        let mut session = OpenSession::of(self, args)?;
+        session.notices.extend(chosen.notices.iter().cloned());
+        self.output.begin(&session.id, session.on_disk.is_some());
+        self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         runtime.add(self.sources(args, purpose)).await;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = self.config.branches.found(&models, &chosen).await?;
-        let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
         let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
         info.watch(&agent);

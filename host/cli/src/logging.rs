@@ -1,11 +1,15 @@
 //! The log, on stderr, for those who ask for it.
 
+use crate::secrets::CleanWriter;
+use pinion_agent::Secrets;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::Uptime;
 
+/// Writes no part of a secret.
+///
 /// Without options, warnings and errors; `-v` the same with what plugins say; `-vv` everything of ours. `PINION_LOG`
 /// says it in `tracing`'s own words.
-pub(crate) fn start(verbose: u8, quiet: bool) {
+pub(crate) fn start(verbose: u8, quiet: bool, secrets: Secrets) {
     let default = match (quiet, verbose) {
         (true, _) => "error",
         (_, 0) => "error,plugin=warn,pinion_plugin_runtime=warn",
@@ -17,7 +21,7 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
         .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(default)))
         .with_timer(Uptime::default())
         .with_ansi(crate::terminal::Style::of_stderr() == crate::terminal::Style::Colour)
-        .with_writer(std::io::stderr)
+        .with_writer(move || CleanWriter::new(std::io::stderr(), secrets.clone()))
         .finish();
     // Set once, at the start of the program.
     let _ = tracing::subscriber::set_global_default(subscriber);

@@ -19,6 +19,7 @@ mod info;
 mod logging;
 mod loops;
 mod model;
+mod output;
 mod paths;
 mod plan;
 mod plugin;
@@ -28,6 +29,7 @@ mod prompt;
 mod provider;
 mod render;
 mod sdk;
+mod secrets;
 mod session;
 mod signals;
 mod terminal;
@@ -37,11 +39,14 @@ use crate::compose::Base;
 use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
+use crate::output::Output;
 use crate::paths::Paths;
 use clap::{CommandFactory as _, Parser as _};
+use pinion_agent::Secrets;
 use pinion_session_store::printable;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A guest that sits in a system call is not waited for when the program ends.
@@ -52,12 +57,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let quiet = cli.global.quiet;
-    logging::start(cli.global.verbose, quiet);
-    match run(cli) {
+    let secrets = secrets::of_environment();
+    logging::start(cli.global.verbose, cli.global.quiet, secrets.clone());
+    match run(cli, &secrets) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report(&failure);
+            report(&failure, &secrets);
             failure.status.into()
         }
     }
@@ -72,24 +77,25 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn report(failure: &Failure) {
+fn report(failure: &Failure, secrets: &Secrets) {
     let style = terminal::Style::of_stderr();
     // When stderr is closed there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{} {}", style.red("error:"), printable(&failure.to_string()));
+    let _ =
+        writeln!(io::stderr(), "{} {}", style.red("error:"), printable(&secrets.clean_answer(&failure.to_string())));
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli, secrets: &Secrets) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("pinion")
         .build()
         .map_err(|error| Failure::failed(format!("could not start: {error}")))?;
-    let done = runtime.block_on(dispatch(cli));
+    let done = runtime.block_on(dispatch(cli, secrets));
     runtime.shutdown_timeout(SHUTDOWN);
     done
 }
 
-async fn dispatch(cli: Cli) -> Result<()> {
+async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
     let Cli { run, global, command } = cli;
     match command {
         Some(Command::Completions { shell }) => return completions(shell),
@@ -100,7 +106,10 @@ async fn dispatch(cli: Cli) -> Result<()> {
     let workspace = paths::workspace(global.work_in.as_deref())?;
     let config = Config::load(&paths, &workspace, &run)?;
     let exchanges = Exchanges::of(&run)?;
-    let base = Base { paths, workspace, config, exchanges };
+    secrets::add_files(secrets, &paths, &config);
+    let output = Arc::new(Output::new(paths.output()));
+    let (secrets, base_url) = (secrets.clone(), run.base_url.clone());
+    let base = Base { paths, workspace, config, exchanges, secrets, output, base_url };
     match command {
         None => work(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,

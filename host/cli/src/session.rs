@@ -4,6 +4,7 @@ use crate::args::{Export, SessionCommand};
 use crate::compose::{Base, session_failure};
 use crate::failure::{Failure, Result};
 use crate::render::bytes;
+use crate::secrets::CleanWriter;
 use crate::{print_out, stdout_failure};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, printable, render, render_branch,
@@ -19,10 +20,10 @@ pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
     let folder = SessionFolder::new(base.paths.sessions());
     match command {
         SessionCommand::List { all } => list(base, &folder, all),
-        SessionCommand::Show { id, branch } => show(&folder, &id, branch),
-        SessionCommand::Export { id, format, out } => export(&folder, &id, format, out.as_deref()),
+        SessionCommand::Show { id, branch } => show(base, &folder, &id, branch),
+        SessionCommand::Export { id, format, out } => export(base, &folder, &id, format, out.as_deref()),
         SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
-        SessionCommand::Delete { ids } => delete(&folder, &ids),
+        SessionCommand::Delete { ids } => delete(base, &folder, &ids),
     }
 }
 
@@ -37,7 +38,7 @@ fn list(base: &Base, folder: &SessionFolder, all: bool) -> Result<()> {
             writeln!(io::stderr(), "no sessions{}", if all { "" } else { " of this folder; --all lists those of all" });
     }
     let lines: String = listing.sessions.iter().map(|summary| format!("{}\n", row(summary, all))).collect();
-    print_out(&lines)
+    print_out(&base.secrets.clean(&lines))
 }
 
 fn row(summary: &Summary, all: bool) -> String {
@@ -54,9 +55,9 @@ pub(crate) fn line(summary: &Summary) -> String {
     format!("{id}  {when}  {:>9}  {title}", bytes(summary.size))
 }
 
-fn show(folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()> {
+fn show(base: &Base, folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()> {
     let mut transcript = open(folder, id)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = CleanWriter::new(BufWriter::new(io::stdout().lock()), base.secrets.clone());
     let shown = match branch {
         Some(leaf) => render_branch(&mut transcript, leaf, &mut out),
         None => render(&mut transcript, &mut out),
@@ -78,7 +79,7 @@ fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     }
 }
 
-fn export(folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
     let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
     let format = match format {
         Some(Export::Markdown) => ExportFormat::Markdown,
@@ -88,12 +89,13 @@ fn export(folder: &SessionFolder, id: &str, format: Option<Export>, file: Option
     };
     let mut transcript = open(folder, id)?;
     let Some(file) = file else {
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = CleanWriter::new(BufWriter::new(io::stdout().lock()), base.secrets.clone());
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
     let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
-    let mut out = BufWriter::new(File::create(file).map_err(failed)?);
+    let out = BufWriter::new(File::create(file).map_err(failed)?);
+    let mut out = CleanWriter::new(out, base.secrets.clone());
     let written = pinion_session_store::export(&mut transcript, format, &mut out);
     match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
         Err(RenderError::Output(error)) => Err(failed(error)),
@@ -108,10 +110,18 @@ fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> R
     print_out(&format!("{id}\n"))
 }
 
-/// Those that are found are deleted, up to the first that cannot be.
-fn delete(folder: &SessionFolder, ids: &[String]) -> Result<()> {
+/// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
+fn delete(base: &Base, folder: &SessionFolder, ids: &[String]) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
     let mut paths = paths.map_err(session_failure)?;
     paths.dedup();
-    paths.iter().try_for_each(|path| folder.delete(path)).map_err(session_failure)
+    for path in &paths {
+        let transcript = Transcript::open(path).ok();
+        folder.delete(path).map_err(session_failure)?;
+        if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
+            let failed = |error: io::Error| Failure::failed(format!("could not delete its output: {error}"));
+            crate::output::delete(&base.paths.output(), &header.id).map_err(failed)?;
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,9 @@ use crate::plugin::show::{no_options, not_found};
 use crate::print_out;
 use crate::render::account;
 use crate::terminal::Style;
-use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{
+    Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+};
 use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source};
 use serde_json::Value;
 use std::io::{self, Write as _};
@@ -40,7 +42,8 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         agents: None,
         token: token.clone(),
     };
-    let calling = runtime.call(call, &Stderr);
+    let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
+    let calling = tools.call(call, &Stderr);
     tokio::pin!(calling);
     let reply = tokio::select! {
         reply = &mut calling => reply,
