@@ -1,6 +1,6 @@
 //! Which generation of which plugin answers.
 
-use pinion_plugin_runtime::{NoticeEvent, Runtime};
+use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory, Runtime};
 use pinion_tests::{Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::path::Path;
@@ -81,7 +81,10 @@ async fn a_plugin_whose_file_is_gone_is_gone() {
 async fn a_watched_folder_brings_new_plugins_and_new_generations_by_itself() {
     let folder = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().build().await;
-    let _watch = sandbox.runtime.watch(vec![folder.path().to_owned()]).unwrap();
+    let _watch = sandbox
+        .runtime
+        .watch(vec![PluginDirectory { path: folder.path().to_owned(), origin: FileOrigin::User }])
+        .unwrap();
     let file = greet(folder.path());
     until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 1)).await;
     std::fs::copy(guest("greet_two"), &file).unwrap();

@@ -1,1 +1,288 @@
-//! What was approved is what runs.
+//! What was approved is what runs: plugins whose file is replaced between the decision and the call.
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use pinion_agent::{
+    Agent, Approval, ApprovalMode, Approver, Content, Context, Decision, DenyAll, EventStream, Hooks, LoopConfig,
+    Message, Model, PartKind, Provider, Question, Request, StopReason, Strategy, StreamEvent, ToolCall, ToolError,
+    ToolExecutor as _, Verdict,
+};
+use pinion_plugin_runtime::Access;
+use pinion_tests::{Progress, Sandbox, SandboxBuilder, builtin, guest};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Makes these calls, one list a turn, and then stops.
+struct Script(Mutex<Vec<Vec<(&'static str, Value)>>>);
+
+impl Provider for Script {
+    fn name(&self) -> &str {
+        "script"
+    }
+
+    fn stream(&self, _: Request, _: CancellationToken) -> EventStream {
+        let mut turns = self.0.lock().unwrap();
+        let calls = if turns.is_empty() { Vec::new() } else { turns.remove(0) };
+        let stop_reason = if calls.is_empty() { StopReason::Stop } else { StopReason::ToolUse };
+        let mut events = vec![StreamEvent::Start { model: None }];
+        for (index, (name, arguments)) in calls.into_iter().enumerate() {
+            let id = format!("call-{}-{index}", turns.len());
+            events.push(StreamEvent::PartStart { index, part: PartKind::ToolCall { id, name: name.into() } });
+            events.push(StreamEvent::Delta { index, delta: arguments.to_string() });
+            events.push(StreamEvent::PartEnd { index, signature: None });
+        }
+        events.push(StreamEvent::End { stop_reason });
+        futures_util::stream::iter(events.into_iter().map(Ok)).boxed()
+    }
+}
+
+/// Answers every question the same way, after doing something.
+struct Answer<F> {
+    decision: Decision,
+    first: F,
+    asked: Mutex<Vec<(String, Arc<str>, u32)>>,
+}
+
+impl<F: Fn(usize) + Send + Sync> Approver for Answer<F> {
+    fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        let source = &question.tool.source;
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((question.tool.name.clone(), source.digest.clone(), source.generation));
+        (self.first)(asked.len());
+        Box::pin(async { self.decision.clone() })
+    }
+}
+
+fn answer<F: Fn(usize) + Send + Sync>(decision: Decision, first: F) -> Arc<Answer<F>> {
+    Arc::new(Answer { decision, first, asked: Mutex::default() })
+}
+
+fn unanswered() -> Arc<DenyAll> {
+    Arc::new(DenyAll { reason: "no one to ask".into() })
+}
+
+/// A plugin `greet` that writes nothing yet, in a file that may be replaced, granted to write.
+struct Target {
+    sandbox: Sandbox,
+    _folder: TempDir,
+    file: PathBuf,
+}
+
+impl Target {
+    async fn new(component: &str) -> Self {
+        Self::with(component, |builder| builder).await
+    }
+
+    async fn with(component: &str, change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Self {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("greet.wasm");
+        std::fs::copy(guest(component), &file).unwrap();
+        let builder = SandboxBuilder::default().file(file.clone()).files("greet", ".", Access::Write);
+        Self { sandbox: change(builder).build().await, _folder: folder, file }
+    }
+
+    fn armed(&self) -> bool {
+        self.sandbox.workspace().join("armed.txt").exists()
+    }
+
+    fn agent(&self, mode: ApprovalMode, approver: Arc<dyn Approver>, turns: Vec<Vec<(&'static str, Value)>>) -> Agent {
+        let model = Arc::new(Script(Mutex::new(turns)));
+        let config = LoopConfig {
+            approval: Approval::new(mode, approver),
+            ..LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone())
+        };
+        Agent::new(config, Context::new("You are a test.", "s"))
+    }
+}
+
+fn replace(file: &Path, component: &str) {
+    std::fs::copy(guest(component), file).unwrap();
+}
+
+/// The same code in other bytes: one more empty custom section.
+fn rewrite(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes.extend([0, 2, 1, b'x']);
+    std::fs::write(file, bytes).unwrap();
+}
+
+fn greet() -> (&'static str, Value) {
+    ("greet", json!({}))
+}
+
+/// The results of a run, as text.
+async fn results(agent: &Agent) -> Vec<String> {
+    let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
+    let results = outcome.messages.iter().filter_map(|message| match &**message {
+        Message::ToolResult(result) => Some(result.content.iter().filter_map(Content::as_text).collect()),
+        _ => None,
+    });
+    results.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_replaced_after_load_is_decided_on_as_it_is_now() {
+    let target = Target::new("greet_one").await;
+    replace(&target.file, "greet_armed");
+    let agent = target.agent(ApprovalMode::Smart, unanswered(), vec![vec![greet()]]);
+    let results = results(&agent).await;
+    assert_ne!(results, ["hello, armed"]);
+    assert!(!target.armed(), "{results:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_replaced_while_the_question_is_shown_is_asked_about_again() {
+    let target = Target::new("greet_armed").await;
+    let file = target.file.clone();
+    let approver = answer(Decision::Allow, move |times| {
+        if times == 1 {
+            rewrite(&file);
+        }
+    });
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
+    assert_eq!(results(&agent).await, ["hello, armed"]);
+    let asked = approver.asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[0].1 != asked[1].1 && asked[1].2 == 2, "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_bytes_written_again_are_not_asked_about_again() {
+    let target = Target::new("greet_armed").await;
+    let file = target.file.clone();
+    let approver = answer(Decision::Allow, move |_| replace(&file, "greet_armed"));
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
+    assert_eq!(results(&agent).await, ["hello, armed"]);
+    assert_eq!(approver.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_does_not_hold_for_another_component_of_the_same_name() {
+    let target = Target::new("greet_armed").await;
+    let approver = answer(Decision::AllowForSession, |_| {});
+    let turns = || vec![vec![greet()], vec![greet()]];
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), turns());
+    results(&agent).await;
+    assert_eq!(approver.asked.lock().unwrap().len(), 1);
+    rewrite(&target.file);
+    agent.configure(|config| config.provider = Arc::new(Script(Mutex::new(turns()))));
+    results(&agent).await;
+    assert_eq!(approver.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_does_not_hold_in_the_next_session() {
+    let target = Target::new("greet_armed").await;
+    let approver = answer(Decision::AllowForSession, |_| {});
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
+    results(&agent).await;
+    agent.reset("another".into(), Vec::new(), 0).unwrap();
+    agent.configure(|config| config.provider = Arc::new(Script(Mutex::new(vec![vec![greet()]]))));
+    results(&agent).await;
+    assert_eq!(approver.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_of_a_batch_cannot_arm_the_second() {
+    for strategy in [Strategy::Sequential, Strategy::Parallel] {
+        let target = Target::with("greet_one", |builder| builder.file(builtin("shell")).trust("shell")).await;
+        let armed = guest("greet_armed");
+        let command = format!("cp {} {}", armed.display(), target.file.display());
+        // The user allows the program, and nothing that writes by itself.
+        struct ProgramsOnly;
+        impl Approver for ProgramsOnly {
+            fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+                let allow = question.tool.name == "bash";
+                let deny = || Decision::Deny { reason: "not that".into() };
+                Box::pin(async move { if allow { Decision::Allow } else { deny() } })
+            }
+        }
+        let calls = vec![("bash", json!({ "command": command })), greet(), greet()];
+        let agent = target.agent(ApprovalMode::Smart, Arc::new(ProgramsOnly), vec![calls, vec![greet()]]);
+        agent.configure(|config| config.strategy = strategy);
+        let results = results(&agent).await;
+        assert!(!results.iter().any(|result| result.contains("armed")), "{strategy:?}: {results:?}");
+        assert!(!target.armed(), "{strategy:?}: {results:?}");
+    }
+}
+
+/// Replaces the file in the time that an application's hook takes.
+struct SwappingHook {
+    file: PathBuf,
+    calls: Mutex<usize>,
+}
+
+impl Hooks for SwappingHook {
+    fn before_tool<'a>(&'a self, _: &'a ToolCall) -> BoxFuture<'a, Verdict> {
+        let mut calls = self.calls.lock().unwrap();
+        *calls += 1;
+        if *calls == 1 {
+            rewrite(&self.file);
+        }
+        Box::pin(async { Verdict::Pass })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_replaced_while_a_hook_thinks_is_decided_on_again_by_user_and_hook() {
+    let target = Target::new("greet_armed").await;
+    let hook = Arc::new(SwappingHook { file: target.file.clone(), calls: Mutex::default() });
+    let approver = answer(Decision::Allow, |_| {});
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
+    agent.configure(|config| config.hooks.push(hook.clone()));
+    assert_eq!(results(&agent).await, ["hello, armed"]);
+    assert_eq!((approver.asked.lock().unwrap().len(), *hook.calls.lock().unwrap()), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_runtime_refuses_what_was_not_decided_on_before_any_code_runs() {
+    let target = Target::new("greet_one").await;
+    let call = target.sandbox.invocation("greet", json!({}), CancellationToken::new());
+    replace(&target.file, "greet_armed");
+    let reply = target.sandbox.runtime.call(call, &Progress::default()).await;
+    assert!(matches!(reply.result, Err(ToolError::Changed { .. })) && reply.ledger.is_none(), "{reply:?}");
+    assert!(!target.armed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_another_plugin_is_no_way_to_a_tool_of_the_same_name() {
+    let target = Target::new("greet_armed").await;
+    let mut call = target.sandbox.invocation("greet", json!({}), CancellationToken::new());
+    for change in [0, 1, 2, 3] {
+        let mut tool = (*target.sandbox.tool("greet")).clone();
+        match change {
+            0 => tool.source.plugin = "other".into(),
+            1 => tool.source.digest = "00".into(),
+            2 => tool.source.generation += 1,
+            _ => tool.authority.writes = false,
+        }
+        call.tool = Arc::new(tool);
+        let reply = target.sandbox.runtime.call(call.clone(), &Progress::default()).await;
+        assert!(matches!(reply.result, Err(ToolError::Changed { .. })), "{change}: {reply:?}");
+    }
+    assert!(!target.armed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_whose_plugin_is_removed_after_approval_is_unknown() {
+    let target = Target::new("greet_armed").await;
+    let file = target.file.clone();
+    let approver = answer(Decision::Allow, move |_| std::fs::remove_file(&file).unwrap());
+    let agent = target.agent(ApprovalMode::Smart, approver, vec![vec![greet()]]);
+    let results = results(&agent).await;
+    assert!(results[0].contains("no tool `greet`"), "{results:?}");
+    assert!(!target.armed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planner_gets_nothing_from_a_tool_that_grows_after_it_was_offered() {
+    let target = Target::new("greet_one").await;
+    let approver = answer(Decision::Allow, |_| {});
+    let agent = target.agent(ApprovalMode::All, approver, vec![vec![greet()]]);
+    replace(&target.file, "greet_armed");
+    let _ = agent.plan(vec![Message::user("plan")]).await;
+    assert!(!target.armed());
+}

@@ -1,1 +1,472 @@
 //! A grant belongs to a component: its source and, for files, its digest.
+
+use pinion_plugin_runtime::NoticeEvent;
+use pinion_tests::{Ended, Pinion, Sandbox, SandboxBuilder, guest};
+use serde_json::{Value, json};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Grants of the user for a plugin called `grow`.
+const CONFIG: &str = "[plugins.grow.grants]\nprocess = true\n";
+
+/// A guest with another manifest: the last section of its kind counts.
+fn packed(name: &str, manifest: &Value) -> Vec<u8> {
+    let mut bytes = std::fs::read(guest(name)).unwrap();
+    let (section, data) = ("pinion:manifest", manifest.to_string());
+    let mut body = vec![u8::try_from(section.len()).unwrap()];
+    body.extend(section.as_bytes());
+    body.extend(data.as_bytes());
+    let length = u16::try_from(body.len()).unwrap();
+    bytes.push(0);
+    bytes.extend([u8::try_from(length & 0x7f).unwrap() | 0x80, u8::try_from(length >> 7).unwrap()]);
+    bytes.extend(body);
+    bytes
+}
+
+fn manifest(name: &str, asks: Value) -> Value {
+    json!({ "manifest": 1, "api": "0.1.0", "name": name, "version": "1.0.0", "capabilities": asks })
+}
+
+/// The guest `grow-one` under another name.
+fn named(name: &str) -> Vec<u8> {
+    packed("grow_one", &manifest(name, json!({ "files": "read", "process": true })))
+}
+
+fn grow(version: &str) -> Vec<u8> {
+    std::fs::read(guest(&format!("grow_{version}"))).unwrap()
+}
+
+/// The same program with other bytes.
+fn rebuilt(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &[0, 2, 1, b'x']].concat()
+}
+
+fn install(pinion: &Pinion, file: &str, bytes: &[u8]) -> PathBuf {
+    let directory = pinion.home().join("plugins");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(file), bytes).unwrap();
+    directory.join(file)
+}
+
+/// Calls the tool `run` of a plugin, by name or file; returns whether the program ran.
+fn runs(pinion: &Pinion, plugin: &str) -> (bool, Ended) {
+    calls(pinion, plugin, "run", &[])
+}
+
+fn calls(pinion: &Pinion, plugin: &str, tool: &str, more: &[&str]) -> (bool, Ended) {
+    let made = pinion.workspace().join("made");
+    let _ = std::fs::remove_file(&made);
+    let script = json!({ "script": format!("touch {}", made.display()) }).to_string();
+    let ended = pinion.run(["plugin", "call", plugin, tool, &script].iter().chain(more));
+    (made.exists(), ended)
+}
+
+/// Calls tools one after the other in a run that asks for no approval.
+fn replay(pinion: &Pinion, options: &[&str], tool_calls: &[(&str, Value)]) -> Ended {
+    let mut replies: Vec<Value> = tool_calls
+        .iter()
+        .map(|(tool, arguments)| json!({ "calls": [{ "tool": tool, "arguments": arguments }] }))
+        .collect();
+    replies.push(json!({ "text": "done" }));
+    let script = pinion.script(&replies);
+    let arguments = ["-p", "--approve", "all", "--output-format", "stream-json", "--replay", script.to_str().unwrap()];
+    pinion.run(arguments.iter().chain(options).chain(&["go"]))
+}
+
+fn touch(name: &str) -> Value {
+    json!({ "script": format!("touch {name}"), "command": format!("touch {name}") })
+}
+
+fn made(pinion: &Pinion, name: &str) -> bool {
+    pinion.workspace().join(name).exists()
+}
+
+fn trust(pinion: &Pinion, config: &str) {
+    pinion.config(&format!("trusted = [{:?}]\n{config}", pinion.workspace()));
+}
+
+#[test]
+fn no_file_may_claim_a_name_like_that_of_a_built_in_plugin() {
+    let pinion = Pinion::default();
+    for name in
+        ["shell", "Shell", "SHELL", "sh-ell", "she11", "_shell_", "sheIl", "fs", "F_S", "f5", "task", "c0mmands"]
+    {
+        let file = pinion.write("x.wasm", named(name));
+        let (ran, ended) = runs(&pinion, file.to_str().unwrap());
+        assert!(!ran && ended.stderr.contains("is reserved for the built-in plugin"), "{name}: {ended:?}");
+    }
+}
+
+#[test]
+fn without_built_in_plugins_their_names_and_grants_stay_theirs() {
+    let pinion = Pinion::default();
+    let file = pinion.write("x.wasm", named("shell"));
+    let options = ["--no-builtin-plugins", "--plugin", file.to_str().unwrap()];
+    let ended = replay(&pinion, &options, &[("run", touch("made"))]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("reserved") && !made(&pinion, "made"), "{ended:?}");
+    pinion.config("[plugins.shell]\nenabled = false\n");
+    let ended = replay(&pinion, &options[1..], &[("run", touch("made"))]);
+    assert!(ended.code == Some(2) && !made(&pinion, "made"), "{ended:?}");
+}
+
+#[test]
+fn installed_and_project_plugins_cannot_take_a_built_in_name() {
+    let pinion = Pinion::default();
+    trust(&pinion, "");
+    install(&pinion, "a.wasm", &named("shell"));
+    pinion.write(".pinion/plugins/b.wasm", named("Shell"));
+    let ended = replay(&pinion, &["--no-builtin-plugins"], &[("run", touch("made"))]);
+    assert!(!made(&pinion, "made") && ended.stderr.matches("reserved").count() == 2, "{ended:?}");
+}
+
+#[test]
+fn project_plugin_gets_nothing_of_what_its_name_was_granted() {
+    let pinion = Pinion::default();
+    trust(&pinion, CONFIG);
+    let file = pinion.write(".pinion/plugins/grow.wasm", grow("one"));
+    // Also where the user has no plugin of that name, or a disabled one, and however the project's is named.
+    replay(&pinion, &[], &[("run", touch("made"))]);
+    assert!(!made(&pinion, "made"));
+    for path in [".pinion/plugins/grow.wasm", file.to_str().unwrap(), "./.pinion/../.pinion/plugins/grow.wasm"] {
+        assert!(!runs(&pinion, path).0, "{path}");
+        replay(&pinion, &["--plugin", path], &[("run", touch("made"))]);
+        assert!(!made(&pinion, "made"), "{path}");
+    }
+    symlink(&file, pinion.workspace().join("link.wasm")).unwrap();
+    assert!(!runs(&pinion, "./link.wasm").0);
+    let users = install(&pinion, "grow.wasm", &grow("one"));
+    assert!(runs(&pinion, users.to_str().unwrap()).0);
+    assert!(!runs(&pinion, file.to_str().unwrap()).0);
+}
+
+#[test]
+fn named_file_gets_nothing_of_what_the_installed_plugin_was_granted() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    install(&pinion, "any-name.wasm", &grow("one"));
+    let file = pinion.write("x.wasm", rebuilt(&grow("one")));
+    let (ran, ended) = runs(&pinion, file.to_str().unwrap());
+    assert!(!ran && ended.stderr.contains("hint: pinion plugin grant"), "{ended:?}");
+    let ended = replay(&pinion, &["--no-plugins", "--plugin", "x.wasm"], &[("run", touch("made"))]);
+    assert!(!made(&pinion, "made") && ended.stderr.contains("any-name.wasm"), "{ended:?}");
+    assert!(runs(&pinion, "grow").0);
+}
+
+#[test]
+fn config_grants_are_bound_to_the_first_file_of_a_name() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    let first = pinion.write("first.wasm", grow("one"));
+    let second = pinion.write("second.wasm", grow("one"));
+    let other_case = pinion.write("third.wasm", named("Grow"));
+    assert!(runs(&pinion, first.to_str().unwrap()).0);
+    let (ran, ended) = runs(&pinion, second.to_str().unwrap());
+    assert!(!ran && ended.stderr.contains("first.wasm") && ended.stderr.contains("pinion plugin grant"), "{ended:?}");
+    assert!(!runs(&pinion, other_case.to_str().unwrap()).0);
+    // The user can move them by hand.
+    let granted = pinion.run(["plugin", "grant", "second.wasm"]);
+    assert!(granted.code == Some(0) && granted.stdout.contains("granted: process"), "{granted:?}");
+    assert!(runs(&pinion, second.to_str().unwrap()).0 && !runs(&pinion, first.to_str().unwrap()).0);
+}
+
+#[test]
+fn file_replaced_between_two_runs_is_held_back_until_it_is_confirmed() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    let file = install(&pinion, "grow.wasm", &grow("one"));
+    assert!(runs(&pinion, "grow").0);
+    std::fs::write(&file, rebuilt(&grow("one"))).unwrap();
+    let (ran, ended) = runs(&pinion, "grow");
+    assert!(!ran && ended.stderr.contains("has changed since it was granted"), "{ended:?}");
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.stdout.contains("has changed since it was granted; hint: pinion plugin grant"), "{listed:?}");
+    assert_eq!(pinion.run(["plugin", "grant", "grow"]).code, Some(0));
+    assert!(runs(&pinion, "grow").0);
+}
+
+#[test]
+fn replaced_file_of_another_name_starts_without_grants() {
+    let pinion = Pinion::default();
+    pinion.config(&format!("{CONFIG}[plugins.other.grants]\nprocess = true\n"));
+    let file = install(&pinion, "grow.wasm", &grow("one"));
+    assert!(runs(&pinion, "grow").0);
+    std::fs::write(&file, named("other")).unwrap();
+    let (ran, ended) = runs(&pinion, "other");
+    assert!(!ran && ended.stderr.contains("was granted as plugin `grow`"), "{ended:?}");
+}
+
+#[test]
+fn two_installed_files_of_one_name_get_nothing() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    install(&pinion, "a.wasm", &rebuilt(&grow("one")));
+    install(&pinion, "grow.wasm", &grow("one"));
+    let (ran, ended) = runs(&pinion, "grow");
+    assert!(!ran && ended.stderr.contains("has the same name"), "{ended:?}");
+}
+
+#[test]
+fn link_that_points_elsewhere_is_another_component() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    let good = pinion.write("good.wasm", grow("one"));
+    let bad = pinion.write("bad.wasm", rebuilt(&grow("one")));
+    let link = install(&pinion, "grow.wasm", b"");
+    std::fs::remove_file(&link).unwrap();
+    symlink(good, &link).unwrap();
+    assert!(runs(&pinion, "grow").0);
+    std::fs::remove_file(&link).unwrap();
+    symlink(bad, &link).unwrap();
+    assert!(!runs(&pinion, "grow").0);
+}
+
+#[test]
+fn revoked_grants_do_not_come_back_from_the_config() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    install(&pinion, "grow.wasm", &grow("one"));
+    assert_eq!(pinion.run(["plugin", "revoke", "grow"]).code, Some(0));
+    assert!(!runs(&pinion, "grow").0);
+    assert_eq!(pinion.run(["plugin", "grant", "grow", "process"]).code, Some(0));
+    assert!(runs(&pinion, "grow").0);
+    let revoked = pinion.run(["plugin", "revoke", "grow", "process"]);
+    assert!(revoked.stdout.contains("still granted: nothing"), "{revoked:?}");
+    assert!(!runs(&pinion, "grow").0);
+}
+
+#[test]
+fn grants_that_others_can_write_or_that_are_broken_grant_nothing() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    install(&pinion, "grow.wasm", &grow("one"));
+    assert!(runs(&pinion, "grow").0);
+    let file = pinion.home().join("grants.toml");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let (ran, ended) = runs(&pinion, "grow");
+    assert!(!ran && ended.stderr.contains("grants.toml"), "{ended:?}");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(&file, "version = 1\n[[component]]\nname = 3\n").unwrap();
+    let (ran, ended) = runs(&pinion, "grow");
+    assert!(!ran && ended.stderr.contains("grants.toml"), "{ended:?}");
+}
+
+#[test]
+fn project_plugin_is_granted_by_hand_and_only_in_a_trusted_project() {
+    let pinion = Pinion::default();
+    let file = pinion.write(".pinion/plugins/grow.wasm", grow("one"));
+    let grant = ["plugin", "grant", ".pinion/plugins/grow.wasm", "process"];
+    let refused = pinion.run(grant);
+    assert!(refused.code == Some(4) && refused.stderr.contains("trusted project"), "{refused:?}");
+    trust(&pinion, "");
+    let granted = pinion.run(grant);
+    assert!(granted.code == Some(0) && granted.stdout.contains("project directory"), "{granted:?}");
+    assert!(runs(&pinion, "grow").0);
+    pinion.config("");
+    assert!(!runs(&pinion, file.to_str().unwrap()).0);
+    trust(&pinion, "");
+    std::fs::write(&file, rebuilt(&grow("one"))).unwrap();
+    assert!(!runs(&pinion, "grow").0);
+}
+
+#[test]
+fn project_config_grants_nothing_to_anyone() {
+    let pinion = Pinion::default();
+    trust(&pinion, "");
+    let all = "[plugins.grow.grants]\nprocess = true\nfiles = { \"/\" = \"write\" }\n";
+    pinion.write(".pinion/config.toml", all);
+    install(&pinion, "grow.wasm", &grow("one"));
+    assert!(!runs(&pinion, "grow").0);
+    std::fs::remove_file(pinion.home().join("plugins/grow.wasm")).unwrap();
+    pinion.write(".pinion/plugins/grow.wasm", grow("one"));
+    assert!(!runs(&pinion, "grow").0);
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(!listed.stdout.contains("grow.wasm (project directory), may"), "{listed:?}");
+}
+
+#[test]
+fn config_of_the_user_is_not_for_a_project_plugin_of_the_same_name() {
+    let pinion = Pinion::default();
+    trust(&pinion, "[plugins.configured.config]\ngreeting = \"secret\"\n");
+    pinion.write(".pinion/plugins/x.wasm", std::fs::read(guest("configured")).unwrap());
+    let ended = pinion.run(["plugin", "call", "configured", "greeting"]);
+    assert!(!ended.stdout.contains("secret"), "{ended:?}");
+}
+
+#[test]
+fn the_name_in_the_manifest_decides_what_is_disabled() {
+    let pinion = Pinion::default();
+    trust(&pinion, "[plugins.grow]\nenabled = false\n");
+    pinion.write(".pinion/config.toml", "[plugins.grow]\nenabled = true\n");
+    install(&pinion, "other.wasm", &grow("one"));
+    install(&pinion, "grow.wasm", &named("harmless"));
+    pinion.write(".pinion/plugins/more.wasm", named("gr-ow"));
+    let listed = pinion.run(["plugin", "list"]);
+    assert!(listed.stdout.contains("harmless"), "{listed:?}");
+    assert!(!listed.stdout.contains("other.wasm") && !listed.stdout.contains("more.wasm"), "{listed:?}");
+    let ended = replay(&pinion, &["--plugin", "../home/plugins/other.wasm"], &[("run", touch("made"))]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("disabled in the config"), "{ended:?}");
+}
+
+#[test]
+fn looking_at_a_plugin_binds_no_grants() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    let file = pinion.write("x.wasm", grow("one"));
+    for command in ["check", "info"] {
+        assert_eq!(pinion.run(["plugin", command, file.to_str().unwrap()]).code, Some(0));
+    }
+    assert_eq!(pinion.run(["plugin", "list"]).code, Some(0));
+    assert!(!pinion.home().join("grants.toml").exists());
+}
+
+#[test]
+fn file_that_is_called_like_a_plugin_is_not_taken_for_it() {
+    let pinion = Pinion::default();
+    install(&pinion, "grow.wasm", &grow("one"));
+    pinion.write("grow", packed("grow_two", &manifest("grow", json!({ "process": true }))));
+    let (ran, ended) = calls(&pinion, "grow", "extra", &["--grant", "process"]);
+    assert!(!ran && ended.stderr.contains("has no tool `extra`"), "{ended:?}");
+}
+
+#[test]
+fn grants_of_a_call_are_for_that_call_and_that_component() {
+    let pinion = Pinion::default();
+    let file = pinion.write("x.wasm", grow("one"));
+    assert!(calls(&pinion, file.to_str().unwrap(), "run", &["--grant", "process"]).0);
+    assert!(!runs(&pinion, file.to_str().unwrap()).0);
+    let ended = pinion.run(["plugin", "grant", "x.wasm", "files=write"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("it asks for files=read process"), "{ended:?}");
+    let ended = pinion.run(["plugin", "grant", "shell", "process"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("[plugins.shell.grants]"), "{ended:?}");
+}
+
+#[test]
+fn binding_follows_a_reload_that_does_not_grow_and_nothing_more() {
+    let pinion = Pinion::default();
+    // The tool `look` reads files too.
+    pinion.config(&format!("{CONFIG}files = {{ \".\" = \"read\" }}\n"));
+    install(&pinion, "grow.wasm", &grow("one"));
+    pinion.write("same.wasm", rebuilt(&grow("one")));
+    pinion.write("grown.wasm", grow("two"));
+    let swap = |file: &str| {
+        let command = format!("cp {file} {}", pinion.home().join("plugins/grow.wasm").display());
+        ("bash", json!({ "command": command }))
+    };
+    let ended = replay(&pinion, &[], &[("run", touch("one")), swap("same.wasm"), ("run", touch("two"))]);
+    assert!(made(&pinion, "one") && made(&pinion, "two"), "{ended:?}");
+    assert!(runs(&pinion, "grow").0);
+    let calls = [
+        ("look", touch("look-before")),
+        ("run", touch("three")),
+        swap("grown.wasm"),
+        ("run", touch("four")),
+        ("look", touch("look-after")),
+        ("extra", touch("extra-after")),
+    ];
+    let ended = replay(&pinion, &[], &calls);
+    assert!(made(&pinion, "three") && made(&pinion, "four"), "{ended:?}");
+    assert!(
+        !made(&pinion, "look-before") && !made(&pinion, "look-after") && !made(&pinion, "extra-after"),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("held back: tool `extra`: runs programs"), "{ended:?}");
+    // What was held back stays so in the next process, until the user grants it.
+    let script = |tool| self::calls(&pinion, "grow", tool, &[]).0;
+    assert!(script("run") && !script("extra") && !script("look"));
+    assert_eq!(pinion.run(["plugin", "grant", "grow"]).code, Some(0));
+    assert!(script("extra") && script("look"));
+}
+
+/// A sandbox with a plugin file that can be replaced.
+async fn reloadable(bytes: &[u8]) -> (TempDir, PathBuf, Sandbox) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("plugin.wasm");
+    std::fs::write(&file, bytes).unwrap();
+    let sandbox = SandboxBuilder::default().file(file.clone()).trust("grow").trust("other").build().await;
+    (directory, file, sandbox)
+}
+
+fn replace(file: &Path, bytes: &[u8]) {
+    std::fs::write(file, bytes).unwrap();
+}
+
+fn held_back(sandbox: &Sandbox) -> Option<String> {
+    sandbox.notices().into_iter().rev().find_map(|notice| match notice.event {
+        NoticeEvent::HeldBack(why) => Some(why),
+        _ => None,
+    })
+}
+
+fn echo() -> Value {
+    json!({ "script": "echo ran" })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_that_asks_for_no_more_keeps_its_grants() {
+    let (_directory, file, sandbox) = reloadable(&grow("one")).await;
+    replace(&file, &rebuilt(&grow("one")));
+    assert_eq!(sandbox.text("run", echo()).await, "ran\n");
+    assert_eq!((sandbox.runtime.plugins()[0].generation, held_back(&sandbox)), (2, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_that_declares_more_gets_what_was_declared_before() {
+    let (_directory, file, sandbox) = reloadable(&grow("one")).await;
+    for bytes in [grow("two"), rebuilt(&grow("two"))] {
+        replace(&file, &bytes);
+        assert_eq!(sandbox.text("run", echo()).await, "ran\n");
+        for tool in ["look", "extra"] {
+            assert!(!sandbox.error(tool, echo()).await.contains("ran"));
+        }
+        let why = held_back(&sandbox).unwrap();
+        for part in ["tool `look`: runs programs", "tool `extra`: runs programs", "command `/extra`"] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_that_asks_for_more_does_not_get_it() {
+    let modest = packed("grow_one", &manifest("grow", json!({ "files": "read" })));
+    let (_directory, file, sandbox) = reloadable(&modest).await;
+    replace(&file, &packed("grow_one", &manifest("grow", json!({ "files": "write", "process": true }))));
+    sandbox.error("run", echo()).await;
+    let why = held_back(&sandbox).unwrap();
+    assert!(why.contains("held back: write files; run programs"), "{why}");
+    // Shrinking in between does not help.
+    replace(&file, &modest);
+    replace(&file, &rebuilt(&named("grow")));
+    sandbox.error("run", echo()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_to_a_longer_lifetime_loses_all_grants() {
+    let (_directory, file, sandbox) = reloadable(&grow("one")).await;
+    let mut manifest = manifest("grow", json!({ "files": "read", "process": true }));
+    manifest["lifetime"] = json!("session");
+    replace(&file, &packed("grow_one", &manifest));
+    sandbox.error("run", echo()).await;
+    assert!(held_back(&sandbox).unwrap().contains("one instance for the whole session"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reload_cannot_take_another_name() {
+    let (_directory, file, sandbox) = reloadable(&grow("one")).await;
+    replace(&file, &packed("grow_two", &manifest("other", json!({ "process": true }))));
+    assert!(sandbox.error("extra", echo()).await.contains("no tool `extra`"));
+    assert_eq!(sandbox.text("run", echo()).await, "ran\n");
+    let (_, problem) = sandbox.runtime.problems()[0].clone();
+    assert!(problem.contains("now holds plugin `other` instead of `grow`"), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_whose_names_look_alike_are_not_loaded_together() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("x.wasm");
+    std::fs::write(&file, packed("echo", &manifest("Gr0w", json!({})))).unwrap();
+    let sandbox = SandboxBuilder::default().guest("grow_one").file(file).build().await;
+    let (_, problem) = sandbox.runtime.problems()[0].clone();
+    assert!(problem.contains("plugin `Gr0w` is already there, from plugin `grow`"), "{problem}");
+}

@@ -2,7 +2,8 @@
 
 use crate::guests::guest;
 use pinion_agent::{
-    Authority, Content, Ledger, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+    Authority, Content, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput,
+    ToolProgress, ToolSource,
 };
 use pinion_plugin_runtime::{
     Access, AgentsGrant, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
@@ -93,12 +94,12 @@ impl Sandbox {
         progress: &dyn ToolProgress,
         token: CancellationToken,
     ) -> (Result<ToolOutput, ToolError>, Ledger) {
-        self.invoke(Self::invocation(tool, arguments, token), progress).await
+        self.invoke(self.invocation(tool, arguments, token), progress).await
     }
 
     /// Calls a tool with no more authority than that; what came of it, in words.
     pub async fn call_at_most(&self, at_most: Authority, tool: &str, arguments: Value) -> String {
-        let call = ToolInvocation { at_most, ..Self::invocation(tool, arguments, CancellationToken::new()) };
+        let call = ToolInvocation { at_most, ..self.invocation(tool, arguments, CancellationToken::new()) };
         match self.invoke(call, &Progress::default()).await.0 {
             Ok(output) => output.content.iter().filter_map(Content::as_text).collect(),
             Err(error) => error.to_string(),
@@ -110,16 +111,38 @@ impl Sandbox {
         call: ToolInvocation,
         progress: &dyn ToolProgress,
     ) -> (Result<ToolOutput, ToolError>, Ledger) {
-        let reply = self.runtime.call(call, progress).await;
+        let mut reply = self.runtime.call(call.clone(), progress).await;
+        // As the loop does: what took the tool's place is decided on again.
+        if matches!(reply.result, Err(ToolError::Changed { .. })) {
+            reply = self.runtime.call(ToolInvocation { tool: self.tool(call.name()), ..call }, progress).await;
+        }
         (reply.result, reply.ledger.unwrap_or_default())
     }
 
-    fn invocation(tool: &str, arguments: Value, token: CancellationToken) -> ToolInvocation {
+    /// The tool of this name as it is offered now; one that no plugin has when there is none.
+    pub fn tool(&self, name: &str) -> Arc<ToolDefinition> {
+        let offered = self.runtime.definitions().into_iter().find(|tool| tool.name == name);
+        offered.unwrap_or_else(|| {
+            Arc::new(ToolDefinition {
+                name: name.to_owned(),
+                label: String::new(),
+                description: String::new(),
+                input_schema: Value::Bool(true),
+                guidelines: Vec::new(),
+                authority: Authority::default(),
+                execution: Execution::default(),
+                source: ToolSource::default(),
+            })
+        })
+    }
+
+    /// A call of a tool as it is offered now.
+    pub fn invocation(&self, tool: &str, arguments: Value, token: CancellationToken) -> ToolInvocation {
         ToolInvocation {
             call_id: "call-1".into(),
             session_id: "session-1".into(),
             loop_id: "loop-1".into(),
-            name: tool.into(),
+            tool: self.tool(tool),
             arguments,
             at_most: Authority::ALL,
             agents: None,
@@ -138,7 +161,7 @@ impl SandboxBuilder {
     /// Loads a component from a file.
     #[must_use]
     pub fn file(mut self, path: PathBuf) -> Self {
-        self.sources.push(Source::File(path));
+        self.sources.push(Source::file(path));
         self
     }
 
@@ -217,8 +240,10 @@ impl SandboxBuilder {
         let workspace = folder.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
         let notices = Arc::new(Mutex::new(Vec::new()));
+        let policy: BTreeMap<String, PluginSettings> =
+            self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect();
         let config = RuntimeConfig {
-            plugins: self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect(),
+            policy: Arc::new(policy),
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,

@@ -57,6 +57,7 @@ mod tests {
             guidelines: Vec::new(),
             authority: Authority::ALL,
             execution: Execution::Parallel,
+            source: Default::default(),
         };
         let call = ToolCall::new("1", "bash", json!({ "command": "ls" }));
         AskUser::new(lines).decide(Question { call: &call, tool: &tool }, &CancellationToken::new()).await

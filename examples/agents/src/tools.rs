@@ -4,6 +4,7 @@ use crate::Result;
 use futures_util::future::BoxFuture;
 use pinion_agent::{ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use pinion_plugin_runtime::{Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,12 +20,14 @@ pub async fn load_tools<const N: usize>(
     workspace: &Path,
     grants: [(&str, Grants); N],
 ) -> Result<Arc<Runtime>> {
-    let sources = grants.iter().map(|(name, _)| Source::File(plugins.join(format!("{name}.wasm")))).collect();
+    let sources = grants.iter().map(|(name, _)| Source::file(plugins.join(format!("{name}.wasm")))).collect();
     let settings = |grants| PluginSettings { grants, ..PluginSettings::default() };
+    let policy: BTreeMap<String, PluginSettings> =
+        grants.into_iter().map(|(name, grants)| (name.to_owned(), settings(grants))).collect();
     let config = RuntimeConfig {
         workspace: workspace.to_owned(),
         cache: None,
-        plugins: grants.into_iter().map(|(name, grants)| (name.to_owned(), settings(grants))).collect(),
+        policy: Arc::new(policy),
         engine_limits: None,
         info: Arc::new(NoInfo),
     };
@@ -45,6 +48,8 @@ impl ToolExecutor for NoTools {
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, _: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into() })
+        Box::pin(
+            async move { Err(ToolError::UnknownTool { tool: call.tool.name.clone(), suggestions: Vec::new() }).into() },
+        )
     }
 }

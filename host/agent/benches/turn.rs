@@ -66,6 +66,7 @@ fn config() -> LoopConfig {
         guidelines: vec![],
         authority: Authority::READ_ONLY,
         execution: Execution::Parallel,
+        source: Default::default(),
     };
     let model = Model { name: "m".into(), context_window: Some(100_000_000), ..Model::default() };
     LoopConfig::new(Arc::new(Instant::default()), model, Arc::new(Nothing(Arc::new(tool))))

@@ -178,18 +178,19 @@ impl ToolExecutor for Tools {
             guidelines: vec![],
             authority: Authority::READ_ONLY,
             execution: if n == 3 { Execution::Sequential } else { Execution::Parallel },
+            source: Default::default(),
         };
         (0..self.0.len()).map(|n| Arc::new(definition(n))).collect()
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        let n: usize = call.name.trim_start_matches("tool").parse().unwrap();
+        let n: usize = call.name().trim_start_matches("tool").parse().unwrap();
         let (delay, does) = self.0[n];
         Box::pin(async move {
             progress.update(vec![Content::text("begun")]);
-            let tool = call.name.clone();
+            let tool = call.tool.name.clone();
             let work = sleep(Duration::from_millis(delay));
-            let cancelled = || Err(ToolError::Cancelled { tool: call.name.clone() });
+            let cancelled = || Err(ToolError::Cancelled { tool: call.tool.name.clone() });
             let delegate = |count| async move {
                 let attempts = Some(Attempts { count, choice: ChoiceName::FewestTokens });
                 let assignment = Assignment { prompt: "go".into(), attempts, ..Assignment::default() };

@@ -284,7 +284,8 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Begins another conversation, whose session has this id and held so many loops until now; what was spent stays.
+    /// Begins another conversation, whose session has this id and held so many loops until now. What was spent stays; what
+    /// was approved for the session before is asked about again.
     ///
     /// # Errors
     /// A run is under way.
@@ -296,6 +297,7 @@ impl Agent {
         let config = self.config();
         config.steering.clear();
         config.follow_up.clear();
+        config.approval.forget();
         Ok(())
     }
 

@@ -1,12 +1,17 @@
-//! May this call run? Decided by what it can do, which the executor enforces, and never by what it says it does.
+//! Decides whether a call may run: by what it can do, which the executor enforces, and never by what it says it does.
 
+use crate::asking::Asking;
 use crate::authority::Authority;
 use crate::content::ToolCall;
 use crate::definition::ToolDefinition;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
+
+/// Denied calls that are remembered; more are dropped.
+const MAX_DENIED: usize = 256;
 
 /// Which calls are asked about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,75 +37,159 @@ impl ApprovalMode {
 
 /// Asks whoever decides.
 pub trait Approver: Send + Sync {
-    /// May this call run? Questions come one at a time. When `token` is cancelled, the answer does not matter any more
-    /// and should come soon.
+    /// Decides whether this call may run. Questions of one [`Approval`] come one at a time. When `token` is cancelled, the
+    /// answer does not matter any more and should come soon.
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision>;
 }
 
-/// What is to be decided.
+/// A call to be decided on.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The call, its arguments valid.
     pub call: &'a ToolCall,
-    /// The tool; `authority` is what the call can do.
+    /// The tool as it is now. `authority` is what the call can do, `source` the plugin and version that would run.
     pub tool: &'a ToolDefinition,
 }
 
-/// The answer.
+/// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Yes, this once.
     Allow,
-    /// Yes, and do not ask again about this tool in this session, as long as it can do no more than now.
+    /// Yes, and do not ask again in this session about this tool of this plugin, as long as neither the component nor what
+    /// the tool can do changes.
     AllowForSession,
-    /// No; the model is told why.
+    /// No; the model gets the reason.
     Deny {
-        /// Why, and what would mend it.
+        /// Why, and what would change it.
+        reason: String,
+    },
+    /// No one could be asked, so the call is denied; the model gets the reason.
+    Unanswered {
+        /// Why, and what would change it.
         reason: String,
     },
 }
 
-/// Says no to everything that has to be asked: for runs without a user.
+/// Denies every call that needs approval: for runs without a user.
 #[derive(Debug, Clone, Default)]
 pub struct DenyAll {
-    /// What the model is told, and the user through it.
+    /// The reason that the model gets.
     pub reason: String,
 }
 
 impl Approver for DenyAll {
     fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
-        Box::pin(async { Decision::Deny { reason: self.reason.clone() } })
+        Box::pin(async { Decision::Unanswered { reason: self.reason.clone() } })
     }
 }
 
-/// How calls are approved, with the memory of what was approved for the session.
+/// A call that was not approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeniedCall {
+    /// The tool's name.
+    pub tool: String,
+    /// Why.
+    pub reason: String,
+    /// No one could be asked, as opposed to a person who said no.
+    #[serde(skip)]
+    pub is_unanswered: bool,
+}
+
+/// How calls are approved, and what was decided in this session. Clones share both: sub-agents and branches belong to the
+/// session that started them.
 #[derive(Clone)]
 pub struct Approval {
     mode: ApprovalMode,
     approver: Arc<dyn Approver>,
-    remembered: Arc<Mutex<HashSet<(String, Authority)>>>,
+    decided: Arc<Mutex<Decided>>,
+    asking: Arc<Asking>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Default)]
+struct Decided {
+    allowed: HashSet<Subject>,
+    denied: Vec<DeniedCall>,
+}
+
+/// What "always" is remembered for.
+#[derive(PartialEq, Eq, Hash)]
+struct Subject {
+    plugin: Arc<str>,
+    digest: Arc<str>,
+    tool: String,
+    authority: Authority,
+}
+
+impl Subject {
+    fn of(tool: &ToolDefinition) -> Self {
+        let (plugin, digest) = (tool.source.plugin.clone(), tool.source.digest.clone());
+        Self { plugin, digest, tool: tool.name.clone(), authority: tool.authority }
+    }
 }
 
 impl Approval {
-    /// Nothing is remembered yet.
+    /// Asks `approver` about the calls that `mode` selects.
     pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
-        Self { mode, approver, remembered: Arc::default() }
+        Self { mode, approver, decided: Arc::default(), asking: Arc::default(), turn: Arc::default() }
     }
 
-    /// Must somebody be asked about calls of this tool?
+    /// Forgets what was allowed for the session, because another session begins.
+    pub fn forget(&self) {
+        *self.decided() = Decided::default();
+    }
+
+    /// The calls that were not approved in this session, in order; at most 256.
+    pub fn denied(&self) -> Vec<DeniedCall> {
+        self.decided().denied.clone()
+    }
+
+    /// How many calls were not approved in this session, up to 256.
+    pub(crate) fn denied_count(&self) -> usize {
+        self.decided().denied.len()
+    }
+
+    /// The clock by which time limits leave out the time that a person takes to answer.
+    pub(crate) fn asking(&self) -> &Arc<Asking> {
+        &self.asking
+    }
+
+    /// Returns whether calls of this tool need an answer.
     pub(crate) fn must_ask(&self, tool: &ToolDefinition) -> bool {
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        self.mode.asks(tool.authority) && !remembered.contains(&(tool.name.clone(), tool.authority))
+        self.mode.asks(tool.authority) && !self.decided().allowed.contains(&Subject::of(tool))
     }
 
-    /// Asks, and remembers the answer when it is for the session.
+    /// Asks, after all who asked before, and remembers the answer.
     pub(crate) async fn ask(&self, question: Question<'_>, token: &CancellationToken) -> Decision {
+        let asking = self.asking.begin();
+        let _turn = self.turn.lock().await;
+        // The answer to the question before may have settled this one.
+        if !self.must_ask(question.tool) {
+            return Decision::Allow;
+        }
         let decision = self.approver.decide(question, token).await;
-        if decision == Decision::AllowForSession {
-            let tool = (question.tool.name.clone(), question.tool.authority);
-            self.remembered.lock().unwrap_or_else(PoisonError::into_inner).insert(tool);
+        drop(asking);
+        match &decision {
+            Decision::Allow => {}
+            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(question.tool))),
+            Decision::Deny { reason } => self.record(question.tool, reason, false),
+            Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }
         decision
+    }
+
+    fn record(&self, tool: &ToolDefinition, reason: &str, is_unanswered: bool) {
+        let denied = DeniedCall { tool: tool.name.clone(), reason: reason.to_owned(), is_unanswered };
+        let mut decided = self.decided();
+        if decided.denied.len() < MAX_DENIED {
+            decided.denied.push(denied);
+        }
+    }
+
+    /// Nothing is left half-done in it when a thread panics.
+    fn decided(&self) -> MutexGuard<'_, Decided> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

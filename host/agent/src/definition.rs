@@ -2,6 +2,7 @@
 
 use crate::authority::Authority;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A tool, as the loop and the model know it.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,33 @@ pub struct ToolDefinition {
     pub authority: Authority,
     /// May calls of it run beside others?
     pub execution: Execution,
+    /// Where it comes from; the default for tools of the application's own.
+    pub source: ToolSource,
+}
+
+/// The component that a tool comes from, and which loaded version of it: what an approval is bound to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ToolSource {
+    /// The plugin's name; empty for tools of the application's own.
+    pub plugin: Arc<str>,
+    /// Digest of the component's bytes, in hexadecimal.
+    pub digest: Arc<str>,
+    /// The plugin's generation, counted from 1.
+    pub generation: u32,
+}
+
+impl ToolDefinition {
+    /// Returns whether both are the same version of the same tool, so that what was decided on one holds for the other.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        self.source.generation == other.source.generation && self.runs_same_code(other)
+    }
+
+    /// The same, but for the number of the generation: a file that was written again with the same bytes changes nothing.
+    pub(crate) fn runs_same_code(&self, other: &Self) -> bool {
+        (&self.name, self.authority, &self.source.plugin, &self.source.digest)
+            == (&other.name, other.authority, &other.source.plugin, &other.source.digest)
+            && self.input_schema == other.input_schema
+    }
 }
 
 /// May calls of a tool run beside others of the same assistant message?

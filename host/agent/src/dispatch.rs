@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 /// What the model is told of a call that the user's message came before.
 const STEERED: &str = "The user sent a message before this call ended; it was not carried through.";
+/// How often a call is decided on again because its tool was replaced meanwhile.
+const MAX_CHANGES: usize = 3;
 /// What the model is told of a call that was aborted.
 const ABORTED: &str = "The run was aborted before this call ended.";
 
@@ -40,6 +42,9 @@ pub(crate) struct Dispatch<'a> {
 
 /// A call, with the tool that it will run on or why it will not.
 struct Prepared<'a> {
+    /// As the model wrote it.
+    wrote: &'a ToolCall,
+    /// With the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
     tool: Result<Arc<ToolDefinition>, ToolError>,
 }
@@ -109,7 +114,7 @@ impl Dispatch<'_> {
                 Ok(tool)
             }
         });
-        Prepared { call: accepted, tool }
+        Prepared { wrote: call, call: accepted, tool }
     }
 
     /// A call that led to the same result too often in a row is not made again. Was it?
@@ -144,7 +149,7 @@ impl Dispatch<'_> {
     /// Asks for approval, one call after the other, and runs the calls together.
     async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<ToolResultMessage> {
         for prepared in group.iter_mut() {
-            self.approve(prepared).await;
+            self.approve(prepared, self.token).await;
         }
         // Cancelled with the run, and by the user's next message.
         let token = self.token.child_token();
@@ -160,7 +165,7 @@ impl Dispatch<'_> {
         }
     }
 
-    async fn approve(&self, prepared: &mut Prepared<'_>) {
+    async fn approve(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) {
         let Ok(tool) = &prepared.tool else { return };
         if !self.config.approval.must_ask(tool) {
             return;
@@ -174,12 +179,17 @@ impl Dispatch<'_> {
         self.events.emit(self.loop_id, requested).await;
         let question = Question { call: &prepared.call, tool };
         let decision = tokio::select! {
-            decision = self.config.approval.ask(question, self.token) => decision,
-            () = self.token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
+            decision = self.config.approval.ask(question, token) => decision,
+            () = token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
         };
-        let allowed = !matches!(decision, Decision::Deny { .. });
-        self.events.emit(self.loop_id, EventKind::ApprovalResolved { call_id, allowed }).await;
-        if let Decision::Deny { reason } = decision {
+        let (refused, unanswered) = match decision {
+            Decision::Allow | Decision::AllowForSession => (None, None),
+            Decision::Deny { reason } => (Some(reason), None),
+            Decision::Unanswered { reason } => (Some(reason.clone()), Some(reason)),
+        };
+        let resolved = EventKind::ApprovalResolved { call_id, allowed: refused.is_none(), unanswered };
+        self.events.emit(self.loop_id, resolved).await;
+        if let Some(reason) = refused {
             prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
         }
     }
@@ -188,36 +198,78 @@ impl Dispatch<'_> {
         HookChain::new(&self.config.hooks, self.token)
     }
 
-    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
-        let call = &*prepared.call;
-        let mut tool = std::mem::replace(&mut prepared.tool, Err(ToolError::Cancelled { tool: call.name.clone() }));
-        if tool.is_ok()
-            && let Verdict::Deny(reason) = self.hooks().before_tool(call).await
+    /// The application's hooks have the last word.
+    async fn ask_hooks(&self, prepared: &mut Prepared<'_>) {
+        if prepared.tool.is_ok()
+            && let Verdict::Deny(reason) = self.hooks().before_tool(&prepared.call).await
         {
-            tool = Err(ToolError::Denied { tool: call.name.clone(), reason });
+            prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
         }
-        let started = EventKind::ToolExecutionStart {
-            call_id: call.id.clone(),
-            tool: call.name.clone(),
-            arguments: call.arguments.clone(),
-        };
-        self.events.emit(self.loop_id, started).await;
-        let agents = self.family.map(|family| family.sub_agents(call, token));
-        let reply = match tool {
-            Ok(_) => self.call(call, agents.clone(), token).await,
-            Err(error) => Err(error).into(),
-        };
-        let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
-        let child = agents.and_then(|agents| agents.last_loop());
-        self.finalize(call, reply, child, interrupt).await
     }
 
-    async fn call(&self, call: &ToolCall, agents: Option<SubAgents>, token: &CancellationToken) -> ToolReply {
+    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
+        let wrote = prepared.wrote;
+        self.ask_hooks(prepared).await;
+        let started = EventKind::ToolExecutionStart {
+            call_id: wrote.id.clone(),
+            tool: wrote.name.clone(),
+            arguments: prepared.call.arguments.clone(),
+        };
+        self.events.emit(self.loop_id, started).await;
+        let agents = self.family.map(|family| family.sub_agents(wrote, token));
+        let reply = self.call_as_decided(prepared, agents.as_ref(), token).await;
+        let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
+        let child = agents.and_then(|agents| agents.last_loop());
+        self.finalize(wrote, reply, child, interrupt).await
+    }
+
+    /// Calls the very tool that was decided on. Where another version has taken its place, decides again.
+    async fn call_as_decided(
+        &self,
+        prepared: &mut Prepared<'_>,
+        agents: Option<&SubAgents>,
+        token: &CancellationToken,
+    ) -> ToolReply {
+        let mut changes = 0;
+        loop {
+            let nothing = Err(ToolError::Cancelled { tool: prepared.wrote.name.clone() });
+            let tool = match std::mem::replace(&mut prepared.tool, nothing) {
+                Ok(tool) => tool,
+                Err(error) => return Err(error).into(),
+            };
+            let reply = self.call(&prepared.call, tool.clone(), agents.cloned(), token).await;
+            let is_changed = matches!(reply.result, Err(ToolError::Changed { .. }));
+            if !is_changed || changes == MAX_CHANGES || token.is_cancelled() {
+                return reply;
+            }
+            changes += 1;
+            self.decide_again(prepared, &tool, token).await;
+        }
+    }
+
+    /// Prepares a call for the tool as it is now. A decision on the same code with the same arguments still holds.
+    async fn decide_again(&self, prepared: &mut Prepared<'_>, decided_on: &ToolDefinition, token: &CancellationToken) {
+        let again = self.prepare(prepared.wrote, &self.config.tools.definitions());
+        let before = std::mem::replace(prepared, again);
+        let is_same_code = prepared.tool.as_ref().is_ok_and(|tool| tool.runs_same_code(decided_on));
+        if !is_same_code || before.call.arguments != prepared.call.arguments {
+            self.approve(prepared, token).await;
+        }
+        self.ask_hooks(prepared).await;
+    }
+
+    async fn call(
+        &self,
+        call: &ToolCall,
+        tool: Arc<ToolDefinition>,
+        agents: Option<SubAgents>,
+        token: &CancellationToken,
+    ) -> ToolReply {
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
             session_id: self.session_id.clone(),
             loop_id: self.loop_id.clone(),
-            name: call.name.clone(),
+            tool,
             arguments: call.arguments.clone(),
             at_most: Authority::ALL,
             agents,

@@ -150,6 +150,9 @@ pub enum EventKind {
         call_id: String,
         /// May it run?
         allowed: bool,
+        /// Why no one could be asked, where the call is denied for that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unanswered: Option<String>,
     },
     /// A request to the model failed and is made again. What came of the message so far is void.
     Retry {

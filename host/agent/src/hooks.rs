@@ -75,7 +75,7 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Before a tool runs, its arguments valid and the user's approval given. A call that is denied does not run, and
-    /// the model is told why.
+    /// the model is told why. Called again when the tool was replaced before it ran and the call is decided on again.
     fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
         let _ = call;
         Box::pin(async { Verdict::Pass })

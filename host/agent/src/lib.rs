@@ -11,6 +11,7 @@
 mod adversary_tests;
 mod agent;
 mod approval;
+mod asking;
 mod assemble;
 mod authority;
 mod bound;
@@ -26,6 +27,7 @@ mod event;
 mod filter;
 mod hooks;
 mod identity;
+mod image;
 mod limits;
 mod message;
 mod model;
@@ -56,7 +58,7 @@ mod turn;
 mod usage;
 
 pub use agent::{Agent, AgentError, Snapshot, Totals};
-pub use approval::{Approval, ApprovalMode, Approver, Decision, DenyAll, Question};
+pub use approval::{Approval, ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
 pub use authority::Authority;
 pub use bound::OutputBounds;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
@@ -64,7 +66,7 @@ pub use compaction::{COMPACTION_MESSAGE, Compaction, CompactionError, Compaction
 pub use config::{LoopConfig, Strategy};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use context::Context;
-pub use definition::{Execution, ToolDefinition};
+pub use definition::{Execution, ToolDefinition, ToolSource};
 pub use delegation::{
     AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
     SubAgentPolicy, SubAgents,
@@ -73,6 +75,7 @@ pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};
 pub use identity::{Continuation, TurnTrigger};
+pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;

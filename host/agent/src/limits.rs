@@ -13,7 +13,7 @@ pub struct RunLimits {
     /// Tokens of all requests together. What comes from the vendor's cache does not count: it would count the same
     /// conversation once for each turn.
     pub max_tokens: Option<u64>,
-    /// Time from the run's start, that of waiting for the user's approval included.
+    /// Time from the run's start, without the time that people take to answer questions.
     pub max_time: Option<Duration>,
     /// US dollars. Holds only for models whose prices are known.
     pub max_cost: Option<f64>,

@@ -38,7 +38,6 @@ use crate::usage::{Cost, Usage};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The kind of the extension message that says which limit ended a run.
@@ -58,30 +57,24 @@ pub async fn run(
     let token = token.child_token();
     let hooks = HookChain::new(&config.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
-    let end = within(config.limits.max_time, &token, run.work(prompts)).await;
+    let end = within(config, &token, run.work(prompts)).await;
     let outcome = run.end(end).await;
     hooks.after_loop(&outcome).await;
     outcome
 }
 
-/// Aborts the work when its time is over, and waits for its end.
-async fn within(time: Option<Duration>, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
+/// Aborts the work when its time is over, and waits for its end. Time in which a person is asked does not count.
+async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
+    let Some(time) = config.limits.max_time else { return work.await };
     tokio::select! {
         biased;
         end = &mut work => return end,
-        () = after(time) => token.cancel(),
+        () = config.approval.asking().sleep(time) => token.cancel(),
     }
     match work.await {
-        RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.map_or(0, |time| time.as_secs())) },
+        RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.as_secs()) },
         other => other,
-    }
-}
-
-async fn after(time: Option<Duration>) {
-    match time {
-        Some(time) => tokio::time::sleep(time).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -97,6 +97,7 @@ mod tests {
             guidelines: Vec::new(),
             authority: crate::Authority::default(),
             execution: crate::Execution::default(),
+            source: Default::default(),
         })
     }
 

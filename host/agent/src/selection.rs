@@ -40,8 +40,9 @@ impl ToolExecutor for Selection {
     }
 
     fn call<'a>(&'a self, mut call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        if !(self.likes)(&call.name) {
-            return Box::pin(async { Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into() });
+        if !(self.likes)(call.name()) || !call.tool.authority.is_within(self.at_most) {
+            let tool = call.tool.name.clone();
+            return Box::pin(async { Err(ToolError::UnknownTool { tool, suggestions: Vec::new() }).into() });
         }
         call.at_most = call.at_most.cut_to(self.at_most);
         call.agents = call.agents.filter(|_| self.at_most.delegates);

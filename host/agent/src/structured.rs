@@ -141,6 +141,7 @@ impl WithAnswer {
             guidelines: Vec::new(),
             authority: Authority::default(),
             execution: Execution::Sequential,
+            source: Default::default(),
         };
         Self { tools, definition: Arc::new(definition), answer: Mutex::default() }
     }
@@ -157,12 +158,14 @@ impl WithAnswer {
 impl ToolExecutor for WithAnswer {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         let mut definitions = self.tools.definitions();
+        // A plugin that is loaded meanwhile cannot take the name.
+        definitions.retain(|tool| tool.name != ANSWER_TOOL);
         definitions.push(self.definition.clone());
         definitions
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        if call.name != ANSWER_TOOL {
+        if !Arc::ptr_eq(&call.tool, &self.definition) {
             return self.tools.call(call, progress);
         }
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.arguments);

@@ -353,6 +353,7 @@ async fn one_call_starts_so_many_sub_agents_and_no_more() {
                 guidelines: vec![],
                 authority: Authority::default(),
                 execution: Execution::Parallel,
+                source: Default::default(),
             })]
         }
 

@@ -138,11 +138,11 @@ impl ToolExecutor for ScriptedTools {
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
-            let Some((_, act)) = self.tools.iter().find(|(tool, _)| tool.name == call.name) else {
-                return Err(ToolError::UnknownTool { tool: call.name, suggestions: vec![] }).into();
+            let Some((_, act)) = self.tools.iter().find(|(tool, _)| tool.name == call.name()) else {
+                return Err(ToolError::UnknownTool { tool: call.tool.name.clone(), suggestions: vec![] }).into();
             };
             self.note(format!("+{}", call.call_id));
-            let tool = call.name.clone();
+            let tool = call.tool.name.clone();
             let result = match act {
                 Act::Answer(text) => Ok(ToolOutput::text(*text)),
                 Act::Fail(message) => Err(ToolError::Failed { tool, message: (*message).into(), retryable: false }),
@@ -287,6 +287,7 @@ impl Setup {
             guidelines: vec![],
             authority: Authority::READ_ONLY,
             execution: Execution::Parallel,
+            source: Default::default(),
         };
         change(&mut definition);
         self.tools.tools.push((Arc::new(definition), act));

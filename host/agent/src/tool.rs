@@ -21,6 +21,9 @@ pub trait ToolExecutor: Send + Sync {
     /// Runs one call to its end. When `call.token` is cancelled it ends soon, with [`ToolError::Cancelled`] or with what
     /// it has. Dropping the future ends the call at once.
     ///
+    /// What runs must be the version of the tool that `call.tool` describes, because that was approved. Where another one
+    /// has taken its place, the call ends with [`ToolError::Changed`] before any code of the tool runs.
+    ///
     /// `progress` may be used until the call ends; what comes later is dropped.
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply>;
 }
@@ -34,16 +37,23 @@ pub struct ToolInvocation {
     pub session_id: Arc<str>,
     /// The loop that it belongs to.
     pub loop_id: Arc<str>,
-    /// The tool's name.
-    pub name: String,
-    /// Its arguments.
+    /// The tool as it was when the arguments were checked and the call was approved.
+    pub tool: Arc<ToolDefinition>,
+    /// The arguments.
     pub arguments: Value,
-    /// What the call may do at most, whatever its tool could. The executor holds it to that.
+    /// What the caller may pass on at most, besides what `tool` can do. The executor holds the call to both.
     pub at_most: Authority,
     /// The way to sub-agents of the loop; none where the call may have none.
     pub agents: Option<SubAgents>,
     /// Cancelled when the call is no longer wanted.
     pub token: CancellationToken,
+}
+
+impl ToolInvocation {
+    /// The tool's name.
+    pub fn name(&self) -> &str {
+        &self.tool.name
+    }
 }
 
 /// Hears of a running call. Called from any thread; must not block.
@@ -157,6 +167,12 @@ pub enum ToolError {
         /// How often.
         times: u32,
     },
+    /// Nobody: the tool was replaced after the call was approved, and nothing of it ran. The loop decides again.
+    #[error("`{tool}` was replaced after the call was approved")]
+    Changed {
+        /// The tool.
+        tool: String,
+    },
     /// Nobody: the call was no longer wanted.
     #[error("`{tool}`: cancelled")]
     Cancelled {
@@ -179,6 +195,9 @@ impl ToolError {
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
             Self::Fault { source, .. } => format!("The tool broke down: {source}"),
             Self::Repeated { times, .. } => crate::repetition::note(*times),
+            Self::Changed { tool } => {
+                format!("`{tool}` was replaced again and again while this call was decided on, so it was not called.")
+            }
             Self::Cancelled { .. } => "The call was cancelled before it ended.".to_owned(),
         }
     }

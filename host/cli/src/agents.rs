@@ -9,12 +9,12 @@ use pinion_agent::{
     MAX_ATTEMPTS, Message, ModelSource, Outcome, SubAgentPolicy,
 };
 use pinion_plugin_runtime::AgentsGrant;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// `agents = true`, `false`, or the names of the tools that they may use.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum FileAgentsGrant {
     /// With all tools that the agent has, or not at all.

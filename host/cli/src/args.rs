@@ -255,9 +255,31 @@ pub(crate) enum PluginCommand {
         /// The arguments, as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Grant this for the call, besides what the config grants: files=read, files=write, process, catalog, agents
+        /// Grant this for the call, in addition to what the plugin has: files=read, files=write, files=DIR:read,
+        /// files=DIR:write, process, catalog, agents
         #[arg(long = "grant", value_name = "CAPABILITY")]
         grants: Vec<String>,
+    },
+    /// Grant capabilities to a plugin file as it is now
+    ///
+    /// The grants hold for this path and content. Without capabilities, confirms a file that has changed: it keeps what was
+    /// granted before and has what the config grants to its name. Running sessions apply the change when they reload the file.
+    Grant {
+        /// Its name, or its file
+        plugin: String,
+        /// files=read, files=write, files=DIR:read, files=DIR:write, process, catalog, agents
+        #[arg(value_name = "CAPABILITY")]
+        capabilities: Vec<String>,
+    },
+    /// Revoke capabilities of a plugin file, all of them by default
+    ///
+    /// Running sessions apply the change when they reload the file; restart them to be sure.
+    Revoke {
+        /// Its name, or its file
+        plugin: String,
+        /// files=read, files=DIR:read, process, catalog, agents
+        #[arg(value_name = "CAPABILITY")]
+        capabilities: Vec<String>,
     },
 }
 

@@ -184,6 +184,7 @@ impl Notices {
             NoticeEvent::Refused(error) => {
                 format!("! plugin `{}` ({}) was not loaded: {error}", notice.plugin, notice.source)
             }
+            NoticeEvent::HeldBack(why) => format!("! plugin `{}` ({}): {why}", notice.plugin, notice.source),
             NoticeEvent::Removed => format!("plugin `{}` is gone", notice.plugin),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);

@@ -3,12 +3,13 @@
 use crate::agents::{Branches, ConfiguredModels};
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
-use crate::config::{Config, FileProcessGrant};
+use crate::config::{Config, FileGrants, FileProcessGrant};
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
 use crate::output::Output;
 use crate::paths::Paths;
+use crate::policy::{self, Binding, Policy};
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use pinion_agent::{
@@ -16,10 +17,11 @@ use pinion_agent::{
     RequestOptions, Secrets, Selection, SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
-    CacheKey, Grants, HostInfo, Notice, PluginSettings, ProcessGrant, Runtime, RuntimeConfig, Source, plugins_in,
+    CacheKey, FileOrigin, Grants, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant, Runtime, RuntimeConfig,
+    Source, is_alike, plugins_in,
 };
 use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,10 +56,24 @@ impl Base {
         info: Arc<dyn HostInfo>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Runtime> {
+        self.runtime_with(Policy::new(self, Binding::Bind, None), info, on_notice)
+    }
+
+    /// A runtime that shows plugins and runs none: no grants are bound to what it loads.
+    pub(crate) fn showing(&self, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Runtime> {
+        self.runtime_with(Policy::new(self, Binding::LookOnly, None), Arc::new(NoInfo), on_notice)
+    }
+
+    pub(crate) fn runtime_with(
+        &self,
+        policy: Policy,
+        info: Arc<dyn HostInfo>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Runtime> {
         let config = RuntimeConfig {
             workspace: self.workspace.clone(),
             cache: self.compiled_code(),
-            plugins: self.plugin_settings(),
+            policy: Arc::new(policy),
             engine_limits: self.config.engine_limits.clone(),
             info,
         };
@@ -69,28 +85,14 @@ impl Base {
         cache_key(&self.paths).map(|key| (self.paths.components(), key))
     }
 
-    /// What the config says of plugins, with folders made absolute and variables looked up.
-    pub(crate) fn plugin_settings(&self) -> BTreeMap<String, PluginSettings> {
-        let settings = |plugin: &crate::config::FilePlugin| PluginSettings {
-            grants: Grants {
-                files: plugin.grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
-                process: self.process_grant(&plugin.grants.process),
-                catalog: plugin.grants.catalog,
-                agents: plugin.grants.agents.grant(),
-            },
-            limits: plugin.limits.clone(),
-            config: serde_json::to_value(&plugin.config).unwrap_or_default(),
-        };
-        let mut all: BTreeMap<String, PluginSettings> =
-            self.config.plugins.iter().map(|(name, plugin)| (name.clone(), settings(plugin))).collect();
-        // What a program wrote is for the model to read, wherever `bash` had to put it.
-        let output = self.output.directory();
-        if let Some(fs) = all.get_mut("fs").filter(|fs| !fs.grants.files.is_empty())
-            && output.is_dir()
-        {
-            fs.grants.files.insert(output.to_owned(), pinion_plugin_runtime::Access::Read);
+    /// Grants as the runtime takes them: directories absolute, variables looked up.
+    pub(crate) fn grants(&self, grants: &FileGrants) -> Grants {
+        Grants {
+            files: grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
+            process: self.process_grant(&grants.process),
+            catalog: grants.catalog,
+            agents: grants.agents.grant(),
         }
-        all
     }
 
     fn absolute(&self, path: &Path) -> PathBuf {
@@ -117,35 +119,68 @@ impl Base {
         Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
     }
 
-    /// The plugins that a run loads, in the order in which they win where names collide.
+    /// The plugins that a run loads, in the order in which they win where names collide. Disabled files are among them:
+    /// their names are in their manifests, where the runtime looks.
     pub(crate) fn sources(&self, args: &RunArgs, purpose: For) -> Vec<Source> {
-        let is_enabled = |name: &str| self.config.plugins.get(name).is_none_or(|plugin| plugin.enabled != Some(false));
         let built_in = BUILT_IN.iter().filter(|plugin| {
             !args.no_builtin_plugins
-                && is_enabled(plugin.name)
+                && !self.is_disabled(plugin.name)
                 && (purpose == For::Conversation || !plugin.is_for_conversations)
         });
-        let mut sources: Vec<Source> = built_in.map(|plugin| Source::BuiltIn(plugin.bytes)).collect();
-        sources.extend(args.plugins.iter().map(|path| Source::File(self.workspace.join(path))));
+        let mut sources: Vec<Source> =
+            built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
+        sources.extend(args.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_folders(args));
-        let file_name = |source: &Source| match source {
-            Source::File(path) => path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
-            Source::BuiltIn(_) => None,
-        };
-        sources.extend(files.into_iter().filter(|source| file_name(source).is_none_or(|name| is_enabled(&name))));
+        let new: Vec<Source> = files.into_iter().filter(|file| !sources.contains(file)).collect();
+        sources.extend(new);
         sources
     }
 
-    /// Folders in which `*.wasm` files are plugins: the user's, and those of a project that the user trusts.
-    pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PathBuf> {
-        let mut folders = Vec::new();
+    /// Returns whether the user or a trusted project disabled the plugin of this name, or of one like it. A project cannot
+    /// enable what the user disabled.
+    pub(crate) fn is_disabled(&self, name: &str) -> bool {
+        let layers = [&self.config.user_plugins, &self.config.plugins];
+        let mut sections = layers.into_iter().flatten();
+        sections.any(|(section, plugin)| plugin.enabled == Some(false) && is_alike(section, name))
+    }
+
+    /// A file that the user named. Where it lies decides its origin: naming a project's plugin makes it none of the user's.
+    pub(crate) fn named(&self, path: &Path) -> Source {
+        let path = self.workspace.join(path);
+        let identity = policy::identity(&path);
+        let is_users = identity.parent() == self.paths.plugins().canonicalize().ok().as_deref();
+        let is_projects = is_in_project(&identity) || path.canonicalize().is_ok_and(|path| is_in_project(&path));
+        match (is_users, is_projects) {
+            (true, _) => Source::File {
+                path: self.paths.plugins().join(path.file_name().unwrap_or_default()),
+                origin: FileOrigin::User,
+            },
+            (_, true) => Source::File { path: identity, origin: FileOrigin::Project },
+            _ => Source::File { path, origin: FileOrigin::Named },
+        }
+    }
+
+    /// Directories whose `*.wasm` files are plugins: the user's, and that of a project that the user trusts.
+    pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
+        let mut directories = Vec::new();
         if !args.no_plugins {
-            folders.push(self.paths.plugins());
+            directories.push(PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User });
             if self.config.is_trusted {
-                folders.push(self.workspace.join(".pinion/plugins"));
+                let path = self.workspace.join(PROJECT_PLUGINS);
+                directories.push(PluginDirectory { path, origin: FileOrigin::Project });
             }
         }
-        folders
+        directories
+    }
+
+    /// The files in the user's plugin directory.
+    pub(crate) fn installed(&self) -> Vec<Source> {
+        plugins_in(&[PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User }])
+    }
+
+    /// Returns whether a file is a plugin of this project, which the user trusts.
+    pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
+        self.config.is_trusted && path.parent() == Some(&self.workspace.join(PROJECT_PLUGINS))
     }
 
     /// What the project would like to bring in, and may not.
@@ -162,13 +197,23 @@ impl Base {
     }
 }
 
+/// The directory of a project's plugins.
+const PROJECT_PLUGINS: &str = ".pinion/plugins";
+
+/// Returns whether a file lies in the plugin directory of some project.
+fn is_in_project(path: &Path) -> bool {
+    let names: Vec<_> = path.components().map(|part| part.as_os_str().to_ascii_lowercase()).collect();
+    names.windows(2).any(|pair| pair[0] == ".pinion" && pair[1] == "plugins")
+}
+
 impl Base {
     /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.
     fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
         let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
-        let sources = args.plugins.iter().map(|path| self.workspace.join(path).display().to_string());
+        let sources = args.plugins.iter().map(|path| self.named(path).to_string());
         match sources.into_iter().find(|source| !loaded.contains(source)) {
-            Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))),
+            Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))
+                .hint("the notice above says why; without one, it is disabled in the config")),
             None => Ok(()),
         }
     }

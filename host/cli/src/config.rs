@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::paths::Paths;
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -118,7 +118,7 @@ pub(crate) struct FilePlugin {
     pub(crate) config: toml::Table,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileGrants {
     /// Folders, absolute or from the workspace.
@@ -129,7 +129,7 @@ pub(crate) struct FileGrants {
 }
 
 /// `process = true`, `false`, or the names of variables.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum FileProcessGrant {
     /// With the usual environment, or not at all.
@@ -175,6 +175,10 @@ pub(crate) struct Config {
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    /// The defaults and the user's own file: the only layers that grant anything.
+    pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
+    /// The file of a trusted project alone.
+    pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
     /// The project's own files may be used.
@@ -194,11 +198,14 @@ impl Config {
             merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
         }
         // Trust is the user's own word: it is looked up before the project may say anything.
-        let is_trusted = trusts(&typed(&merged)?, workspace);
+        let user = typed(&merged)?;
+        let is_trusted = trusts(&user, workspace);
+        let mut project_plugins = BTreeMap::new();
         let project = workspace.join(".pinion/config.toml");
         if is_trusted && let Some(text) = read(&project)? {
             let mut table = layer(&text, &project.display().to_string())?;
             table.remove("trusted");
+            project_plugins = typed(&table)?.plugins;
             merge(&mut merged, table);
         }
         let file = typed(&merged)?;
@@ -219,6 +226,8 @@ impl Config {
             limits: limits(&file.limits, args),
             providers: file.providers,
             plugins: file.plugins,
+            user_plugins: user.plugins,
+            project_plugins,
             process_environment: file.process.environment,
             engine_limits: file.engine.limits,
             is_trusted,

@@ -149,6 +149,7 @@ fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
                 format!("  ↻ plugin `{}` {version}: generation {generation} answers from now on", notice.plugin)
             }
             NoticeEvent::Refused(error) => format!("  ✗ plugin `{}` was not loaded: {error}", notice.plugin),
+            NoticeEvent::HeldBack(why) => format!("  ! plugin `{}`: {why}", notice.plugin),
             NoticeEvent::Removed => format!("  – plugin `{}` is gone", notice.plugin),
         };
         // A closed stdout is told by what is written next.

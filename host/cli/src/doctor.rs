@@ -7,9 +7,8 @@ use crate::print_out;
 use crate::render::bytes;
 use crate::terminal::Style;
 use clap::Parser as _;
-use pinion_plugin_runtime::{NoInfo, Origin};
+use pinion_plugin_runtime::Origin;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What was found of one thing.
 enum Finding {
@@ -99,7 +98,7 @@ async fn model(base: &Base) -> Finding {
 }
 
 async fn plugins(base: &Base) -> Vec<Finding> {
-    let runtime = match base.runtime(Arc::new(NoInfo), |_| {}) {
+    let runtime = match base.showing(|_| {}) {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };

@@ -15,6 +15,7 @@ mod doctor;
 mod effects;
 mod exchanges;
 mod failure;
+mod grants;
 mod info;
 mod logging;
 mod loops;
@@ -23,6 +24,7 @@ mod output;
 mod paths;
 mod plan;
 mod plugin;
+mod policy;
 mod print;
 mod private;
 mod prompt;
@@ -110,7 +112,7 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
     let output = Arc::new(Output::new(paths.output()));
     let (secrets, base_url) = (secrets.clone(), run.base_url.clone());
     let base = Base { paths, workspace, config, exchanges, secrets, output, base_url };
-    match command {
+    let done = match command {
         None => work(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,
         Some(Command::Session(command)) => session::run(&base, command),
@@ -118,7 +120,9 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
         Some(Command::Demo | Command::Completions { .. }) => Ok(()),
-    }
+    };
+    base.output.close();
+    done
 }
 
 /// The ways to put the agent to work.
@@ -139,7 +143,7 @@ fn completions(shell: clap_complete::Shell) -> Result<()> {
 
 fn show_config(base: &Base, command: &ConfigCommand) -> Result<()> {
     match command {
-        ConfigCommand::Show => print_out(&base.config.merged.to_string()),
+        ConfigCommand::Show => print_out(&base.secrets.clean(&base.config.merged.to_string())),
         ConfigCommand::Path => print_out(&format!(
             "config {}\ndata   {}\ncache  {}\n",
             base.paths.config_file().display(),

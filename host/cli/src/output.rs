@@ -49,6 +49,16 @@ impl Output {
         &self.used.get_or_init(|| Used::new(&self.root, &format!("process-{}", uniquely()), false)).path
     }
 
+    /// Removes the directory when nothing is in it, or nobody can come back to it. To be called at the end.
+    pub(crate) fn close(&self) {
+        let Some(used) = self.used.get() else { return };
+        // What is left is removed by a later process.
+        let _ = match used.is_temporary {
+            true => fs::remove_dir_all(&used.path),
+            false => fs::remove_dir(&used.path),
+        };
+    }
+
     /// Removes what is old, in the background: it does not keep the process from ending.
     pub(crate) fn sweep(&self) {
         let root = self.root.clone();
@@ -76,16 +86,6 @@ impl Used {
         let lock = create_folder(root).and_then(|()| claim(&path));
         let lock = lock.inspect_err(|error| tracing::warn!(%error, "long output of programs is not kept")).ok();
         Self { path, _lock: lock, is_temporary }
-    }
-}
-
-impl Drop for Used {
-    fn drop(&mut self) {
-        // What is left is removed by a later process.
-        let _ = match self.is_temporary {
-            true => fs::remove_dir_all(&self.path),
-            false => fs::remove_dir(&self.path),
-        };
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(directory.file_name().unwrap(), "0d2f3c4e");
         assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
         fs::write(directory.join("a"), "x").unwrap();
-        drop(output);
+        output.close();
         assert!(directory.is_dir());
         delete(directory.parent().unwrap(), "0d2f3c4e").unwrap();
         assert!(!directory.exists());
@@ -209,7 +209,8 @@ mod tests {
         empty.begin("kept", true);
         temporary.begin("unkept", false);
         fs::write(temporary.directory().join("a"), "x").unwrap();
-        drop((empty, temporary));
+        empty.close();
+        temporary.close();
         assert_eq!(names(root.path()), Vec::<String>::new());
     }
 

@@ -54,6 +54,11 @@ impl Paths {
         self.data.join("plugins")
     }
 
+    /// Which plugin files the user granted what, mode 0600.
+    pub(crate) fn grants_file(&self) -> PathBuf {
+        self.data.join("grants.toml")
+    }
+
     pub(crate) fn sessions(&self) -> PathBuf {
         self.data.join("sessions")
     }

@@ -129,11 +129,14 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
     }
 }
 
-/// Plugins that do not load are told; those that do are not.
+/// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
-    if let NoticeEvent::Refused(error) = &notice.event {
-        let _ = writeln!(io::stderr(), "! plugin `{}` ({}) was not loaded: {error}", notice.plugin, notice.source);
-    }
+    let problem = match &notice.event {
+        NoticeEvent::Refused(error) => format!("was not loaded: {error}"),
+        NoticeEvent::HeldBack(why) => format!("does not have all its grants: {why}"),
+        NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
+    };
+    let _ = writeln!(io::stderr(), "! plugin `{}` ({}) {problem}", notice.plugin, notice.source);
 }
 
 /// Writes events until all is over, and then those that are left.

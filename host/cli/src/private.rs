@@ -27,8 +27,9 @@ fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// Checks that a file is this user's, and that nobody else may read or write it.
 #[cfg(unix)]
-fn check(file: &File) -> io::Result<()> {
+pub(crate) fn check(file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.metadata()?;
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
@@ -38,7 +39,7 @@ fn check(file: &File) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn check(_file: &File) -> io::Result<()> {
+pub(crate) fn check(_file: &File) -> io::Result<()> {
     Ok(())
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct PluginAuthority {
     process: Option<Arc<ProcessGrant>>,
     catalog: bool,
     agents: Option<Arc<AgentsGrant>>,
+    /// How the user grants it more, where the config is not the way.
+    hint: Option<String>,
     preopens: Arc<Preopens>,
 }
 
@@ -124,6 +126,7 @@ impl PluginAuthority {
             process: grants.process.clone().filter(|_| asks.process).map(Arc::new),
             catalog: asks.catalog && grants.catalog,
             agents: grants.agents.clone().filter(|_| asks.agents).map(Arc::new),
+            hint: None,
             preopens: Arc::default(),
         }
     }
@@ -252,7 +255,15 @@ impl CallAuthority {
 }
 
 impl PluginAuthority {
+    /// Names another way of granting it more than the config.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
     fn grant_hint(&self, line: &str) -> String {
+        if let Some(hint) = &self.hint {
+            return format!("the user can grant it: {hint}");
+        }
         format!("the user can grant it in the config: [plugins.{}.grants] {line}", self.plugin)
     }
 }

@@ -113,7 +113,7 @@ impl Runtime {
             name: name.to_owned(),
             arguments: arguments.to_owned(),
         };
-        let answer = loaded.run(&self.shared, whole(&loaded, token), job).await.result?;
+        let answer = loaded.run(&self.shared, whole(&loaded, &job.name, token), job).await.result?;
         let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
         Ok(effects.into_iter().map(effect).collect())
     }
@@ -123,16 +123,18 @@ impl Runtime {
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         let Some(loaded) = self.registry.command(name).await else { return Vec::new() };
         let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-        let answer = loaded.run(&self.shared, whole(&loaded, CancellationToken::new()), job);
+        let answer = loaded.run(&self.shared, whole(&loaded, name, CancellationToken::new()), job);
         let answer = tokio::time::timeout(COMPLETION_TIME, answer).await;
         let completions = answer.ok().and_then(|finished| finished.result.ok()).unwrap_or_default();
         completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()
     }
 }
 
-/// The user calls a command himself: it has all that its plugin has.
-fn whole(loaded: &Loaded, token: CancellationToken) -> Setup {
-    Setup { authority: loaded.program().authority.whole(), token, progress: Arc::new(NoProgress), agents: None }
+/// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants has none.
+fn whole(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
+    let plugin = &loaded.program().authority;
+    let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.whole() };
+    Setup { authority, token, progress: Arc::new(NoProgress), agents: None }
 }
 
 fn effect(effect: wit::Effect) -> Effect {

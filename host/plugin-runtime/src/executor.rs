@@ -2,7 +2,8 @@
 
 use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
 use crate::fault::PluginFault;
-use crate::host::progress::content;
+use crate::host::clip;
+use crate::host::progress::{self, MAX_PARTS};
 use crate::instance::{CallTool, Setup};
 use crate::registry::Loaded;
 use crate::runtime::Runtime;
@@ -11,10 +12,15 @@ use pinion_agent::{
     Content, Display, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress,
     ToolReply,
 };
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Media types that models take.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Bytes of the details of one result.
+const MAX_DETAILS_BYTES: usize = 4 * 1024 * 1024;
+/// Values in the details of one result.
+const MAX_DETAILS_VALUES: usize = 100_000;
+/// Bytes of the name of a language or media type.
+const MAX_LANGUAGE_BYTES: usize = 64;
 
 impl ToolExecutor for Runtime {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
@@ -23,12 +29,18 @@ impl ToolExecutor for Runtime {
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
-            let Some((loaded, tool)) = self.registry.tool(&call.name).await else {
-                return Err(ToolError::UnknownTool { tool: call.name, suggestions: Vec::new() }).into();
+            let name = call.tool.name.clone();
+            let Some((loaded, tool)) = self.registry.tool(&name).await else {
+                return Err(ToolError::UnknownTool { tool: name, suggestions: Vec::new() }).into();
             };
+            // The generation that answers now must be the one that was decided on. It is held until the call ends.
+            let current = &loaded.get(tool).definition;
+            if !Arc::ptr_eq(current, &call.tool) && !current.is_same_version(&call.tool) {
+                return Err(ToolError::Changed { tool: name }).into();
+            }
             let declared = loaded.get(tool).effects.cut_to(call.at_most);
             if let Some(denied) = loaded.program().authority.missing(declared) {
-                return Err(ToolError::Denied { tool: call.name, reason: denied.to_string() }).into();
+                return Err(ToolError::Denied { tool: name, reason: denied.to_string() }).into();
             }
             let relay = Arc::new(Relay::default());
             let setup = Setup {
@@ -39,7 +51,7 @@ impl ToolExecutor for Runtime {
             };
             let job = CallTool {
                 context: self.context(&loaded, &call),
-                name: call.name.clone(),
+                name: name.clone(),
                 arguments: call.arguments.to_string(),
             };
             let finished = {
@@ -54,7 +66,7 @@ impl ToolExecutor for Runtime {
                 }
             };
             relay.pass_on(progress);
-            reply(&call.name, &loaded, finished.result, finished.ledger)
+            reply(&name, &loaded, finished.result, finished.ledger)
         })
     }
 }
@@ -153,22 +165,69 @@ fn tool_error(tool: &str, error: wit::ToolError) -> ToolError {
 
 /// What the guest returned, when it is what the contract says.
 fn output(output: wit::ToolOutput) -> Result<ToolOutput, String> {
-    let details = output.details.as_deref().map(serde_json::from_str).transpose();
-    for part in &output.content {
-        if let wit::Content::Image(image) = part
-            && !IMAGE_TYPES.contains(&image.media_type.as_str())
-        {
-            return Err(format!("`{}` is no media type of an image", image.media_type.escape_debug()));
+    let had_content = !output.content.is_empty();
+    let parts: Vec<wit::Content> = output.content.into_iter().filter(|part| !progress::is_empty(part)).collect();
+    if parts.len() > MAX_PARTS {
+        return Err(format!("a result of {} parts, of at most {MAX_PARTS}", parts.len()));
+    }
+    let content: Vec<Content> = parts.into_iter().map(progress::content).collect();
+    for part in &content {
+        if let Content::Image(image) = part {
+            image.check_format().map_err(|problem| {
+                format!("an image `{}`: {problem}", clip(&image.media_type, MAX_LANGUAGE_BYTES).escape_debug())
+            })?;
         }
     }
     Ok(ToolOutput {
-        content: output.content.into_iter().map(content).collect(),
-        details: details.map_err(|error| format!("its details are no JSON: {error}"))?,
+        // A result of nothing but an empty text remains one.
+        content: if content.is_empty() && had_content { vec![Content::text("")] } else { content },
+        details: output.details.as_deref().map(details).transpose()?,
         display: match output.display {
             wit::Display::Plain => Display::Plain,
             wit::Display::Markdown => Display::Markdown,
             wit::Display::Diff => Display::Diff,
-            wit::Display::Code(language) => Display::Code(language),
+            wit::Display::Code(language) => Display::Code(clip(&language, MAX_LANGUAGE_BYTES).to_owned()),
         },
     })
+}
+
+/// Parses the details, which take many times their length in memory when they are made of small values.
+fn details(json: &str) -> Result<Value, String> {
+    if json.len() > MAX_DETAILS_BYTES {
+        return Err(format!("details of {} bytes, of at most {MAX_DETAILS_BYTES}", json.len()));
+    }
+    if count_values(json) > MAX_DETAILS_VALUES {
+        return Err(format!("details of more than {MAX_DETAILS_VALUES} values"));
+    }
+    serde_json::from_str(json).map_err(|error| format!("its details are no JSON: {error}"))
+}
+
+/// About how many values there are in a JSON text: every one but the first follows a bracket, a brace or a comma.
+fn count_values(json: &str) -> usize {
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' | b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_bounded_in_bytes_values_and_nesting() {
+        assert!(details(r#"{"text": "[[[,,,\"[[["}"#).is_ok());
+        assert_eq!(count_values(r#"{"a": "[,\"[", "b": [1, {}]}"#), 6);
+        assert!(details(&format!("[{}0]", "0,".repeat(MAX_DETAILS_VALUES))).unwrap_err().contains("values"));
+        assert!(details(&format!("\"{}\"", "x".repeat(MAX_DETAILS_BYTES))).unwrap_err().contains("bytes"));
+        assert!(details(&"[".repeat(1000)).is_err());
+        assert!(details(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).unwrap_err().contains("recursion limit"));
+    }
 }

@@ -78,6 +78,30 @@ pub enum PluginFault {
         /// The limit.
         limit: u64,
     },
+    /// It wrote too much.
+    #[error("plugin `{plugin}` wrote more than {limit} bytes{}", raise(plugin, "bytes-written"))]
+    BytesWritten {
+        /// The plugin.
+        plugin: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// It made, or wrote to, a file that is too large.
+    #[error("plugin `{plugin}` wrote to a file of more than {limit} bytes{}", raise(plugin, "file-bytes"))]
+    FileBytes {
+        /// The plugin.
+        plugin: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// It ran too many programs.
+    #[error("plugin `{plugin}` ran more than {limit} programs{}", raise(plugin, "programs"))]
+    Programs {
+        /// The plugin.
+        plugin: String,
+        /// The limit.
+        limit: u64,
+    },
     /// It did not end in time after it was cancelled, or it sits in a system call that does not return.
     #[error("plugin `{plugin}` does not react, and was abandoned")]
     Stuck {
@@ -135,6 +159,12 @@ pub(crate) enum Exceeded {
     HostCalls,
     #[error("too much output")]
     Output,
+    #[error("too many bytes written")]
+    BytesWritten,
+    #[error("too large a file")]
+    FileBytes,
+    #[error("too many programs")]
+    Programs,
 }
 
 /// What a guest said, or did not offer, where the contract has no result for it; travels through wasmtime as an error.
@@ -172,6 +202,9 @@ impl PluginFault {
             return match exceeded {
                 Exceeded::HostCalls => Self::HostCalls { plugin, limit: limits.host_calls },
                 Exceeded::Output => Self::Output { plugin, limit: limits.output_bytes },
+                Exceeded::BytesWritten => Self::BytesWritten { plugin, limit: limits.bytes_written },
+                Exceeded::FileBytes => Self::FileBytes { plugin, limit: limits.file_bytes },
+                Exceeded::Programs => Self::Programs { plugin, limit: limits.programs },
             };
         }
         if let Some(said) = error.downcast_ref::<GuestError>() {

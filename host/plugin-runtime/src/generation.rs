@@ -10,11 +10,13 @@ use crate::capability::{Grants, PluginAuthority};
 use crate::fault::PluginFault;
 use crate::instance::{self, Describe, Description, Setup};
 use crate::limits::{Limits, PartialLimits};
-use crate::manifest::{Inspection, ManifestError, is_name};
+use crate::manifest::{Inspection, Manifest, ManifestError, is_name};
+use crate::policy::{self, Ceiling};
 use crate::program::{Exported, Program};
+use crate::registry::Source;
 use crate::runtime::Shared;
 use crate::state::NoProgress;
-use pinion_agent::{Authority, Execution, ToolDefinition};
+use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +36,13 @@ pub struct PluginSettings {
     pub limits: PartialLimits,
     /// Its own section, an object.
     pub config: Value,
+    /// What it asked for and declared when the grants were given; `None` where that is not recorded. The runtime then
+    /// takes what the plugin's first generation offered.
+    pub ceiling: Option<Ceiling>,
+    /// Why some of what the user granted is not in `grants`, with a hint.
+    pub held_back: Option<String>,
+    /// How the user grants it more; `None` for the config.
+    pub hint: Option<String>,
 }
 
 /// One loaded version of a plugin.
@@ -46,6 +55,12 @@ pub(crate) struct Generation {
     pub(crate) commands: Vec<CommandDefinition>,
     /// What the user granted it.
     pub(crate) grants: Grants,
+    /// What it asks for and declares, before anything was held back.
+    pub(crate) offered: Ceiling,
+    /// The most that its grants are for.
+    pub(crate) ceiling: Arc<Ceiling>,
+    /// What of its grants is held back, and why, with a hint.
+    pub(crate) held_back: Option<String>,
 }
 
 /// A tool, with the effects that its author declared.
@@ -83,6 +98,30 @@ pub enum LoadError {
     /// What it offers makes no sense.
     #[error("{0}")]
     Offer(String),
+    /// Its name belongs to a built-in plugin.
+    #[error(
+        "the name `{name}` is reserved for the built-in plugin `{built_in}`\nhint: give the plugin another name in its manifest"
+    )]
+    Reserved {
+        /// The name in its manifest.
+        name: String,
+        /// The built-in plugin.
+        built_in: String,
+    },
+    /// The user disabled it.
+    #[error("plugin `{0}` is disabled in the config\nhint: remove `enabled = false` from [plugins.{0}]")]
+    Disabled(String),
+    /// A reload brought another name.
+    #[error("the file now holds plugin `{to}` instead of `{from}`\nhint: restart pinion to load it under its new name")]
+    Renamed {
+        /// The name of the generation that is loaded.
+        from: String,
+        /// The name in the new manifest.
+        to: String,
+    },
+    /// The policy refused it.
+    #[error("{0}")]
+    Policy(String),
     /// What it offers has a name that another plugin already uses.
     #[error("{what} `{name}` is already there, from plugin `{other}`\nhint: load only one of the two plugins")]
     Collision {
@@ -97,17 +136,27 @@ pub enum LoadError {
 
 impl Generation {
     /// Loads a component. Compiling happens on this thread, which must be one that may block; the guest runs on others.
-    pub(crate) async fn load(shared: &Arc<Shared>, bytes: &[u8], number: u32) -> Result<Arc<Self>, LoadError> {
+    /// The identity is that of `bytes`, whatever `source` holds by now. `before` is the ceiling of the generation that
+    /// this one replaces.
+    pub(crate) async fn load(
+        shared: &Arc<Shared>,
+        source: &Source,
+        bytes: &[u8],
+        number: u32,
+        before: Option<Arc<Ceiling>>,
+    ) -> Result<Arc<Self>, LoadError> {
         let inspection = Inspection::of(bytes)?;
         let manifest = &inspection.manifest;
-        let settings = shared.settings(&manifest.name);
         let digest = blake3::hash(bytes);
+        let identity = policy::Component { manifest, source, digest: &digest.to_hex() };
+        let settings = shared.policy.settings(&identity)?;
+        let held = Held::of(settings, before, manifest);
         let (component, origin) = compile(shared, bytes, &digest)?;
         let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
-        let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
-        let authority =
-            PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &settings.grants);
-        let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
+        let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
+        let authority = PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &held.grants)
+            .with_hint(held.hint.clone());
+        let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
         let program = Arc::new(Program {
             name: manifest.name.as_str().into(),
             number,
@@ -118,10 +167,50 @@ impl Generation {
             pre,
         });
         let description = describe(shared, &program).await?;
-        let (tools, commands) = (Vec::new(), Vec::new());
-        let mut generation = Self { program, inspection, digest, origin, tools, commands, grants: settings.grants };
-        generation.take(description)?;
+        let Held { grants, ceiling, held_back, hint, .. } = held;
+        let mut generation = Self {
+            offered: Ceiling {
+                asks: inspection.manifest.capabilities,
+                lifetime: inspection.manifest.lifetime,
+                ..Ceiling::default()
+            },
+            program,
+            inspection,
+            digest,
+            origin,
+            tools: Vec::new(),
+            commands: Vec::new(),
+            grants,
+            ceiling: ceiling.clone().unwrap_or_default(),
+            held_back,
+        };
+        generation.take(description, ceiling.as_deref())?;
+        generation.settle_ceiling(ceiling.is_some(), hint);
         Ok(Arc::new(generation))
+    }
+
+    /// Returns its identity, for a policy.
+    pub(crate) fn identity<'a>(&'a self, source: &'a Source, digest: &'a str) -> policy::Component<'a> {
+        policy::Component { manifest: &self.inspection.manifest, source, digest }
+    }
+
+    /// Returns whether a command is newer than the grants, so that it runs with none of them.
+    pub(crate) fn holds_back_command(&self, name: &str) -> bool {
+        !self.ceiling.commands.contains(name)
+    }
+
+    /// The first generation sets the ceiling; a later one that grows beyond it says so.
+    fn settle_ceiling(&mut self, is_set: bool, hint: Option<String>) {
+        if !is_set {
+            self.ceiling = Arc::new(self.offered.clone());
+            return;
+        }
+        let excess = self.ceiling.excess(&self.offered);
+        if !excess.is_empty() && self.held_back.is_none() {
+            let hint = hint.unwrap_or_else(|| "restart pinion to grant what is new".to_owned());
+            self.held_back =
+                Some(format!("new since it was granted, and held back: {}\nhint: {hint}", excess.join("; ")));
+        }
     }
 
     /// One of its tools.
@@ -129,12 +218,18 @@ impl Generation {
         self.tools.iter().find(|tool| tool.definition.name == name)
     }
 
-    fn take(&mut self, description: Description) -> Result<(), LoadError> {
+    fn take(&mut self, description: Description, ceiling: Option<&Ceiling>) -> Result<(), LoadError> {
         if description.tools.len().max(description.commands.len()) > MAX_ENTRIES {
             return Err(LoadError::Offer(format!("offers more than {MAX_ENTRIES} tools or commands")));
         }
+        let source = ToolSource {
+            plugin: self.program.name.clone(),
+            digest: self.digest.to_hex().as_str().into(),
+            generation: self.program.number,
+        };
         for tool in description.tools {
-            let tool = self.tool_from(tool)?;
+            let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
+            self.offered.tools.insert(tool.definition.name.clone(), declared);
             if self.tool(&tool.definition.name).is_some() {
                 return Err(LoadError::Offer(format!("offers the tool `{}` twice", tool.definition.name)));
             }
@@ -145,12 +240,19 @@ impl Generation {
             if self.commands.iter().any(|other| other.name == command.name) {
                 return Err(LoadError::Offer(format!("offers the command `{}` twice", command.name)));
             }
+            self.offered.commands.insert(command.name.clone());
             self.commands.push(command_from(command));
         }
         Ok(())
     }
 
-    fn tool_from(&self, tool: wit_tools::ToolDefinition) -> Result<Tool, LoadError> {
+    /// Returns the tool with the effects that it may have, and those that it declares.
+    fn tool_from(
+        &self,
+        tool: wit_tools::ToolDefinition,
+        source: &ToolSource,
+        ceiling: Option<&Ceiling>,
+    ) -> Result<(Tool, Authority), LoadError> {
         check_name("tool", &tool.name)?;
         let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
@@ -162,7 +264,8 @@ impl Generation {
             return Err(offer("has an input schema that is not of type `object`"));
         }
         required_first(&mut input_schema);
-        let effects = effects(tool.effects);
+        let declared = effects(tool.effects);
+        let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));
         let definition = ToolDefinition {
             name: tool.name,
             label: tool.label,
@@ -174,8 +277,32 @@ impl Generation {
                 wit::Execution::Parallel => Execution::Parallel,
                 wit::Execution::Sequential => Execution::Sequential,
             },
+            source: source.clone(),
         };
-        Ok(Tool { definition: Arc::new(definition), effects })
+        Ok((Tool { definition: Arc::new(definition), effects }, declared))
+    }
+}
+
+/// The settings of a component once they are cut to its ceiling.
+struct Held {
+    grants: Grants,
+    limits: PartialLimits,
+    config: Value,
+    ceiling: Option<Arc<Ceiling>>,
+    held_back: Option<String>,
+    hint: Option<String>,
+}
+
+impl Held {
+    /// The policy's ceiling counts before that of the earlier generation. A component without grants needs none.
+    fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest) -> Self {
+        let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
+        let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
+        let grants = match &ceiling {
+            Some(ceiling) => ceiling.cut(manifest, grants),
+            None => grants,
+        };
+        Self { grants, limits, config, ceiling, held_back, hint }
     }
 }
 

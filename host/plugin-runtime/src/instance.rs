@@ -6,7 +6,7 @@
 //! waits. The result is handed over before the store is torn down, which costs as much as the call.
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
-use crate::bindings::pinion::plugin::types::{CallContext, ToolError, ToolOutput};
+use crate::bindings::pinion::plugin::types::{CallContext, Display, ToolError, ToolOutput};
 use crate::capability::CallAuthority;
 use crate::fault::{Circumstances, GuestError, PluginFault};
 use crate::limits::Limits;
@@ -293,16 +293,27 @@ impl Job for CallTool {
         let export = live.exported.tools.as_ref().ok_or(GuestError::NotExported("tools"))?;
         let parameters = (&self.context, self.name.as_str(), self.arguments.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.call_tool, parameters).await?;
-        if let Ok(output) = &answer {
-            live.store.data_mut().spend_output(output_bytes(output))?;
-        }
+        let bytes = answer.as_ref().map_or_else(error_bytes, output_bytes);
+        live.store.data_mut().spend_output(bytes)?;
         Ok(answer)
     }
 }
 
 fn output_bytes(output: &ToolOutput) -> usize {
     let json = [&output.structured, &output.details].into_iter().flatten().map(String::len).sum::<usize>();
-    json + output.content.iter().map(crate::host::progress::content_bytes).sum::<usize>()
+    let language = match &output.display {
+        Display::Code(language) => language.len(),
+        Display::Plain | Display::Markdown | Display::Diff => 0,
+    };
+    json + language + crate::host::progress::contents_bytes(&output.content)
+}
+
+fn error_bytes(error: &ToolError) -> usize {
+    match error {
+        ToolError::InvalidArguments(text) | ToolError::NotFound(text) | ToolError::Denied(text) => text.len(),
+        ToolError::Failed(failure) => failure.message.len(),
+        ToolError::Cancelled => 0,
+    }
 }
 
 /// One run of a slash command.

@@ -21,6 +21,7 @@ mod instance;
 mod limits;
 mod listing;
 mod manifest;
+mod policy;
 mod program;
 mod registry;
 mod reload;
@@ -40,6 +41,7 @@ pub use listing::{Capability, PluginInfo};
 pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
-pub use registry::{Notice, NoticeEvent, Source};
-pub use reload::{Watch, WatchError, plugins_in};
+pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
+pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};

@@ -25,6 +25,12 @@ pub struct Limits {
     pub host_calls: u64,
     /// Open handles.
     pub handles: u64,
+    /// Bytes written to files and to the standard input of programs.
+    pub bytes_written: u64,
+    /// Bytes of the largest file that is written.
+    pub file_bytes: u64,
+    /// Programs run.
+    pub programs: u64,
 }
 
 /// Limits of which only some are given: what a plugin asks for, or what the user's config says.
@@ -58,6 +64,15 @@ pub struct PartialLimits {
     /// See [`Limits::handles`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<u64>,
+    /// See [`Limits::bytes_written`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_written: Option<u64>,
+    /// See [`Limits::file_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// See [`Limits::programs`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub programs: Option<u64>,
 }
 
 /// Limits that are the same for all plugins.
@@ -121,6 +136,9 @@ impl Limits {
             output_bytes: pick(user.output_bytes, asked.output_bytes, default.output_bytes, ceiling.output_bytes),
             host_calls: pick(user.host_calls, asked.host_calls, default.host_calls, ceiling.host_calls),
             handles: pick(user.handles, asked.handles, default.handles, ceiling.handles),
+            bytes_written: pick(user.bytes_written, asked.bytes_written, default.bytes_written, ceiling.bytes_written),
+            file_bytes: pick(user.file_bytes, asked.file_bytes, default.file_bytes, ceiling.file_bytes),
+            programs: pick(user.programs, asked.programs, default.programs, ceiling.programs),
         }
     }
 }
@@ -149,6 +167,8 @@ mod tests {
         assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
         assert_eq!(file.engine, EngineLimits::default());
         assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
+        assert!(default.bytes_written <= ceiling.bytes_written && default.file_bytes <= ceiling.file_bytes);
+        assert!(default.programs <= ceiling.programs);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::bindings::pinion::plugin::catalog as wit;
 use crate::cache::Origin;
 use crate::capability::AgentsGrant;
 use crate::manifest::Lifetime;
-use crate::registry::{Loaded, Registry};
+use crate::policy::Ceiling;
+use crate::registry::{Loaded, Registry, Source};
 
 /// A plugin, as `pinion plugin list` and `info` tell of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct PluginInfo {
     pub generation: u32,
     /// `built-in`, or the file.
     pub source: String,
+    /// Its source, as the runtime was given it.
+    pub component_source: Source,
     /// BLAKE3 of the component, in hexadecimal.
     pub digest: String,
     /// Was it compiled in this process?
@@ -33,6 +36,10 @@ pub struct PluginInfo {
     pub tools: Vec<String>,
     /// Names of its commands, without the slash.
     pub commands: Vec<String>,
+    /// What it asks for and declares, whatever it was granted.
+    pub offered: Ceiling,
+    /// What of its grants is held back, and why, with a hint.
+    pub held_back: Option<String>,
     /// Why its last reload was refused.
     pub problem: Option<String>,
 }
@@ -120,6 +127,7 @@ fn info(loaded: &Loaded) -> PluginInfo {
         description: manifest.description.clone(),
         generation: generation.program.number,
         source: loaded.source().to_string(),
+        component_source: loaded.source().clone(),
         digest: generation.digest.to_hex().to_string(),
         origin: generation.origin,
         lifetime: manifest.lifetime,
@@ -127,6 +135,8 @@ fn info(loaded: &Loaded) -> PluginInfo {
         imports: generation.inspection.imports.iter().cloned().collect(),
         tools: generation.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
         commands: generation.commands.iter().map(|command| command.name.clone()).collect(),
+        offered: generation.offered.clone(),
+        held_back: generation.held_back.clone(),
         problem: None,
     }
 }

@@ -6,12 +6,14 @@
 
 use crate::generation::{CommandDefinition, Generation, LoadError, Tool};
 use crate::instance::{self, Finished, Job, Setup};
-use crate::manifest::Lifetime;
+use crate::manifest::{Inspection, Lifetime};
+use crate::policy::{Ceiling, is_alike};
 use crate::program::Program;
 use crate::runtime::Shared;
 use crate::session::Session;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,20 +29,53 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long to wait for a file that goes on being written.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Where a plugin comes from.
+/// The source of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Part of this program.
-    BuiltIn(&'static [u8]),
+    BuiltIn {
+        /// Its name, which no file may claim.
+        name: &'static str,
+        /// The component.
+        bytes: &'static [u8],
+    },
     /// A file, watched.
-    File(PathBuf),
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Who put it where it is.
+        origin: FileOrigin,
+    },
+}
+
+/// The origin of a plugin file. Grants for one origin are none for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileOrigin {
+    /// The user's plugin directory.
+    User,
+    /// A project's plugin directory: whoever writes to the repository.
+    Project,
+    /// A file that the user named.
+    Named,
+}
+
+impl FileOrigin {
+    /// The origin for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::User => "user directory",
+            Self::Project => "project directory",
+            Self::Named => "named file",
+        }
+    }
 }
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::BuiltIn(_) => f.write_str("built-in"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::BuiltIn { .. } => f.write_str("built-in"),
+            Self::File { path, .. } => write!(f, "{}", path.display()),
         }
     }
 }
@@ -68,6 +103,8 @@ pub enum NoticeEvent {
     },
     /// It was not loaded. An earlier generation, where there is one, goes on.
     Refused(LoadError),
+    /// Grants that it was given do not all apply to it: why, with a hint.
+    HeldBack(String),
     /// Its file is gone, and so is it.
     Removed,
 }
@@ -131,38 +168,67 @@ impl Stamp {
 }
 
 impl Source {
+    /// A file that the user named.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File { path: path.into(), origin: FileOrigin::Named }
+    }
+
+    /// Reads what the component says of itself, and the digest of the same bytes in hexadecimal.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no plugin for this host.
+    pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
+        let bytes = self.bytes()?;
+        Ok((Inspection::of(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+    }
+
     fn stamp(&self) -> Option<Stamp> {
         match self {
-            Self::BuiltIn(_) => None,
-            Self::File(path) => Stamp::of(path),
+            Self::BuiltIn { .. } => None,
+            Self::File { path, .. } => Stamp::of(path),
         }
     }
 
     fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
         match self {
-            Self::BuiltIn(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::File(path) => std::fs::read(path).map(Cow::Owned).map_err(|e| LoadError::Read(e.to_string())),
+            Self::BuiltIn { bytes, .. } => Ok(Cow::Borrowed(bytes)),
+            Self::File { path, .. } => std::fs::read(path).map(Cow::Owned).map_err(|e| LoadError::Read(e.to_string())),
         }
     }
 }
 
 impl Slot {
-    /// The plugin's name, or the file's until it is known.
+    /// The plugin's name. Until it is known, the file's name with its extension, which no plugin can have.
     fn name(&self) -> Cow<'_, str> {
         match (&self.loaded, &self.source) {
             (Some(loaded), _) => Cow::Borrowed(&loaded.program().name),
-            (None, Source::File(path)) => path.file_stem().unwrap_or_default().to_string_lossy(),
-            (None, Source::BuiltIn(_)) => Cow::Borrowed("built-in"),
+            (None, Source::File { path, .. }) => path.file_name().unwrap_or_default().to_string_lossy(),
+            (None, Source::BuiltIn { name, .. }) => Cow::Borrowed(name),
         }
+    }
+
+    fn ceiling(&self) -> Option<Arc<Ceiling>> {
+        self.loaded.as_ref().map(|loaded| loaded.generation.ceiling.clone())
+    }
+
+    /// Returns whether a plugin was left out because the user disabled it, which is no news.
+    fn is_disabled(&self, error: &LoadError) -> bool {
+        let is_named = matches!(&self.source, Source::File { origin: FileOrigin::Named, .. });
+        matches!(error, LoadError::Disabled(_)) && self.loaded.is_none() && !is_named
     }
 }
 
 /// Reads and loads a component, on a thread that may block.
-async fn read(shared: Arc<Shared>, source: Source, number: u32) -> Result<Arc<Generation>, LoadError> {
+async fn read(
+    shared: Arc<Shared>,
+    source: Source,
+    number: u32,
+    before: Option<Arc<Ceiling>>,
+) -> Result<Arc<Generation>, LoadError> {
     let runtime = Handle::current();
     let loading = spawn_blocking(move || {
         let bytes = source.bytes()?;
-        runtime.block_on(Generation::load(&shared, &bytes, number))
+        runtime.block_on(Generation::load(&shared, &source, &bytes, number, before))
     });
     loading.await.unwrap_or_else(|error| Err(LoadError::Link(error.to_string())))
 }
@@ -184,14 +250,18 @@ async fn quiet_stamp(path: &Path) -> Option<Stamp> {
     }
 }
 
-/// Names lead to one plugin each.
+/// Names lead to one plugin each, and a plugin keeps its name as long as it is loaded.
 fn check_names(slots: &[Slot], at: usize, new: &Generation) -> Result<(), LoadError> {
+    if let Some(old) = slots[at].loaded.as_ref().filter(|old| old.program().name != new.program.name) {
+        let (from, to) = (old.program().name.to_string(), new.program.name.to_string());
+        return Err(LoadError::Renamed { from, to });
+    }
     let others = slots.iter().enumerate().filter(|(i, _)| *i != at).filter_map(|(_, slot)| slot.loaded.as_ref());
     for other in others {
         let collision = |what, name: &str| {
             Err(LoadError::Collision { what, name: name.to_owned(), other: other.program().name.to_string() })
         };
-        if other.program().name == new.program.name {
+        if is_alike(&other.program().name, &new.program.name) {
             return collision("plugin", &new.program.name);
         }
         for tool in &new.tools {
@@ -228,7 +298,7 @@ impl Registry {
         for source in sources {
             if !slots.iter().any(|slot| slot.source == source) {
                 let stamp = source.stamp();
-                let read = read(self.shared.clone(), source.clone(), 1);
+                let read = read(self.shared.clone(), source.clone(), 1, None);
                 news.push((source, stamp, tokio::task::spawn(read)));
             }
         }
@@ -250,7 +320,7 @@ impl Registry {
     }
 
     async fn refresh_slot(&self, slots: &mut Vec<Slot>, at: usize) {
-        let Source::File(path) = slots[at].source.clone() else { return };
+        let Source::File { path, .. } = slots[at].source.clone() else { return };
         let stamp = quiet_stamp(&path).await;
         if stamp == slots[at].stamp {
             return;
@@ -261,19 +331,27 @@ impl Registry {
             return;
         }
         let number = slots[at].generations + 1;
-        let loaded = read(self.shared.clone(), slots[at].source.clone(), number).await;
+        let loaded = read(self.shared.clone(), slots[at].source.clone(), number, slots[at].ceiling()).await;
         self.settle(slots, at, loaded).await;
     }
 
     /// Puts a generation in its place, or says why not.
     async fn settle(&self, slots: &mut [Slot], at: usize, loaded: Result<Arc<Generation>, LoadError>) {
-        let settled = match loaded.and_then(|generation| check_names(slots, at, &generation).map(|()| generation)) {
+        let admitted = loaded.and_then(|generation| {
+            check_names(slots, at, &generation)?;
+            self.tell_policy(&slots[at].source, &generation)?;
+            Ok(generation)
+        });
+        let settled = match admitted {
             Ok(generation) => self.install(&mut slots[at], generation).await,
             Err(error) => Err(error),
         };
         let slot = &mut slots[at];
+        let mut held_back = None;
         let event = match settled {
+            Err(error) if slot.is_disabled(&error) => return,
             Ok(loaded) => {
+                held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
                 slot.problem = None;
                 slot.generations = loaded.generation.program.number;
                 let version = loaded.generation.inspection.manifest.version.clone();
@@ -287,7 +365,14 @@ impl Registry {
         };
         let (plugin, source) = (slot.name().into_owned(), slot.source.to_string());
         self.publish(slots);
-        (self.on_notice)(Notice { plugin, source, event });
+        for event in [Some(event), held_back].into_iter().flatten() {
+            (self.on_notice)(Notice { plugin: plugin.clone(), source: source.clone(), event });
+        }
+    }
+
+    fn tell_policy(&self, source: &Source, generation: &Generation) -> Result<(), LoadError> {
+        let digest = generation.digest.to_hex();
+        self.shared.policy.loaded(&generation.identity(source, &digest), &generation.offered)
     }
 
     /// Makes a generation ready to be called; one of lifetime `session` inherits from the one before.
@@ -408,8 +493,8 @@ impl Loaded {
     /// Its file, where it is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match &self.source {
-            Source::BuiltIn(_) => None,
-            Source::File(path) => Some(path.clone()),
+            Source::BuiltIn { .. } => None,
+            Source::File { path, .. } => Some(path.clone()),
         }
     }
 
@@ -423,7 +508,7 @@ impl Loaded {
 
     /// Has its file changed since? One `stat`, about a microsecond, for plugins that are files.
     fn is_outdated(&self) -> bool {
-        matches!(&self.source, Source::File(path) if Stamp::of(path) != self.stamp)
+        matches!(&self.source, Source::File { path, .. } if Stamp::of(path) != self.stamp)
     }
 
     async fn inheritance(&self) -> Option<crate::session::Inheritance> {

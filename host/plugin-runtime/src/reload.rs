@@ -17,7 +17,7 @@
 //!
 //! Not here: compiling ([`crate::generation`]), what a plugin may do ([`crate::capability`]).
 
-use crate::registry::{Registry, Source};
+use crate::registry::{FileOrigin, Registry, Source};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +27,15 @@ use tokio::task::JoinHandle;
 
 /// Changes that come within this time are taken together.
 const REST: Duration = Duration::from_millis(30);
+
+/// A directory whose `*.wasm` files are plugins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// The origin of the plugins in it.
+    pub origin: FileOrigin,
+}
 
 /// Watches as long as it lives.
 pub struct Watch {
@@ -40,8 +49,12 @@ pub struct Watch {
 pub struct WatchError(#[from] notify::Error);
 
 impl Watch {
-    /// Watches files, and folders in which `*.wasm` files are plugins.
-    pub(crate) fn start(registry: Arc<Registry>, files: &[PathBuf], folders: Vec<PathBuf>) -> Result<Self, WatchError> {
+    /// Watches files, and directories in which `*.wasm` files are plugins.
+    pub(crate) fn start(
+        registry: Arc<Registry>,
+        files: &[PathBuf],
+        directories: Vec<PluginDirectory>,
+    ) -> Result<Self, WatchError> {
         // One pending signal is enough: whoever takes it looks at everything.
         let (signal, changes) = mpsc::channel(1);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -50,13 +63,13 @@ impl Watch {
             }
         })?;
         let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-        watched.extend(folders.iter().map(PathBuf::as_path));
+        watched.extend(directories.iter().map(|directory| directory.path.as_path()));
         watched.sort_unstable();
         watched.dedup();
         for folder in watched.into_iter().filter(|folder| folder.is_dir()) {
             watcher.watch(folder, RecursiveMode::NonRecursive)?;
         }
-        Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, folders, changes)) })
+        Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, directories, changes)) })
     }
 }
 
@@ -66,24 +79,25 @@ impl Drop for Watch {
     }
 }
 
-async fn follow(registry: Arc<Registry>, folders: Vec<PathBuf>, mut changes: mpsc::Receiver<()>) {
+async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut changes: mpsc::Receiver<()>) {
     while changes.recv().await.is_some() {
         tokio::time::sleep(REST).await;
         let _ = changes.try_recv();
         registry.refresh().await;
-        registry.add(plugins_in(&folders)).await;
+        registry.add(plugins_in(&directories)).await;
     }
 }
 
-/// The plugin files in these folders, sorted within each. Folders that are not there hold none.
-pub fn plugins_in(folders: &[PathBuf]) -> Vec<Source> {
+/// Returns the plugin files in these directories, sorted within each. A missing directory holds none.
+pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<Source> {
     let mut sources = Vec::new();
-    for folder in folders {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for directory in directories {
+        let entries = std::fs::read_dir(&directory.path).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> =
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
         files.sort_unstable();
-        sources.extend(files.into_iter().map(Source::File));
+        let origin = directory.origin;
+        sources.extend(files.into_iter().map(|path| Source::File { path, origin }));
     }
     sources
 }

@@ -3,16 +3,15 @@
 use crate::cache::{Cache, CacheKey};
 use crate::catalog::HostInfo;
 use crate::engine::{Engine, EngineError};
-use crate::generation::PluginSettings;
 use crate::host;
 use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
+use crate::policy::PluginPolicy;
 use crate::registry::{Notice, Registry, Source};
-use crate::reload::{Watch, WatchError};
+use crate::reload::{PluginDirectory, Watch, WatchError};
 use crate::state::State;
 use pinion_agent::MAX_AGENT_DEPTH;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Semaphore;
@@ -24,8 +23,9 @@ pub struct RuntimeConfig {
     pub workspace: PathBuf,
     /// Where compiled code is kept, and the secret that seals it; none compiles everything anew.
     pub cache: Option<(PathBuf, CacheKey)>,
-    /// What the user's config says of plugins, by name. A plugin that is not named has no grants.
-    pub plugins: BTreeMap<String, PluginSettings>,
+    /// Decides which components are loaded and what each is granted. A map from names to
+    /// [`PluginSettings`](crate::generation::PluginSettings) is one, for programs that choose every component themselves.
+    pub policy: Arc<dyn PluginPolicy>,
     /// Limits that are the same for all plugins; none takes the built-in ones.
     pub engine_limits: Option<EngineLimits>,
     /// Answers what the runtime itself does not know.
@@ -61,14 +61,14 @@ impl Runtime {
         self.registry.refresh().await;
     }
 
-    /// Loads files that change anew as long as the result lives. In `folders`, files named `*.wasm` that appear are
+    /// Loads files that change anew as long as the result lives. In `directories`, files named `*.wasm` that appear are
     /// loaded, too.
     ///
     /// # Errors
     /// The system does not watch. Calls still look at their plugin's file themselves.
-    pub fn watch(&self, folders: Vec<PathBuf>) -> Result<Watch, WatchError> {
+    pub fn watch(&self, directories: Vec<PluginDirectory>) -> Result<Watch, WatchError> {
         let files: Vec<PathBuf> = self.registry.catalog().loaded().iter().filter_map(|loaded| loaded.file()).collect();
-        Watch::start(self.registry.clone(), &files, folders)
+        Watch::start(self.registry.clone(), &files, directories)
     }
 
     /// The plugins that answer calls.
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
     pub(crate) workspace: PathBuf,
     pub(crate) permits: Permits,
     pub(crate) info: Arc<dyn HostInfo>,
-    plugins: BTreeMap<String, PluginSettings>,
+    pub(crate) policy: Arc<dyn PluginPolicy>,
     registry: OnceLock<Weak<Registry>>,
 }
 
@@ -129,14 +129,10 @@ impl Shared {
             limits,
             workspace: config.workspace,
             info: config.info,
-            plugins: config.plugins,
+            policy: config.policy,
             registry: OnceLock::new(),
             engine,
         }))
-    }
-
-    pub(crate) fn settings(&self, plugin: &str) -> PluginSettings {
-        self.plugins.get(plugin).cloned().unwrap_or_default()
     }
 
     pub(crate) fn registry(&self) -> Weak<Registry> {

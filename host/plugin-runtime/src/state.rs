@@ -5,6 +5,7 @@ use crate::catalog::HostInfo;
 use crate::fault::Exceeded;
 use crate::host::files::StreamedBytes;
 use crate::host::stdio::Stderr;
+use crate::host::written::Written;
 use crate::limits::Limits;
 use crate::program::Program;
 use crate::registry::Registry;
@@ -47,19 +48,36 @@ pub(crate) struct CallState {
 }
 
 /// What the call has used so far, as far as the host counts it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) host_calls: u64,
-    /// Bytes that went through WASI.
+    /// Bytes that were read through WASI.
     pub(crate) streamed: Arc<StreamedBytes>,
+    pub(crate) written: Arc<Written>,
     /// Bytes that the host read itself, to search them.
     pub(crate) searched: u64,
-    /// Bytes that the host wrote itself.
-    pub(crate) replaced: u64,
     pub(crate) files: u64,
     pub(crate) processes: u64,
     pub(crate) agents: u64,
     pub(crate) output: u64,
+    /// Bytes of log lines, which are part of the output.
+    pub(crate) logged: u64,
+}
+
+impl Account {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            host_calls: 0,
+            streamed: Arc::default(),
+            written: Written::new(limits),
+            searched: 0,
+            files: 0,
+            processes: 0,
+            agents: 0,
+            output: 0,
+            logged: 0,
+        }
+    }
 }
 
 impl State {
@@ -79,7 +97,7 @@ impl State {
         Self {
             plugin,
             call,
-            account: Account::default(),
+            account: Account::new(&limits),
             limiter,
             info: shared.info.clone(),
             registry: shared.registry(),
@@ -93,7 +111,7 @@ impl State {
     /// A call that begins on an instance that has seen others.
     pub(crate) fn begin(&mut self, call: CallState) {
         self.call = call;
-        self.account = Account::default();
+        self.account = Account::new(&self.limits);
         self.limiter.begin();
     }
 
@@ -106,6 +124,12 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Counts one program.
+    pub(crate) fn spend_program(&mut self) -> Result<(), Exceeded> {
+        self.account.processes += 1;
+        if self.account.processes > self.limits.programs { Err(Exceeded::Programs) } else { Ok(()) }
     }
 
     /// Counts output of any kind.
@@ -122,7 +146,7 @@ impl State {
             memory: self.limiter.peak_memory,
             host_calls: account.host_calls,
             bytes_read: account.streamed.read() + account.searched,
-            bytes_written: account.streamed.written() + account.replaced,
+            bytes_written: account.written.bytes(),
             files: account.files,
             processes: account.processes,
             agents: account.agents,

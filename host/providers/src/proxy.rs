@@ -190,6 +190,7 @@ impl From<WireTool> for ToolDefinition {
             guidelines: Vec::new(),
             authority: Authority::READ_ONLY,
             execution: Execution::Sequential,
+            source: Default::default(),
         }
     }
 }

@@ -187,6 +187,7 @@ impl ToolExecutor for FactCheck {
             guidelines: Vec::new(),
             authority: Authority { delegates: true, ..Authority::READ_ONLY },
             execution: Execution::Parallel,
+            source: Default::default(),
         };
         let mut definitions = self.tools.definitions();
         definitions.push(Arc::new(fact_check));
@@ -194,7 +195,7 @@ impl ToolExecutor for FactCheck {
     }
 
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        match call.name.as_str() {
+        match call.name() {
             FACT_CHECK => Box::pin(async { fact_check(call).await.into() }),
             _ => self.tools.call(call, progress),
         }
@@ -203,7 +204,7 @@ impl ToolExecutor for FactCheck {
 
 /// The sub-agent has a conversation of its own, and of its parent's tools those that only read. It ends with this call.
 async fn fact_check(call: ToolInvocation) -> Result<ToolOutput, ToolError> {
-    let tool = call.name;
+    let tool = call.tool.name.clone();
     let Some(agents) = call.agents else {
         return Err(ToolError::Denied { tool, reason: "no sub-agents may be started here".to_owned() });
     };

@@ -140,7 +140,8 @@ impl Record {
 impl Cut {
     fn apply(self, message: &Arc<Message>) -> Arc<Message> {
         let Message::ToolResult(result) = &**message else { return message.clone() };
-        let bounds = crate::OutputBounds { max_text_bytes: self.bytes, max_images: 0 };
+        let bounds =
+            crate::OutputBounds { max_text_bytes: self.bytes, max_images: 0, ..crate::OutputBounds::default() };
         if !bounds.is_exceeded_by(&result.content) {
             return message.clone();
         }

@@ -66,6 +66,7 @@ impl ToolExecutor for Liar {
             guidelines: vec![],
             authority: Authority::READ_ONLY,
             execution: Execution::Parallel,
+            source: Default::default(),
         })]
     }
 

@@ -3,6 +3,7 @@
 
 mod abort;
 mod api;
+mod approval;
 mod compaction;
 mod dispatch;
 mod events;

@@ -2,7 +2,7 @@
 
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
-use crate::plugin::binary;
+use crate::plugin::{binary, consent};
 use crate::print_out;
 use crate::private::create_folder;
 use crate::render::bytes;
@@ -31,6 +31,7 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
         (false, None) => folder.join("target/pinion").join(format!("{name}.wasm")),
     };
     put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+    consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
     print_out(&format!("{}, {}\n", file.display(), bytes(component.len() as u64)))
 }
 

@@ -1,16 +1,18 @@
 //! `pinion plugin call`: one call of a tool, with its ledger.
 
-use crate::compose::Base;
+use crate::compose::{Base, For};
+use crate::config::FileGrants;
 use crate::failure::{Failure, Result};
 use crate::plugin::grant;
-use crate::plugin::show::{no_options, not_found};
+use crate::plugin::show::{is_target, locate, no_options, not_found};
+use crate::policy::{Binding, CallGrants, Policy};
 use crate::print_out;
 use crate::render::account;
 use crate::terminal::Style;
 use pinion_agent::{
     Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
-use pinion_plugin_runtime::{Inspection, NoInfo, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{NoticeEvent, Runtime};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -36,7 +38,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         call_id: "call".to_owned(),
         session_id: "none".into(),
         loop_id: "none".into(),
-        name: tool.to_owned(),
+        tool: definition.clone(),
         arguments: arguments.into_owned(),
         at_most: Authority::ALL,
         agents: None,
@@ -62,32 +64,22 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     }
 }
 
-/// The plugin alone, with what the config and the command line grant it.
+/// The plugin, with what the user and the command line grant it.
 async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
-    let file = base.workspace.join(plugin);
-    let (source, name) = if file.is_file() {
-        let bytes = std::fs::read(&file).map_err(|e| Failure::usage(format!("could not read `{plugin}`: {e}")))?;
-        let inspection = Inspection::of(&bytes).map_err(|error| Failure::failed(format!("`{plugin}`: {error}")))?;
-        (Some(Source::File(file)), inspection.manifest.name)
-    } else {
-        (None, plugin.to_owned())
-    };
-    let mut plugins = base.plugin_settings();
-    grant::add(base, &mut plugins.entry(name.clone()).or_default().grants, grants)?;
-    let runtime = Runtime::new(
-        RuntimeConfig {
-            workspace: base.workspace.clone(),
-            cache: base.compiled_code(),
-            plugins,
-            engine_limits: base.config.engine_limits.clone(),
-            info: Arc::new(NoInfo),
-        },
-        |_| {},
-    );
-    let runtime = runtime.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
-    let sources = source.map_or_else(|| base.sources(&no_options(), crate::compose::For::Conversation), |s| vec![s]);
+    let (source, target) = locate(base, plugin);
+    let mut more = FileGrants::default();
+    grant::add(base, &mut more, grants)?;
+    let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
+    let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
+    let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {
+        if let NoticeEvent::HeldBack(why) = notice.event {
+            let text = format!("! plugin `{}` does not have all its grants: {why}", notice.plugin);
+            let _ = writeln!(io::stderr(), "{}", pinion_session_store::printable(&text));
+        }
+    })?;
+    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
     runtime.add(sources).await;
-    match runtime.plugins().iter().any(|info| info.name == name) {
+    match runtime.plugins().iter().any(|info| is_target(info, &target)) {
         true => Ok(runtime),
         false => Err(not_found(plugin, &runtime)),
     }

@@ -3,6 +3,7 @@
 mod binary;
 mod build;
 mod call;
+mod consent;
 mod grant;
 mod new;
 mod show;
@@ -22,6 +23,8 @@ pub(crate) async fn run(base: &Base, command: PluginCommand) -> Result<()> {
         PluginCommand::Check { file } => show::check(base, &base.workspace.join(file)).await,
         PluginCommand::List => show::list(base).await,
         PluginCommand::Info { plugin } => show::info(base, &plugin).await,
+        PluginCommand::Grant { plugin, capabilities } => consent::grant(base, &plugin, &capabilities).await,
+        PluginCommand::Revoke { plugin, capabilities } => consent::revoke(base, &plugin, &capabilities).await,
         PluginCommand::Call { plugin, tool, arguments, grants } => {
             call::run(base, &plugin, &tool, &arguments, &grants).await
         }

@@ -3,23 +3,31 @@
 use crate::args::{Cli, RunArgs};
 use crate::compose::{Base, For};
 use crate::failure::{Failure, Result};
+use crate::policy::{Target, identity};
 use crate::print_out;
 use crate::render::{authority, bytes};
 use clap::Parser as _;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
-use pinion_plugin_runtime::{Inspection, Lifetime, NoInfo, PluginInfo, Runtime, Source};
+use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
-    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
+    let runtime = base.showing(|_| {})?;
     runtime.add(base.sources(&no_options(), For::Conversation)).await;
     let mut text = String::new();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
-        text.push_str(&format!("{:<16} {:<8} {offers}\n{:17}{}\n", plugin.name, plugin.version, "", plugin.source));
+        let grants = granted(&plugin);
+        let digest = plugin.digest.get(..12).unwrap_or_default();
+        let origin = origin(&plugin.component_source);
+        text.push_str(&format!("{:<16} {:<8} {offers}\n", plugin.name, plugin.version));
+        text.push_str(&format!("{:17}{} {digest}{origin}{grants}\n", "", plugin.source));
+        if let Some(why) = &plugin.held_back {
+            text.push_str(&format!("{:17}! {}\n", "", why.replace('\n', "; ")));
+        }
     }
     for (plugin, problem) in runtime.problems() {
         text.push_str(&format!("{plugin:<16} not loaded: {problem}\n"));
@@ -28,6 +36,21 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
         text.push_str(&format!("! {notice}\n"));
     }
     print_out(&text)
+}
+
+/// The grants of a plugin, for a line of a list.
+fn granted(plugin: &PluginInfo) -> String {
+    let granted = plugin.capabilities.iter().filter(|capability| capability.granted.is_some());
+    let granted: Vec<&str> = granted.map(|capability| capability.asks.as_str()).collect();
+    if granted.is_empty() { String::new() } else { format!(", may {}", granted.join(", ")) }
+}
+
+/// Who put a file where it is, for the end of its line.
+fn origin(source: &Source) -> String {
+    match source {
+        Source::BuiltIn { .. } => String::new(),
+        Source::File { origin, .. } => format!(" ({})", origin.words()),
+    }
 }
 
 fn offers(plugin: &PluginInfo) -> String {
@@ -40,17 +63,39 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
     print_out(&about(&info, &runtime.definitions()))
 }
 
-/// The plugin of this name, or in this file, alone in a runtime.
+/// The plugin of this name, or in this file, in a runtime that only shows it.
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
-    let file = base.workspace.join(plugin);
-    let is_file = file.is_file();
-    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
-    let sources = if is_file { vec![Source::File(file)] } else { base.sources(&no_options(), For::Conversation) };
+    let (source, target) = locate(base, plugin);
+    let runtime = base.showing(|_| {})?;
+    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
     runtime.add(sources).await;
-    let found = runtime.plugins().into_iter().find(|info| is_file || info.name == plugin);
+    let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
     match found {
         Some(info) => Ok((runtime, info)),
         None => Err(not_found(plugin, &runtime)),
+    }
+}
+
+/// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
+/// where a file is called so: a repository could bring it.
+pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
+    if !plugin.contains(['.', '/', '\\']) {
+        return (None, Target::Name(plugin.to_owned()));
+    }
+    match base.named(Path::new(plugin)) {
+        Source::File { path, origin } if path.is_file() => {
+            let target = Target::File(identity(&path));
+            (Some(Source::File { path, origin }), target)
+        }
+        _ => (None, Target::Name(plugin.to_owned())),
+    }
+}
+
+pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
+    match (target, &info.component_source) {
+        (Target::Name(name), _) => info.name == *name,
+        (Target::File(file), Source::File { path, .. }) => identity(path) == *file,
+        (Target::File(_), Source::BuiltIn { .. }) => false,
     }
 }
 
@@ -72,7 +117,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
         }
     };
     line("about", &info.description);
-    line("source", &info.source);
+    line("source", &format!("{}{}", info.source, origin(&info.component_source)));
     line("digest", &info.digest);
     line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
     for capability in &info.capabilities {
@@ -89,6 +134,9 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> String {
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    if let Some(why) = &info.held_back {
+        line("held back", &why.replace('\n', "; "));
+    }
     if let Some(problem) = &info.problem {
         line("problem", problem);
     }
@@ -100,8 +148,8 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
         std::fs::read(file).map_err(|e| Failure::usage(format!("could not read `{}`: {e}", file.display())))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
-    let runtime = base.runtime(Arc::new(NoInfo), |_| {})?;
-    runtime.add(vec![Source::File(PathBuf::from(file))]).await;
+    let runtime = base.showing(|_| {})?;
+    runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
     let tools = runtime.definitions();
     let warnings = warnings(&inspection, &tools)?;

@@ -57,12 +57,12 @@ impl Plugins {
     }
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
-        Self::of(names.iter().map(|name| Source::File(guest(name))).collect(), cache).await
+        Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache).await
     }
 
     pub(crate) async fn load_file(file: PathBuf) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let mut plugins = Self::of(vec![Source::File(file)], cache.path()).await;
+        let mut plugins = Self::of(vec![Source::file(file)], cache.path()).await;
         plugins._cache = Some(cache);
         plugins
     }
@@ -74,7 +74,7 @@ impl Plugins {
         let config = RuntimeConfig {
             workspace: workspace.path().to_owned(),
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
-            plugins: BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone()))),
+            policy: Arc::new(BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone())))),
             engine_limits: None,
             info: Arc::new(NoInfo),
         };
@@ -101,7 +101,7 @@ impl Plugins {
             call_id: "c".into(),
             session_id: "s".into(),
             loop_id: "l".into(),
-            name: tool.into(),
+            tool: self.runtime.definitions().into_iter().find(|offered| offered.name == tool).unwrap(),
             arguments,
             at_most: Authority::ALL,
             agents: None,

@@ -21,10 +21,16 @@ impl agents::Host for State {
                 "no agents can be started here: it is too deep, or the plugin is of lifetime `session`".to_owned(),
             )));
         };
+        self.spend_output(assignment_bytes(&assignment))?;
         self.account.agents += 1;
         let running = sub_agents.run(self::assignment(assignment), at_most, move |tool| grant.allows(tool));
         Ok(running.await.map(report).map_err(error))
     }
+}
+
+fn assignment_bytes(assignment: &Assignment) -> usize {
+    let tools = assignment.tools.iter().flatten().map(|tool| tool.len() + size_of::<String>()).sum::<usize>();
+    assignment.prompt.len() + assignment.kind.as_ref().map_or(0, String::len) + tools
 }
 
 fn assignment(assignment: Assignment) -> pinion_agent::Assignment {

@@ -4,6 +4,7 @@
 //! (`openat2`), so that `..`, absolute paths, links and races do not lead out. What is added here is counting, and one
 //! refusal: named pipes, sockets and devices are not opened, because opening a pipe waits for as long as it pleases.
 
+use crate::host::written::{Limited, Written};
 use crate::state::State;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -16,24 +17,17 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::{
-    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, OutputStream, Pollable, StreamResult,
-};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamResult};
 
-/// Bytes that went through streams, which outlive the calls that make them.
+/// Bytes that were read through streams, which outlive the calls that make them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamedBytes {
     read: AtomicU64,
-    written: AtomicU64,
 }
 
 impl StreamedBytes {
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
     }
 }
 
@@ -46,6 +40,7 @@ pub(crate) struct Files<'a> {
 struct Account<'a> {
     files: &'a mut u64,
     streamed: &'a Arc<StreamedBytes>,
+    written: &'a Arc<Written>,
 }
 
 impl HasData for Files<'static> {
@@ -55,7 +50,9 @@ impl HasData for Files<'static> {
 impl Files<'static> {
     pub(crate) fn of(state: &mut State) -> Files<'_> {
         let wasi = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-        Files { wasi, account: Account { files: &mut state.account.files, streamed: &state.account.streamed } }
+        let account = &mut state.account;
+        let account = Account { files: &mut account.files, streamed: &account.streamed, written: &account.written };
+        Files { wasi, account }
     }
 }
 
@@ -123,9 +120,8 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
-        let written = self.wasi.write(fd, bytes, offset).await?;
-        self.account.streamed.written.fetch_add(written, Ordering::Relaxed);
-        Ok(written)
+        self.account.written.spend_at(offset, bytes.len() as u64).map_err(FsError::trap)?;
+        self.wasi.write(fd, bytes, offset).await
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
@@ -135,12 +131,18 @@ impl HostDescriptor for Files<'_> {
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         let stream = self.wasi.write_via_stream(fd, offset)?;
-        self.count_output(stream)
+        self.limit_output(stream, offset)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
+        let end = self.size(&fd)?;
         let stream = self.wasi.append_via_stream(fd)?;
-        self.count_output(stream)
+        self.limit_output(stream, end)
+    }
+
+    async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        self.account.written.check_end(size).map_err(FsError::trap)?;
+        self.wasi.set_size(fd, size).await
     }
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
@@ -152,7 +154,6 @@ impl HostDescriptor for Files<'_> {
         fn sync_data(fd: Fd) -> FsResult<()>;
         fn get_flags(fd: Fd) -> FsResult<DescriptorFlags>;
         fn get_type(fd: Fd) -> FsResult<DescriptorType>;
-        fn set_size(fd: Fd, size: Filesize) -> FsResult<()>;
         fn set_times(fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>;
         fn read_directory(fd: Fd) -> FsResult<Resource<DirectoryEntryStream>>;
         fn sync(fd: Fd) -> FsResult<()>;
@@ -194,11 +195,20 @@ impl Files<'_> {
         Ok(stream)
     }
 
-    fn count_output(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
+    /// Holds a stream that writes from this offset on to the call's limits.
+    fn limit_output(&mut self, stream: Resource<DynOutputStream>, at: u64) -> FsResult<Resource<DynOutputStream>> {
         let slot = self.wasi.table.get_mut(&stream)?;
         let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::SinkOutputStream));
-        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone() });
+        *slot = Box::new(Limited::new(inner, self.account.written.clone(), at));
         Ok(stream)
+    }
+
+    /// The size of an open file; a stream that appends begins there.
+    fn size(&self, fd: &Fd) -> FsResult<u64> {
+        match self.wasi.table.get(fd)? {
+            Descriptor::File(file) => Ok(file.file.metadata().map_or(0, |metadata| metadata.len())),
+            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+        }
     }
 }
 
@@ -212,10 +222,6 @@ impl<S> Counted<S> {
     fn has_read(&self, bytes: Bytes) -> Bytes {
         self.bytes.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         bytes
-    }
-
-    fn will_write(&self, bytes: &Bytes) {
-        self.bytes.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -236,38 +242,6 @@ impl InputStream for Counted<DynInputStream> {
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
         let bytes = self.inner.blocking_read(size).await?;
         Ok(self.has_read(bytes))
-    }
-
-    async fn cancel(&mut self) {
-        self.inner.cancel().await;
-    }
-}
-
-#[async_trait]
-impl Pollable for Counted<DynOutputStream> {
-    async fn ready(&mut self) {
-        self.inner.ready().await;
-    }
-}
-
-#[async_trait]
-impl OutputStream for Counted<DynOutputStream> {
-    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.will_write(&bytes);
-        self.inner.write(bytes)
-    }
-
-    fn flush(&mut self) -> StreamResult<()> {
-        self.inner.flush()
-    }
-
-    fn check_write(&mut self) -> StreamResult<usize> {
-        self.inner.check_write()
-    }
-
-    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.will_write(&bytes);
-        self.inner.blocking_write_and_flush(bytes).await
     }
 
     async fn cancel(&mut self) {

@@ -7,13 +7,21 @@ use std::borrow::Cow;
 
 /// Longer lines are cut.
 const MAX_LINE_BYTES: usize = 4096;
+/// Bytes of one call's lines; what comes after them is dropped.
+const MAX_LOGGED_BYTES: u64 = 1024 * 1024;
 
 impl log::Host for State {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         let line = clip(&message, MAX_LINE_BYTES);
         // A plugin that has used up its output is not stopped for talking; it is no longer heard.
-        if self.spend_output(line.len()).is_ok() {
-            write(&self.plugin, level, line);
+        if self.spend_output(line.len()).is_err() || self.account.logged > MAX_LOGGED_BYTES {
+            return Ok(());
+        }
+        // An empty line is one, too.
+        self.account.logged += line.len() as u64 + 1;
+        match self.account.logged > MAX_LOGGED_BYTES {
+            false => write(&self.plugin, level, line),
+            true => write(&self.plugin, Level::Warn, "the call's further log lines are dropped"),
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
+pub(crate) mod written;
 
 use crate::bindings::pinion::plugin as wit;
 use crate::engine::Engine;

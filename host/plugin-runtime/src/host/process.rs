@@ -7,6 +7,7 @@
 
 use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
+use crate::host::written::Written;
 use crate::state::State;
 use pinion_agent::{Content, ToolProgress};
 use std::collections::VecDeque;
@@ -24,8 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The most that `max-output` may ask for.
 const MAX_KEPT_BYTES: u64 = 1024 * 1024;
-/// The most that goes into the file.
-const MAX_SPILLED_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long to wait for the end of the output when the program has ended: a process that left the group may hold it open.
 const DRAIN: Duration = Duration::from_millis(250);
 /// How often the output is shown while the program runs.
@@ -39,13 +38,15 @@ impl process::Host for State {
             Ok(grant) => grant.clone(),
             Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
         };
-        self.account.processes += 1;
+        self.spend_program()?;
+        self.account.written.spend(command.stdin.len() as u64)?;
         let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
         let run = Run {
             deadline: timeout.map_or(self.call.deadline, |timeout| timeout.min(self.call.deadline)),
             token: self.call.token.clone(),
             progress: self.call.progress.clone(),
             workspace: self.call.authority.workspace().to_owned(),
+            written: self.account.written.clone(),
             grant,
         };
         Ok(run.carry_out(command).await)
@@ -56,6 +57,7 @@ impl process::Host for State {
 struct Run {
     grant: Arc<ProcessGrant>,
     workspace: PathBuf,
+    written: Arc<Written>,
     deadline: Instant,
     token: CancellationToken,
     progress: Arc<dyn ToolProgress>,
@@ -74,7 +76,7 @@ impl Run {
         let started = Instant::now();
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);
-        let mut streams = Streams::new(&self.grant.spill_folder, command.max_output.min(MAX_KEPT_BYTES));
+        let mut streams = Streams::new(&self.grant.spill_folder, &self.written, command.max_output.min(MAX_KEPT_BYTES));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (cause, status) = {
             let feeding = feed(stdin, command.stdin);
@@ -186,9 +188,9 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(spill_folder: &Path, max_output: u64) -> Self {
+    fn new(spill_folder: &Path, written: &Arc<Written>, max_output: u64) -> Self {
         let kept = || Kept::new(usize::try_from(max_output / 2).unwrap_or(0));
-        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_folder) }
+        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_folder, written.clone()) }
     }
 
     /// Reads both to their ends, and shows now and then what there is.
@@ -315,13 +317,14 @@ struct Spill {
     /// Everything so far, as it came, until the file is needed.
     early: Vec<u8>,
     file: Option<(PathBuf, File)>,
-    written: u64,
+    /// What the file takes counts as written by the call, and is cut where its limit is.
+    written: Arc<Written>,
     failed: bool,
 }
 
 impl Spill {
-    fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), early: Vec::new(), file: None, written: 0, failed: false }
+    fn new(folder: &Path, written: Arc<Written>) -> Self {
+        Self { folder: folder.to_owned(), early: Vec::new(), file: None, written, failed: false }
     }
 
     fn take(&mut self, bytes: &[u8], needed: bool) {
@@ -347,10 +350,8 @@ impl Spill {
             Some((_, file)) => file,
             None => &mut self.file.insert(create(&self.folder)?).1,
         };
-        let room = usize::try_from(MAX_SPILLED_BYTES - self.written).unwrap_or(usize::MAX);
-        let bytes = &bytes[..bytes.len().min(room)];
-        self.written += bytes.len() as u64;
-        file.write_all(bytes)
+        let room = usize::try_from(self.written.spend_up_to(bytes.len() as u64)).unwrap_or(0);
+        file.write_all(&bytes[..room])
     }
 
     fn finish(self) -> Option<String> {
@@ -384,6 +385,7 @@ fn create(folder: &Path) -> io::Result<(PathBuf, File)> {
 mod tests {
     use super::*;
     use crate::host::clip;
+    use crate::limits::Limits;
 
     #[test]
     fn what_fits_is_kept_whole() {
@@ -418,12 +420,13 @@ mod tests {
     #[test]
     fn the_file_holds_everything_in_the_order_in_which_it_came() {
         let folder = tempfile::tempdir().unwrap();
-        let mut spill = Spill::new(&folder.path().join("new"));
+        let written = Written::new(&Limits { bytes_written: 10, ..Limits::default() });
+        let mut spill = Spill::new(&folder.path().join("new"), written);
         spill.take(b"one ", false);
         spill.take(b"two ", true);
         spill.take(b"three", true);
         let path = spill.finish().unwrap();
-        assert_eq!(std::fs::read(path).unwrap(), b"one two three");
+        assert_eq!(std::fs::read(path).unwrap(), b"one two th", "cut at the limit of the call");
     }
 
     #[test]

@@ -7,6 +7,10 @@ use pinion_agent::{Content, Image};
 
 /// Longer lines are cut.
 const MAX_LINE_BYTES: usize = 4096;
+/// Parts of one result or update.
+pub(crate) const MAX_PARTS: usize = 1000;
+/// What a part counts besides its text or picture: about what it takes wherever it is kept or written.
+const PART_BYTES: usize = 64;
 
 impl progress::Host for State {
     fn report(&mut self, message: String) -> wasmtime::Result<()> {
@@ -18,9 +22,9 @@ impl progress::Host for State {
     }
 
     fn update(&mut self, partial: Vec<types::Content>) -> wasmtime::Result<()> {
-        let size = partial.iter().map(content_bytes).sum();
-        if self.spend_output(size).is_ok() {
-            self.call.progress.update(partial.into_iter().map(content).collect());
+        if self.spend_output(contents_bytes(&partial)).is_ok() {
+            let parts = partial.into_iter().filter(|part| !is_empty(part)).take(MAX_PARTS);
+            self.call.progress.update(parts.map(content).collect());
         }
         Ok(())
     }
@@ -33,9 +37,19 @@ pub(crate) fn content(part: types::Content) -> Content {
     }
 }
 
-pub(crate) fn content_bytes(part: &types::Content) -> usize {
+/// Returns what content counts against the output limit. The first part counts by its size alone.
+pub(crate) fn contents_bytes(content: &[types::Content]) -> usize {
+    let sizes: usize = content.iter().map(content_bytes).sum();
+    sizes + PART_BYTES * content.len().saturating_sub(1)
+}
+
+fn content_bytes(part: &types::Content) -> usize {
     match part {
         types::Content::Text(text) => text.len(),
-        types::Content::Image(image) => image.data.len(),
+        types::Content::Image(image) => image.media_type.len() + image.data.len(),
     }
+}
+
+pub(crate) fn is_empty(part: &types::Content) -> bool {
+    matches!(part, types::Content::Text(text) if text.is_empty())
 }

@@ -1,5 +1,6 @@
 //! Does all that a plugin must not be able to do. Each tool is one attack; the tests say what must come of it.
 
+mod bounds;
 mod escape;
 mod exhaust;
 mod programs;
@@ -11,7 +12,10 @@ struct Hostile;
 
 impl Plugin for Hostile {
     fn tools() -> Vec<Tool> {
-        [escape::tools(), exhaust::tools(), programs::tools(), traces::tools()].into_iter().flatten().collect()
+        [bounds::tools(), escape::tools(), exhaust::tools(), programs::tools(), traces::tools()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

@@ -4,18 +4,23 @@
 //! the deeper folder wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` counts
 //! outside a repository too, and nothing above the granted folder is read.
 
+use super::budget::{Budget, Share};
+use super::patterns;
 use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Longer ignore files are cut; no honest one is.
-const MAX_IGNORE_FILE_BYTES: u64 = 1024 * 1024;
+const MAX_IGNORE_FILE_BYTES: u64 = 128 * 1024;
+/// Compiled rules of more bytes may take long to match.
+const SLOW_BYTES: u64 = 256 * 1024;
 
 /// What the options of a walk leave out, whatever the folder.
 pub(super) struct Filter {
@@ -70,6 +75,7 @@ fn globs(globs: &[String]) -> Result<Option<Override>, WorkspaceError> {
     if globs.is_empty() {
         return Ok(None);
     }
+    patterns::check_globs(globs)?;
     let invalid = |error: ignore::Error| WorkspaceError::InvalidPattern(format!("glob: {error}"));
     let mut builder = OverrideBuilder::new("");
     for glob in globs {
@@ -82,9 +88,10 @@ fn types(names: &[String]) -> Result<Option<Types>, WorkspaceError> {
     if names.is_empty() {
         return Ok(None);
     }
+    patterns::check_types(names)?;
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
-    for name in names {
+    for name in names.iter().collect::<BTreeSet<_>>() {
         builder.select(name);
     }
     let invalid = |error: ignore::Error| WorkspaceError::InvalidPattern(format!("file type: {error}"));
@@ -98,6 +105,10 @@ pub(super) struct Rules {
     ignore: Option<Gitignore>,
     gitignore: Option<Gitignore>,
     exclude: Option<Gitignore>,
+    /// About what the rules here and above take.
+    bytes: u64,
+    /// The memory of those here.
+    _share: Option<Share>,
 }
 
 /// Which ignore files a folder holds, as its listing tells.
@@ -122,15 +133,30 @@ impl Present {
 }
 
 impl Rules {
-    /// The rules in a folder below the one of `above`. `from_grant` is its path from the granted folder.
-    pub(super) fn below(above: &Arc<Self>, folder: &Dir, from_grant: &Path, present: Present) -> Arc<Self> {
-        let read = |is_there: bool, name: &str| is_there.then(|| rules_of(folder, name, from_grant)).flatten();
+    /// The rules in a folder below the one of `above`. `from_grant` is its path from the granted folder. Rules that
+    /// `budget` has no room for are left out.
+    pub(super) fn below(
+        above: &Arc<Self>,
+        folder: &Dir,
+        from_grant: &Path,
+        present: Present,
+        budget: &Arc<Budget>,
+    ) -> Arc<Self> {
+        let mut share = budget.share();
+        let mut read =
+            |is_there: bool, name: &str| is_there.then(|| rules_of(folder, name, from_grant, &mut share)).flatten();
         let (ignore, gitignore) = (read(present.ignore, ".ignore"), read(present.gitignore, ".gitignore"));
         let exclude = read(present.git, ".git/info/exclude");
         if ignore.is_none() && gitignore.is_none() && exclude.is_none() {
             return above.clone();
         }
-        Arc::new(Self { above: Some(above.clone()), ignore, gitignore, exclude })
+        let bytes = above.bytes + share.bytes();
+        Arc::new(Self { above: Some(above.clone()), ignore, gitignore, exclude, bytes, _share: Some(share) })
+    }
+
+    /// Returns whether comparing one path with these rules may take long.
+    pub(super) fn are_slow(&self) -> bool {
+        self.bytes > SLOW_BYTES
     }
 
     fn ignore(&self, path: &Path, is_folder: bool) -> bool {
@@ -157,12 +183,20 @@ impl Rules {
     }
 }
 
-/// The rules in one file. Lines that make no sense are left out, as git does.
-fn rules_of(folder: &Dir, name: &str, from_grant: &Path) -> Option<Gitignore> {
+/// The rules in one file. Lines that make no sense are left out, as git does; so are lines that are too complex, and those
+/// that there is no memory for.
+fn rules_of(folder: &Dir, name: &str, from_grant: &Path, share: &mut Share) -> Option<Gitignore> {
+    let file = super::walk::open_file(folder, Path::new(name)).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut text = Vec::new();
-    super::walk::open_file(folder, Path::new(name)).ok()?.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
+    file.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
     let mut builder = GitignoreBuilder::new(from_grant);
-    for line in String::from_utf8_lossy(&text).lines() {
+    for line in String::from_utf8_lossy(&text).lines().filter(|line| patterns::is_simple(line)) {
+        if !share.grow(patterns::cost(line)) {
+            break;
+        }
         // A line that is no glob is reported by `add_line` and left out.
         let _ = builder.add_line(None, line);
     }

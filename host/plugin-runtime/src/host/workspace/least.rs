@@ -50,10 +50,12 @@ impl<T, const N: usize> Least<T, N> {
             && lock(&self.kept).by_path.last_key_value().is_some_and(|(last, _)| last.as_os_str() < path)
     }
 
-    /// What was kept, by path, and whether it is more than the limits allow: by the last one, then.
-    pub(super) fn into_sorted(self) -> (Vec<T>, bool) {
+    /// What was kept, with its path and in the order of paths, and whether it is more than the limits allow: by the last
+    /// one, then.
+    pub(super) fn into_sorted(self) -> (Vec<(OsString, T)>, bool) {
         let kept = self.kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        (kept.by_path.into_values().map(|(found, _)| found).collect(), self.is_full.into_inner())
+        let found = kept.by_path.into_iter().map(|(path, (found, _))| (path, found));
+        (found.collect(), self.is_full.into_inner())
     }
 
     fn is_exceeded(&self, total: [u64; N]) -> bool {
@@ -81,7 +83,8 @@ mod tests {
                 least.add(&path, [1, i as u64], i);
             }
         }
-        least.into_sorted()
+        let (kept, is_over) = least.into_sorted();
+        (kept.into_iter().map(|(_, found)| found).collect(), is_over)
     }
 
     #[test]

@@ -5,8 +5,11 @@
 //! Every folder and file is opened relative to the handle of the folder that holds it, so that no link, `..` or rename
 //! race leads out of the granted folder. What they find is the [`least`] by path, and the same each time.
 
+mod budget;
 mod ignores;
+mod large;
 mod least;
+mod patterns;
 mod queue;
 mod replace;
 mod search;
@@ -30,10 +33,10 @@ const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
+        self.account.written.spend_at(0, content.len() as u64)?;
         let replaced = self.root(&path, Access::Write).and_then(|root| replace::replace_file(&root, &content));
         if replaced.is_ok() {
             self.account.files += 1;
-            self.account.replaced += content.len() as u64;
         }
         Ok(replaced)
     }

@@ -47,11 +47,14 @@ impl<W> Queue<W> {
         drop(lock(&self.state).waiting.split_off(path));
     }
 
-    /// The first work by path; waits while others may still add some.
-    pub(super) fn take(&self) -> Option<(OsString, W, Taken<'_, W>)> {
+    /// The first work by path; waits while others may still add some. While `is_scarce` holds, one thread works and the
+    /// others wait, so that what the walk holds grows with its depth alone.
+    pub(super) fn take(&self, is_scarce: impl Fn() -> bool) -> Option<(OsString, W, Taken<'_, W>)> {
         let mut state = lock(&self.state);
         loop {
-            if let Some((path, work)) = state.waiting.pop_first() {
+            if (state.busy == 0 || !is_scarce())
+                && let Some((path, work)) = state.waiting.pop_first()
+            {
                 state.busy += 1;
                 return Some((path, work, Taken { queue: self }));
             }
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     fn taken(queue: &Queue<u32>) -> Option<(String, u32)> {
-        queue.take().map(|(path, work, _taken)| (path.into_string().unwrap(), work))
+        queue.take(|| false).map(|(path, work, _taken)| (path.into_string().unwrap(), work))
     }
 
     #[test]
@@ -97,11 +100,18 @@ mod tests {
 
     #[test]
     fn threads_wait_for_work_that_others_may_add() {
+        for scarce in [false, true] {
+            assert_eq!(done_by_four(scarce), 2_u32.pow(11) - 1);
+        }
+    }
+
+    /// Works on a tree of pieces that bring two more each.
+    fn done_by_four(scarce: bool) -> u32 {
         let queue = Queue::new();
         queue.add([("a".into(), 10_u32)]);
         let work = || {
             let mut done = 0;
-            while let Some((path, left, _taken)) = queue.take() {
+            while let Some((path, left, _taken)) = queue.take(|| scarce) {
                 done += 1;
                 let more = |side: &str| (format!("{}{side}", path.to_string_lossy()).into(), left - 1);
                 if left > 0 {
@@ -110,10 +120,9 @@ mod tests {
             }
             done
         };
-        let done: u32 = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(done, 2_u32.pow(11) - 1);
+        })
     }
 }

@@ -8,13 +8,14 @@ use super::{Root, io_error};
 use crate::bindings::pinion::plugin::workspace::WorkspaceError;
 use cap_std::fs::{Dir, File, OpenOptions, Permissions};
 use std::ffi::OsStr;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Links to nothing that lead to links to nothing are followed this far.
 const MAX_LINKS: u32 = 16;
-/// Temporary names that are tried, should others be taken.
-const MAX_NAMES: u32 = 100;
+/// Temporary names that are tried. Two that are the same are an accident.
+const MAX_NAMES: u32 = 8;
 
 /// Gives a file new content at once.
 pub(super) fn replace_file(root: &Root, content: &[u8]) -> Result<(), WorkspaceError> {
@@ -92,14 +93,20 @@ fn create_temporary(folder: &Dir, is_private: bool) -> io::Result<(String, File)
     }
     #[cfg(not(unix))]
     let _ = is_private;
-    for number in 0..MAX_NAMES {
-        let name = format!(".pinion-{}-{number}.tmp", std::process::id());
+    for _ in 0..MAX_NAMES {
+        let name = temporary_name();
         match folder.open_with(&name, &options) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return Ok((name, opened?)),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "all names for a temporary file are taken"))
+}
+
+/// A name that nobody can take in advance: 64 bits that depend on a key of the operating system's randomness. The prefix
+/// and the suffix tell what is left over when the host is killed.
+fn temporary_name() -> String {
+    format!(".pinion-{:016x}.tmp", RandomState::new().hash_one(()))
 }
 
 #[cfg(test)]
@@ -120,6 +127,15 @@ mod tests {
         replace(folder.path(), "a/b/c.txt", "new").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/b/c.txt")).unwrap(), "new");
         assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn temporary_names_cannot_be_guessed() {
+        let names: std::collections::BTreeSet<_> = (0..1000).map(|_| temporary_name()).collect();
+        assert_eq!(names.len(), 1000);
+        // Not by counting, either.
+        let numbers = names.iter().map(|name| u64::from_str_radix(&name[8..24], 16).unwrap());
+        assert!(numbers.is_sorted_by(|a, b| b - a > 1));
     }
 
     #[test]

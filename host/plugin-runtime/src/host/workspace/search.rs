@@ -1,8 +1,9 @@
 //! Looking into files, with ripgrep's own machinery.
 
+use super::large::{Large, Scale};
 use super::least::Least;
 use super::walk::{self, Extent, Found, Visitor};
-use super::{Root, Stop};
+use super::{Root, Stop, threads};
 use crate::bindings::pinion::plugin::workspace::{
     FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
 };
@@ -13,16 +14,51 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Lines of context at most, each way.
 const MAX_CONTEXT: u32 = 100;
 /// Matches at most.
 const MAX_MATCHES: u32 = 100_000;
-/// Compiled patterns at most, in bytes.
-const MAX_REGEX_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of a pattern.
+const MAX_PATTERN_BYTES: usize = 16 * 1024;
 /// Found lines at most, in bytes of memory, before the rest is left out.
-const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_FOUND_BYTES: u64 = 12 * 1024 * 1024;
+/// Bytes of found lines of one file, or of room in a buffer, from which a file is large.
+const LARGE_BYTES: usize = 256 * 1024;
+/// About what a file takes in the result besides its path and lines.
+const FILE_BYTES: u64 = 160;
+/// About what a line takes besides its text, in a vector that grows.
+const LINE_BYTES: u64 = 2 * size_of::<Line>() as u64 + 16;
+/// Lines of one match between two looks at the clock.
+const CLOCK_STEP: usize = 1024;
+
+/// What a pattern of some size may use. The larger the compiled pattern, the slower it may match and the more memory each
+/// thread needs, so the less text and the fewer threads it gets.
+#[derive(Debug, Clone, Copy)]
+struct Weight {
+    /// The compiled pattern, in bytes.
+    regex_bytes: usize,
+    /// What a thread may cache while it matches, in bytes and each way.
+    cache_bytes: usize,
+    max_threads: usize,
+    /// The longest line.
+    line_bytes: usize,
+    /// The largest file that is searched for matches that span lines.
+    file_bytes: usize,
+}
+
+const WEIGHTS: [Weight; 3] = [
+    Weight {
+        regex_bytes: 256 << 10,
+        cache_bytes: 1 << 20,
+        max_threads: usize::MAX,
+        line_bytes: 24 << 20,
+        file_bytes: 8 << 20,
+    },
+    Weight { regex_bytes: 1 << 20, cache_bytes: 4 << 20, max_threads: 2, line_bytes: 4 << 20, file_bytes: 1 << 20 },
+    Weight { regex_bytes: 6 << 20, cache_bytes: 16 << 20, max_threads: 1, line_bytes: 1 << 20, file_bytes: 256 << 10 },
+];
 
 /// What a search found, and what it took.
 pub(super) struct Searched {
@@ -40,45 +76,62 @@ pub(super) fn search(
 ) -> Result<Searched, WorkspaceError> {
     let max_matches = what.max_matches.clamp(1, MAX_MATCHES);
     let limits = [max_matches.into(), walk::limit(options), MAX_FOUND_BYTES];
+    let (matcher, weight) = matcher(what)?;
     let search = Search {
-        matcher: matcher(what)?,
+        matcher,
+        weight,
         what,
         stop,
+        large: Large::default(),
+        is_cut: AtomicBool::new(false),
         found: Least::new(limits),
         searched: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     };
     let extent = walk::visit(root, options, stop, &search)?;
-    let (mut files, is_over) = search.found.into_sorted();
+    let (files, is_over) = search.found.into_sorted();
+    let named = |(path, file)| FileMatches { path: walk::text(path), ..file };
+    let mut files: Vec<FileMatches> = files.into_iter().map(named).collect();
     files.truncate(usize::try_from(walk::limit(options)).unwrap_or(usize::MAX));
     let matches = cut_to(&mut files, max_matches.into());
-    let truncated = is_over || extent == Extent::Cut;
+    let truncated = is_over || extent == Extent::Cut || search.is_cut.into_inner();
     let result = SearchResult { files, matches, searched: search.searched.into_inner(), truncated };
     Ok(Searched { result, bytes: search.bytes.into_inner() })
 }
 
-fn matcher(what: &SearchOptions) -> Result<RegexMatcher, WorkspaceError> {
+/// Compiles the pattern, under the smallest weight that is enough for it.
+fn matcher(what: &SearchOptions) -> Result<(RegexMatcher, Weight), WorkspaceError> {
+    if what.pattern.len() > MAX_PATTERN_BYTES {
+        let text = format!("pattern: {} bytes, of at most {MAX_PATTERN_BYTES}", what.pattern.len());
+        return Err(WorkspaceError::InvalidPattern(text));
+    }
     let mut builder = RegexMatcherBuilder::new();
-    builder
-        .case_insensitive(!what.case_sensitive)
-        .fixed_strings(!what.regex)
-        .multi_line(true)
-        .size_limit(MAX_REGEX_BYTES)
-        .dfa_size_limit(MAX_REGEX_BYTES);
+    builder.case_insensitive(!what.case_sensitive).fixed_strings(!what.regex).multi_line(true);
     if !what.multiline {
         builder.line_terminator(Some(b'\n'));
     }
-    builder.build(&what.pattern).map_err(|error| WorkspaceError::InvalidPattern(format!("pattern: {error}")))
+    let compiled = |weight: &Weight| {
+        builder.size_limit(weight.regex_bytes).dfa_size_limit(weight.cache_bytes);
+        builder.build(&what.pattern).map(|matcher| (matcher, *weight))
+    };
+    compile(compiled).map_err(|error| WorkspaceError::InvalidPattern(format!("pattern: {error}")))
 }
 
-fn searcher(what: &SearchOptions) -> Searcher {
+/// Tries one weight after the other; a pattern that is wrong is so under any.
+fn compile<T, E>(compiled: impl FnMut(&Weight) -> Result<T, E>) -> Result<T, E> {
+    let [light, medium, heavy] = &WEIGHTS;
+    let mut compiled = compiled;
+    compiled(light).or_else(|_| compiled(medium)).or_else(|_| compiled(heavy))
+}
+
+fn searcher(what: &SearchOptions, weight: Weight) -> Searcher {
     SearcherBuilder::new()
         .line_number(true)
         .multi_line(what.multiline)
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context(what.before))
         .after_context(context(what.after))
-        .heap_limit(Some(64 * 1024 * 1024))
+        .heap_limit(Some(if what.multiline { weight.file_bytes } else { weight.line_bytes }))
         .build()
 }
 
@@ -89,8 +142,12 @@ fn context(lines: u32) -> usize {
 /// A search that goes on.
 struct Search<'a> {
     matcher: RegexMatcher,
+    weight: Weight,
     what: &'a SearchOptions,
     stop: &'a Stop,
+    large: Large,
+    /// A file was left out, or not searched to its end.
+    is_cut: AtomicBool,
     /// Limited in matches, files and bytes.
     found: Least<FileMatches, 3>,
     searched: AtomicU64,
@@ -102,7 +159,11 @@ impl Visitor for Search<'_> {
     const RUN: usize = 4;
 
     fn tools(&self) -> Searcher {
-        searcher(self.what)
+        searcher(self.what, self.weight)
+    }
+
+    fn threads(&self) -> usize {
+        threads().min(self.weight.max_threads)
     }
 
     fn see(&self, searcher: &mut Searcher, found: &Found<'_>) {
@@ -111,16 +172,23 @@ impl Visitor for Search<'_> {
         }
         // One that cannot be read is left out.
         let Ok(file) = walk::open_file(found.folder, found.name) else { return };
-        let mut reader = Reader { file, stop: self.stop, read: 0 };
-        let mut lines = Lines::new(&self.matcher, self.what);
+        let scale = Scale::new(&self.large, self.stop);
+        let mut reader = Reader { file, stop: self.stop, scale: &scale, read: 0 };
+        let mut lines = Lines::new(&self.matcher, self.what, self.stop, &scale);
         let searched = searcher.search_reader(&self.matcher, &mut reader, &mut lines);
         self.searched.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(reader.read, Ordering::Relaxed);
-        // Out of memory in one file is no reason to lose what the others hold.
-        if searched.is_ok() && !lines.is_binary && lines.matches > 0 {
-            let path = found.path.to_string_lossy().into_owned();
-            let cost = [lines.matches.into(), 1, lines.bytes];
-            self.found.add(found.path, cost, FileMatches { path, lines: lines.lines, matches: lines.matches });
+        if searched.is_err() {
+            // Too large, most likely. What the other files hold is not lost for it.
+            self.is_cut.store(true, Ordering::Relaxed);
+        } else if !lines.is_binary && lines.matches > 0 {
+            let bytes = lines.bytes + FILE_BYTES + walk::path_bytes(found.path);
+            let file = FileMatches { path: String::new(), lines: lines.lines, matches: lines.matches };
+            self.found.add(found.path, [file.matches.into(), 1, bytes], file);
+        }
+        if scale.is_large() {
+            // A searcher keeps its buffers for the next file.
+            *searcher = self.tools();
         }
     }
 
@@ -130,21 +198,30 @@ impl Visitor for Search<'_> {
 }
 
 /// A file that is counted while it is read, and given up with the call: it may be a terabyte.
-struct Reader<'a> {
+struct Reader<'a, 's> {
     file: File,
     stop: &'a Stop,
+    scale: &'a Scale<'s>,
     read: u64,
 }
 
-impl Read for Reader<'_> {
+impl Read for Reader<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.now() {
-            return Err(io::Error::other("given up"));
+            return Err(given_up());
+        }
+        // The room in a buffer shows how large it has become.
+        if buffer.len() > LARGE_BYTES && !self.scale.grow() {
+            return Err(given_up());
         }
         let read = self.file.read(buffer)?;
         self.read += read as u64;
         Ok(read)
     }
+}
+
+fn given_up() -> io::Error {
+    io::Error::other("given up")
 }
 
 /// Keeps the first `max` matches of sorted files; tells how many there are then.
@@ -165,21 +242,25 @@ fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
 }
 
 /// Collects the lines that a search finds in one file.
-struct Lines<'a> {
+struct Lines<'a, 's> {
     matcher: &'a RegexMatcher,
+    stop: &'a Stop,
+    scale: &'a Scale<'s>,
     lines: Vec<Line>,
     matches: u32,
-    /// What `lines` take.
+    /// What `lines` take, and would take with the one that there was no room for.
     bytes: u64,
     max_matches: u32,
     max_line: usize,
     is_binary: bool,
 }
 
-impl<'a> Lines<'a> {
-    fn new(matcher: &'a RegexMatcher, what: &SearchOptions) -> Self {
+impl<'a, 's> Lines<'a, 's> {
+    fn new(matcher: &'a RegexMatcher, what: &SearchOptions, stop: &'a Stop, scale: &'a Scale<'s>) -> Self {
         Self {
             matcher,
+            stop,
+            scale,
             lines: Vec::new(),
             matches: 0,
             bytes: 0,
@@ -192,7 +273,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) {
+    /// Keeps a line. Returns false when there is no room for it, or the call was given up.
+    fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let text = if bytes.len() <= self.max_line {
@@ -201,8 +283,12 @@ impl<'a> Lines<'a> {
             let found = if is_match { self.matcher.find(bytes).ok().flatten() } else { None };
             window(bytes, found.map_or(0..0, |found| found.start()..found.end()), self.max_line)
         };
-        self.bytes += (text.len() + size_of::<Line>()) as u64;
+        self.bytes += LINE_BYTES + text.capacity() as u64;
+        if self.bytes > MAX_FOUND_BYTES || (self.bytes > LARGE_BYTES as u64 && !self.scale.grow()) {
+            return false;
+        }
         self.lines.push(Line { number, text, is_match });
+        true
     }
 }
 
@@ -215,21 +301,29 @@ fn window(line: &[u8], found: Range<usize>, max: usize) -> String {
     format!("{}{}{}", cut(start > 0), String::from_utf8_lossy(&line[start..end]), cut(end < line.len()))
 }
 
-impl Sink for Lines<'_> {
+impl Sink for Lines<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let first = found.line_number().unwrap_or(0);
         for (at, line) in found.lines().enumerate() {
-            self.push(first + at as u64, line, true);
+            if at % CLOCK_STEP == CLOCK_STEP - 1 && self.stop.now() {
+                return Err(given_up());
+            }
+            if !self.push(first + at as u64, line, true) {
+                return Ok(false);
+            }
             self.matches += 1;
+            // One match may span any number of lines.
+            if self.matches >= self.max_matches {
+                return Ok(false);
+            }
         }
-        Ok(self.matches < self.max_matches && self.bytes <= MAX_FOUND_BYTES)
+        Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        self.push(context.line_number().unwrap_or(0), context.bytes(), false);
-        Ok(true)
+        Ok(self.push(context.line_number().unwrap_or(0), context.bytes(), false))
     }
 
     fn binary_data(&mut self, _: &Searcher, _offset: u64) -> io::Result<bool> {

@@ -88,6 +88,7 @@ pub(crate) fn tool(name: &str) -> Arc<ToolDefinition> {
         guidelines: Vec::new(),
         authority: Authority::READ_ONLY,
         execution: Execution::Parallel,
+        source: Default::default(),
     })
 }
 

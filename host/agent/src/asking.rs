@@ -1,0 +1,125 @@
+//! A clock that stands still while a person is asked.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Counts the time that people take to answer, for the time limits of all loops that share an
+/// [`Approval`](crate::Approval).
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    questions: u32,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl State {
+    fn total(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// A question that waits for its answer, until this is dropped.
+pub(crate) struct Open<'a>(&'a Asking);
+
+impl Asking {
+    /// Stops the clock.
+    pub(crate) fn begin(&self) -> Open<'_> {
+        {
+            let mut state = self.state();
+            state.questions += 1;
+            state.since.get_or_insert_with(Instant::now);
+        }
+        self.changed.notify_waiters();
+        Open(self)
+    }
+
+    /// Sleeps for `time`, not counting the time in which a question is open.
+    pub(crate) async fn sleep(&self, time: Duration) {
+        let (started, before) = (Instant::now(), self.state().total());
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (is_asking, asked) = {
+                let state = self.state();
+                (state.since.is_some(), state.total().saturating_sub(before))
+            };
+            let left = time.saturating_sub(started.elapsed().saturating_sub(asked));
+            if is_asking {
+                changed.await;
+            } else if left.is_zero() {
+                return;
+            } else {
+                tokio::select! {
+                    () = tokio::time::sleep(left) => {}
+                    () = changed => {}
+                }
+            }
+        }
+    }
+
+    /// Nothing is left half-done in it when a thread panics.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = self.0.state();
+            state.questions -= 1;
+            if state.questions == 0 {
+                state.before = state.total();
+                state.since = None;
+            }
+        }
+        self.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    async fn after(seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_with_an_open_question_does_not_count() {
+        let (asking, started) = (Arc::new(Asking::default()), Instant::now());
+        let clock = asking.clone();
+        let sleeping = tokio::spawn(async move { clock.sleep(Duration::from_secs(10)).await });
+        after(4).await;
+        let first = asking.begin();
+        after(100).await;
+        let second = asking.begin();
+        drop(first);
+        after(100).await;
+        drop(second);
+        sleeping.await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), 210);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_starts_while_a_question_is_open_waits_for_its_end() {
+        let (asking, started) = (Asking::default(), Instant::now());
+        let open = asking.begin();
+        let asked = async {
+            after(50).await;
+            drop(open);
+        };
+        tokio::join!(asking.sleep(Duration::from_secs(10)), asked);
+        assert_eq!(started.elapsed().as_secs(), 60);
+    }
+}

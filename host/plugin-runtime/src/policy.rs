@@ -1,0 +1,199 @@
+//! Component identity, and the policy that decides what a component is granted.
+//!
+//! A component is its [`Source`] and the digest of exactly the bytes that are compiled. Its name is the one in its
+//! manifest; no file name decides anything. The runtime asks a [`PluginPolicy`] twice: [`PluginPolicy::settings`] before
+//! a component is compiled, and [`PluginPolicy::loaded`] once it has described itself and before it answers calls.
+//!
+//! Grants are for what a component asked for and declared when they were given: its [`Ceiling`]. A reload that grows
+//! beyond the ceiling loads, and what is new is held back.
+
+use crate::capability::Grants;
+use crate::generation::{LoadError, PluginSettings};
+use crate::manifest::{Access, Asks, Lifetime, Manifest};
+use crate::registry::Source;
+use pinion_agent::Authority;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A component on its way into the runtime.
+#[derive(Debug, Clone, Copy)]
+pub struct Component<'a> {
+    /// The manifest of the bytes that are compiled.
+    pub manifest: &'a Manifest,
+    /// The origin of the bytes.
+    pub source: &'a Source,
+    /// BLAKE3 of the bytes, in hexadecimal.
+    pub digest: &'a str,
+}
+
+/// Decides which components are loaded and what each is granted. Called from threads that may block.
+pub trait PluginPolicy: Send + Sync {
+    /// Returns the settings of a component, before it is compiled. The runtime cuts `grants` to the ceiling, if there is
+    /// one.
+    ///
+    /// # Errors
+    /// The component must not be loaded: its name is reserved, or the user disabled it.
+    fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError>;
+
+    /// Called when a component was described and has no name collision, before its first call.
+    ///
+    /// # Errors
+    /// The component must not be loaded, for example because its grants cannot be recorded.
+    fn loaded(&self, _component: &Component<'_>, _offered: &Ceiling) -> Result<(), LoadError> {
+        Ok(())
+    }
+}
+
+/// Settings by name, whatever the source: for programs that choose every component they load. A program that loads files
+/// of others needs a policy that looks at the source and the digest.
+impl PluginPolicy for BTreeMap<String, PluginSettings> {
+    fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
+        Ok(self.get(&component.manifest.name).cloned().unwrap_or_default())
+    }
+}
+
+/// What a component asks for and declares, as far as grants depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Ceiling {
+    /// The capabilities that its manifest asks for.
+    pub asks: Asks,
+    /// The lifetime of its instances.
+    pub lifetime: Lifetime,
+    /// The declared effects of each tool.
+    pub tools: BTreeMap<String, Authority>,
+    /// The names of its commands.
+    pub commands: BTreeSet<String>,
+}
+
+impl Ceiling {
+    /// Returns the part of `grants` that the ceiling covers. A component whose instances live longer than before gets
+    /// nothing.
+    pub(crate) fn cut(&self, manifest: &Manifest, mut grants: Grants) -> Grants {
+        if self.lifetime == Lifetime::Call && manifest.lifetime == Lifetime::Session {
+            return Grants::default();
+        }
+        match self.asks.files {
+            Some(most) => grants.files.values_mut().for_each(|access| *access = most.min(*access)),
+            None => grants.files.clear(),
+        }
+        Grants {
+            process: grants.process.filter(|_| self.asks.process),
+            catalog: grants.catalog && self.asks.catalog,
+            agents: grants.agents.filter(|_| self.asks.agents),
+            files: grants.files,
+        }
+    }
+
+    /// Returns the part of a tool's declared effects that the ceiling covers; nothing for a tool that is new. A tool that
+    /// calls itself destructive stays so.
+    pub(crate) fn effects(&self, tool: &str, declared: Authority) -> Authority {
+        let most = self.tools.get(tool).copied().unwrap_or_default();
+        declared.cut_to(Authority { destructive: true, ..most })
+    }
+
+    /// Names what `offered` has beyond this, in words.
+    pub fn excess(&self, offered: &Self) -> Vec<String> {
+        let (old, new) = (&self.asks, &offered.asks);
+        let asks = [
+            (
+                new.files > old.files,
+                match new.files {
+                    Some(Access::Write) => "write files",
+                    _ => "read files",
+                },
+            ),
+            (new.process && !old.process, "run programs"),
+            (new.catalog && !old.catalog, "see what is loaded and spent"),
+            (new.agents && !old.agents, "start agents"),
+            (new_lifetime(self, offered), "keep one instance for the whole session"),
+        ];
+        let mut excess: Vec<String> =
+            asks.into_iter().filter(|(is_new, _)| *is_new).map(|(_, words)| words.to_owned()).collect();
+        excess.extend(offered.tools.iter().filter_map(|(tool, declared)| {
+            let most = self.tools.get(tool).copied().unwrap_or_default();
+            let beyond = beyond(*declared, most);
+            (!beyond.is_empty()).then(|| format!("tool `{tool}`: {}", beyond.join(", ")))
+        }));
+        excess.extend(offered.commands.difference(&self.commands).map(|command| format!("command `/{command}`")));
+        excess
+    }
+}
+
+fn new_lifetime(old: &Ceiling, new: &Ceiling) -> bool {
+    old.lifetime == Lifetime::Call && new.lifetime == Lifetime::Session
+}
+
+/// The declared effects beyond `most`, in words. Every tool may delegate as far as its plugin may, so that alone counts
+/// for nothing.
+fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
+    let beyond = Authority {
+        reads: declared.reads && !(most.reads || most.writes),
+        writes: declared.writes && !most.writes,
+        executes: declared.executes && !most.executes,
+        network: declared.network && !most.network,
+        destructive: false,
+        delegates: false,
+    };
+    beyond.words()
+}
+
+/// Returns whether people could take one name for the other: ignoring case, `_` and `-`, and telling apart neither `0`
+/// from `o` nor `1` and `I` from `l`.
+pub fn is_alike(one: &str, other: &str) -> bool {
+    folded(one) == folded(other) || drawn(one) == drawn(other)
+}
+
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+}
+
+fn drawn(name: &str) -> String {
+    let shape = |c: char| match c {
+        '0' | 'O' => 'o',
+        '1' | 'I' | '|' => 'l',
+        '5' => 's',
+        other => other.to_ascii_lowercase(),
+    };
+    name.chars().filter(|c| !matches!(c, '_' | '-')).map(shape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READS: Authority = Authority::READ_ONLY;
+    const RUNS: Authority = Authority { executes: true, ..Authority::READ_ONLY };
+
+    fn offer(asks: Asks, tools: &[(&str, Authority)]) -> Ceiling {
+        let tools = tools.iter().map(|(name, effects)| ((*name).to_owned(), *effects)).collect();
+        Ceiling { asks, tools, ..Ceiling::default() }
+    }
+
+    #[test]
+    fn look_alike_names_are_alike() {
+        for (one, other) in [("shell", "Shell"), ("shell", "sh-ell"), ("shell", "she11"), ("fs", "F_S"), ("fs", "f5")] {
+            assert!(is_alike(one, other), "{one} {other}");
+        }
+        assert!(!is_alike("tail", "tall") && !is_alike("fs", "fss"));
+    }
+
+    #[test]
+    fn excess_names_what_is_new_and_nothing_that_shrank() {
+        let files = |access| Asks { files: Some(access), ..Asks::default() };
+        let old = offer(files(Access::Read), &[("look", READS), ("run", RUNS)]);
+        assert!(old.excess(&offer(Asks::default(), &[("look", READS)])).is_empty());
+        let new = offer(Asks { process: true, ..files(Access::Write) }, &[("look", RUNS), ("more", READS)]);
+        let excess = ["write files", "run programs", "tool `look`: runs programs", "tool `more`: reads files"];
+        assert_eq!(old.excess(&new), excess);
+    }
+
+    #[test]
+    fn new_tools_get_no_effects_and_old_ones_keep_theirs() {
+        let old = offer(Asks::default(), &[("look", READS)]);
+        assert_eq!(old.effects("look", RUNS), READS);
+        assert_eq!(old.effects("more", READS), Authority::default());
+        let destructive = Authority { destructive: true, ..Authority::default() };
+        assert_eq!(old.effects("more", destructive), destructive);
+    }
+}
