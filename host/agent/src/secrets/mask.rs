@@ -2,6 +2,12 @@
 
 use super::MARK;
 
+/// Returns whether a credential is a single word. Documents, private keys and URLs begin as many texts do.
+pub(super) fn can_be_masked(value: &str) -> bool {
+    let value = value.trim();
+    !value.contains(char::is_whitespace) && !value.contains("://") && !value.starts_with(['{', '-'])
+}
+
 pub(super) fn has_mask(text: &str) -> bool {
     text.contains("**") || text.contains("..") || text.contains('…')
 }

@@ -43,6 +43,8 @@ pub struct Secrets {
 struct Known {
     grams: Grams,
     values: Vec<SecretString>,
+    /// Those that vendors mask.
+    keys: Vec<SecretString>,
     /// Values of headers that are no credentials by their look: hidden in errors and recordings, as a whole.
     headers: Vec<SecretString>,
 }
@@ -65,6 +67,9 @@ impl Secrets {
         self.update(|known| {
             known.grams.add(forms.iter().map(Vec::as_slice));
             known.values.push(value.clone());
+            if !forms.is_empty() && mask::can_be_masked(text) {
+                known.keys.push(value.clone());
+            }
         });
     }
 
@@ -111,7 +116,7 @@ impl Secrets {
         let mut text = Cow::Borrowed(text);
         // First, because a mask may begin with as much as gives a secret away.
         if mask::has_mask(&text) {
-            for value in &known.values {
+            for value in &known.keys {
                 text = Cow::Owned(mask::without_masked(&text, value.expose_secret()));
             }
         }
