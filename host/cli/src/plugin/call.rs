@@ -12,7 +12,7 @@ use crate::terminal::Style;
 use pinion_agent::{
     Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
-use pinion_plugin_runtime::{NoticeEvent, Runtime};
+use pinion_plugin_runtime::{NoInfo, NoticeEvent, Runtime};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::sync::Arc;
