@@ -26,8 +26,11 @@ impl Vendor {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = asked.clone();
         std::thread::spawn(move || {
+            // A connection may stay open while another one is used.
+            let answers = Arc::new(answers);
             for stream in listener.incoming().map_while(Result::ok) {
-                converse(stream, &answers, &kept);
+                let (answers, kept) = (answers.clone(), kept.clone());
+                std::thread::spawn(move || converse(stream, &answers, &kept));
             }
         });
         Self { url, asked }
