@@ -35,6 +35,17 @@ fn a_plugin_is_made_built_checked_and_called_in_a_few_commands() {
     pinion.config("[plugins.word-count.grants]\nfiles = { \".\" = \"read\" }\n");
     let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");
+
+    // What the user builds over it keeps its grants; what anybody else puts there does not.
+    pinion.write("word-count/src/lib.rs", source.replace(" words", " words in it"));
+    assert_eq!(pinion.run(["plugin", "build", "word-count", "--install"]).code, Some(0));
+    let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words in it\n"), "{called:?}");
+    let mut changed = std::fs::read(&component).unwrap();
+    changed.extend([0, 2, 1, b'x']);
+    std::fs::write(pinion.home().join("plugins/word-count.wasm"), changed).unwrap();
+    let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
+    assert!(called.code == Some(1) && called.stderr.contains("has changed since it was granted"), "{called:?}");
     let listed = pinion.run(["plugin", "list"]);
     assert!(listed.stdout.contains("word-count") && listed.stdout.contains("built-in"), "{listed:?}");
 }

@@ -379,6 +379,42 @@ fn binding_follows_a_reload_that_does_not_grow_and_nothing_more() {
     assert!(script("extra") && script("look"));
 }
 
+#[test]
+fn name_alone_never_grants_to_a_project_plugin() {
+    let pinion = Pinion::default();
+    trust(&pinion, "");
+    pinion.write(".pinion/plugins/x.wasm", grow("one"));
+    let ended = pinion.run(["plugin", "grant", "grow", "process"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains(".pinion/plugins/x.wasm files=read process"), "{ended:?}");
+    assert!(!calls(&pinion, "grow", "run", &["--grant", "process"]).0);
+    assert!(calls(&pinion, ".pinion/plugins/x.wasm", "run", &["--grant", "process"]).0);
+}
+
+#[test]
+fn plugin_that_fails_without_its_config_says_that_it_is_held_back() {
+    let pinion = Pinion::default();
+    pinion.config("[plugins.broken.grants]\nprocess = true\n");
+    let working = packed("grow_one", &manifest("broken", json!({ "process": true })));
+    let file = install(&pinion, "broken.wasm", &working);
+    assert!(runs(&pinion, "broken").0);
+    std::fs::write(&file, packed("broken", &manifest("broken", json!({ "process": true })))).unwrap();
+    let ended = pinion.run(["plugin", "info", "broken"]);
+    assert!(ended.stderr.contains("has changed since it was granted"), "{ended:?}");
+}
+
+#[test]
+fn reload_to_a_link_does_not_follow() {
+    let pinion = Pinion::default();
+    pinion.config(CONFIG);
+    let file = install(&pinion, "grow.wasm", &grow("one"));
+    let other = pinion.write("other.wasm", rebuilt(&grow("one")));
+    let link = format!("ln -sf {} {}", other.display(), file.display());
+    let calls = [("run", touch("one")), ("bash", json!({ "command": link })), ("run", touch("two"))];
+    let ended = replay(&pinion, &[], &calls);
+    assert!(made(&pinion, "one") && !made(&pinion, "two"), "{ended:?}");
+    assert!(ended.stderr.contains("has changed since it was granted"), "{ended:?}");
+}
+
 /// A sandbox with a plugin file that can be replaced.
 async fn reloadable(bytes: &[u8]) -> (TempDir, PathBuf, Sandbox) {
     let directory = TempDir::new().unwrap();

@@ -9,6 +9,7 @@ mod grants;
 mod loading;
 mod prompts;
 mod protected;
+mod random_calls;
 mod repository;
 mod secrets;
 mod shares;

@@ -6,8 +6,8 @@ use pinion_agent::{
     ToolProgress, ToolSource,
 };
 use pinion_plugin_runtime::{
-    Access, AgentsGrant, CacheKey, EngineLimits, NoInfo, Notice, PartialLimits, PluginSettings, ProcessGrant, Runtime,
-    RuntimeConfig, Source,
+    Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginSettings,
+    ProcessGrant, Runtime, RuntimeConfig, Source,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,6 +32,10 @@ pub struct SandboxBuilder {
     plugins: BTreeMap<String, PluginSettings>,
     engine: Option<EngineLimits>,
     cache: Option<PathBuf>,
+    private: Vec<PathBuf>,
+    handed_out: Vec<PathBuf>,
+    files: Vec<(PathBuf, String)>,
+    links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Sandbox {
@@ -230,6 +234,48 @@ impl SandboxBuilder {
         self
     }
 
+    /// Makes a directory the host's own, by its path from the workspace's parent.
+    #[must_use]
+    pub fn private(mut self, folder: &str) -> Self {
+        self.private.push(folder.into());
+        self
+    }
+
+    /// Hands out a directory inside one of the host's own.
+    #[must_use]
+    pub fn handed_out(mut self, folder: &str) -> Self {
+        self.handed_out.push(folder.into());
+        self
+    }
+
+    /// Writes a file before plugins are loaded, by its path from the workspace's parent.
+    #[must_use]
+    pub fn with_file(mut self, path: &str, text: &str) -> Self {
+        self.files.push((path.into(), text.to_owned()));
+        self
+    }
+
+    /// Makes a symbolic link before plugins are loaded, by its path from the workspace's parent.
+    #[must_use]
+    pub fn with_link(mut self, path: &str, target: &str) -> Self {
+        self.links.push((path.into(), target.into()));
+        self
+    }
+
+    fn prepare(&self, outside: &Path) {
+        for (path, text) in &self.files {
+            let path = outside.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        for (path, target) in &self.links {
+            let path = outside.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(target, path).unwrap();
+        }
+    }
+
     fn settings(&mut self, plugin: &str) -> &mut PluginSettings {
         self.plugins.entry(plugin.to_owned()).or_default()
     }
@@ -239,6 +285,7 @@ impl SandboxBuilder {
         let folder = TempDir::new().unwrap();
         let workspace = folder.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
+        self.prepare(folder.path());
         let notices = Arc::new(Mutex::new(Vec::new()));
         let policy: BTreeMap<String, PluginSettings> =
             self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect();
@@ -247,6 +294,10 @@ impl SandboxBuilder {
             workspace,
             cache: Some((self.cache.unwrap_or_else(shared_cache), CacheKey::new([7; 32]))),
             engine_limits: self.engine,
+            host: HostDirectories {
+                private: self.private.iter().map(|path| folder.path().join(path)).collect(),
+                handed_out: self.handed_out.iter().map(|path| folder.path().join(path)).collect(),
+            },
             info: Arc::new(NoInfo),
         };
         let told = notices.clone();

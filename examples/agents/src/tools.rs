@@ -3,7 +3,7 @@
 use crate::Result;
 use futures_util::future::BoxFuture;
 use pinion_agent::{ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
-use pinion_plugin_runtime::{Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub async fn load_tools<const N: usize>(
         cache: None,
         policy: Arc::new(policy),
         engine_limits: None,
+        host: HostDirectories::default(),
         info: Arc::new(NoInfo),
     };
     let runtime = Runtime::new(config, |_| {})?;

@@ -17,8 +17,8 @@ use pinion_agent::{
     RequestOptions, Secrets, Selection, SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
-    CacheKey, FileOrigin, Grants, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant, Runtime, RuntimeConfig,
-    Source, is_alike, plugins_in,
+    CacheKey, FileOrigin, Grants, HostDirectories, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant, Runtime,
+    RuntimeConfig, Source, is_alike, plugins_in,
 };
 use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue};
 use std::collections::HashSet;
@@ -75,9 +75,16 @@ impl Base {
             cache: self.compiled_code(),
             policy: Arc::new(policy),
             engine_limits: self.config.engine_limits.clone(),
+            host: self.host_directories(),
             info,
         };
         Runtime::new(config, on_notice).map_err(|error| Failure::of(Status::Failed, &error))
+    }
+
+    /// The directories that no plugin may use, with the one in them that the model reads long output from.
+    pub(crate) fn host_directories(&self) -> HostDirectories {
+        let Paths { config, data, cache } = self.paths.clone();
+        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.output.directory().to_owned()] }
     }
 
     /// Where compiled code is kept, and the secret that seals it.
@@ -113,9 +120,7 @@ impl Base {
             })
         };
         // A variable that is not text is no use to a program that expects text.
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let environment = variables.filter(|(name, _)| is_granted(name)).collect();
+        let environment = crate::hardening::variables().into_iter().filter(|(name, _)| is_granted(name)).collect();
         Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
     }
 
@@ -164,9 +169,12 @@ impl Base {
     pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
         let mut directories = Vec::new();
         if !args.no_plugins {
-            directories.push(PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User });
-            if self.config.is_trusted {
-                let path = self.workspace.join(PROJECT_PLUGINS);
+            let users = self.paths.plugins();
+            let path = self.workspace.join(PROJECT_PLUGINS);
+            // With `PINION_HOME` in the workspace, both can be one.
+            let is_projects = self.config.is_trusted && path.canonicalize().ok() != users.canonicalize().ok();
+            directories.push(PluginDirectory { path: users, origin: FileOrigin::User });
+            if is_projects {
                 directories.push(PluginDirectory { path, origin: FileOrigin::Project });
             }
         }

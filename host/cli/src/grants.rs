@@ -1,4 +1,4 @@
-//! `grants.toml`: which plugin files the user's grants belong to.
+//! `grants.toml`: the plugin files that the user's grants belong to.
 //!
 //! A [`Pin`] binds grants to one component: its source, its path and the digest of its bytes, and to what it asked for and
 //! declared at that time. The file is private, and written as a whole under a lock.
@@ -32,7 +32,7 @@ pub(crate) struct Pin {
     /// Grants besides those of the config.
     #[serde(default)]
     pub(crate) grants: FileGrants,
-    /// What it asked for and declared when the grants were given.
+    /// Its asks and declarations at the time of the grants.
     #[serde(default)]
     pub(crate) granted_for: Ceiling,
 }

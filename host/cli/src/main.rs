@@ -16,6 +16,7 @@ mod effects;
 mod exchanges;
 mod failure;
 mod grants;
+mod hardening;
 mod info;
 mod logging;
 mod loops;
@@ -55,6 +56,7 @@ use std::time::Duration;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    hardening::start();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -54,7 +54,7 @@ impl Paths {
         self.data.join("plugins")
     }
 
-    /// Which plugin files the user granted what, mode 0600.
+    /// The grants of plugin files, mode 0600.
     pub(crate) fn grants_file(&self) -> PathBuf {
         self.data.join("grants.toml")
     }

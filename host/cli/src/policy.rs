@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Whether loading a component binds grants to it.
+/// The effect of loading a component on the grants of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// The component will run.
+    /// The component will run, so the grants are bound to it.
     Bind,
-    /// The user only looks at it.
+    /// The user only looks at the component: nothing is bound.
     LookOnly,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct Policy {
 
 #[derive(Default)]
 struct State {
-    /// By path, the digest that the grants belonged to when the file was last loaded here.
-    followed: HashMap<PathBuf, String>,
-    /// By path and digest, whether grants were given before the component was compiled.
+    /// By path, the digest of the file when it was last loaded here.
+    last: HashMap<PathBuf, String>,
+    /// By path and digest, true for components that were given grants before they were compiled.
     given: HashMap<(PathBuf, String), bool>,
     /// The pins as they were read last, and the file's state at that time.
     pins: Option<(Stamp, Arc<Vec<Pin>>)>,
@@ -95,7 +95,7 @@ enum Standing {
     Free,
     /// No grants are for it, and none were meant for it.
     Stranger,
-    /// There are grants for its name or path, and they are not for it: why, with a hint.
+    /// Grants exist for its name or path, and are not in effect for it. The text says why, with a hint.
     HeldBack(String),
 }
 
@@ -208,7 +208,7 @@ impl Policy {
         if pin.name != component.manifest.name || pin.source != origin {
             return held_back(format!("{path} was granted as plugin `{}`, {}", pin.name, pin.source.words()));
         }
-        let is_followed = self.state().followed.get(&pin.path) == Some(&pin.digest) && !pin.path.is_symlink();
+        let is_followed = self.state().last.get(&pin.path) == Some(&pin.digest) && !pin.path.is_symlink();
         if pin.digest == component.digest || is_followed {
             return Standing::Pinned(Box::new(pin.clone()));
         }
@@ -299,18 +299,21 @@ impl PluginPolicy for Policy {
         if self.base.is_disabled(name) {
             return Err(LoadError::Disabled(name.clone()));
         }
-        let (mut settings, target) = match component.source {
-            Source::BuiltIn { name, .. } => (self.built_in(name), None),
+        let by_name = Some(Target::Name(name.clone()));
+        let (mut settings, targets) = match component.source {
+            Source::BuiltIn { name, .. } => (self.built_in(name), [by_name, None]),
             Source::File { path, origin } => {
                 if let Some(built_in) = BUILT_IN.iter().find(|built_in| is_alike(built_in.name, name)) {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
                 }
                 let path = identity(path);
-                (self.of_file(component, &path, *origin), Some(Target::File(path)))
+                // A name may not lead to a project's plugin: the user must say which file is meant.
+                let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
+                (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])
             }
         };
         if let Some(call) = &self.call
-            && (call.target == Target::Name(name.clone()) || target.is_some_and(|target| call.target == target))
+            && targets.iter().flatten().any(|target| call.target == *target)
         {
             add(&mut settings.grants, call.grants.clone());
             // The user named the component, the call and the capabilities.
@@ -323,20 +326,30 @@ impl PluginPolicy for Policy {
         let Source::File { path, origin } = component.source else { return Ok(()) };
         let path = identity(path);
         let was_given = self.state().given.remove(&(path.clone(), component.digest.to_owned())).unwrap_or_default();
-        if !was_given || self.binding == Binding::LookOnly {
-            return Ok(());
+        if was_given && self.binding == Binding::Bind {
+            self.record(component, &path, *origin, offered)?;
         }
+        self.state().last.insert(path, component.digest.to_owned());
+        Ok(())
+    }
+}
+
+impl Policy {
+    /// Binds grants to a component that was given them, unless they are already.
+    fn record(
+        &self,
+        component: &Component<'_>,
+        path: &Path,
+        origin: FileOrigin,
+        offered: &Ceiling,
+    ) -> Result<(), LoadError> {
         let is_bound = |pin: &Pin| pin.path == path && pin.digest == component.digest;
         if self.pins().is_ok_and(|pins| pins.iter().any(is_bound)) {
-            self.state().followed.insert(path, component.digest.to_owned());
             return Ok(());
         }
-        let bound = self.file.update(|pins| self.bind(component, &path, *origin, offered, pins));
+        let bound = self.file.update(|pins| self.bind(component, path, origin, offered, pins));
         match bound {
-            Ok(true) => {
-                self.state().followed.insert(path, component.digest.to_owned());
-                Ok(())
-            }
+            Ok(true) => Ok(()),
             Ok(false) => Err(LoadError::Policy("its grants were changed while it loaded".to_owned())),
             Err(error) => Err(LoadError::Policy(format!(
                 "its grants could not be recorded in {}: {error}",
@@ -377,7 +390,7 @@ pub(crate) fn shown(path: &Path) -> String {
     }
 }
 
-/// How the user grants more to a file, where the config is not the way.
+/// Returns the command that grants more to a file, where the config is not the way.
 fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Option<String> {
     let asks = capabilities(&component.manifest.capabilities);
     match standing {

@@ -9,6 +9,7 @@ use crate::compose::Base;
 use crate::config::FileProvider;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
+use crate::hardening;
 use futures_util::future::join_all;
 use pinion_agent::{Provider, RedactedProvider};
 use pinion_providers::{
@@ -196,7 +197,7 @@ impl Base {
     /// The places for a provider's key: the environment, the keyring, `auth.toml`, and the user's command.
     fn keys(&self, info: &'static ProviderInfo) -> Keys {
         let keys = Keys::new(info)
-            .environment(|name| std::env::var(name).ok())
+            .environment(hardening::variable)
             .keyring(Arc::new(PlatformKeyring))
             .auth_file(self.paths.auth_file());
         let keys = match gcloud_credentials() {
@@ -219,9 +220,8 @@ impl Base {
         if self.config.provider.as_deref() == Some("replay") {
             return Failure::usage("the provider `replay` needs a script").hint("--replay FILE");
         }
-        let has_key = |info: &&ProviderInfo| {
-            info.key_variable.is_some_and(|name| std::env::var_os(name).is_some_and(|key| !key.is_empty()))
-        };
+        let has_key =
+            |info: &&ProviderInfo| info.key_variable.and_then(hardening::variable).is_some_and(|key| !key.is_empty());
         let hint = match PROVIDERS.iter().find(has_key) {
             Some(info) => format!(
                 "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
@@ -337,7 +337,7 @@ fn gcloud_credentials() -> Option<PathBuf> {
 
 /// The first of these variables that is set.
 fn variable(names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    names.iter().find_map(|name| hardening::variable(name).filter(|value| !value.is_empty()))
 }
 
 /// The table's prices, which depend on the size of the prompt.

@@ -31,9 +31,7 @@ const LEAST: usize = 16;
 /// The secrets in the environment.
 pub(crate) fn of_environment() -> Secrets {
     let secrets = Secrets::default();
-    let variables =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    for (name, value) in variables.filter(|(name, value)| is_secret(name, value)) {
+    for (name, value) in crate::hardening::variables().into_iter().filter(|(name, value)| is_secret(name, value)) {
         tracing::trace!(name, "a secret of the environment");
         secrets.add(&SecretString::from(value));
     }

@@ -2,17 +2,25 @@
 //!
 //! Three things meet here. What a component *asks* for stands in its manifest. What the user *granted* comes from the
 //! config. What a tool *declares* as its effects cuts it down once more for each call. The least of the three is the
-//! call's [`CallAuthority`], and every host import asks it before it does anything: [`CallAuthority::folder`],
-//! [`CallAuthority::process`], [`CallAuthority::catalog`], [`CallAuthority::agents`]. WASI sees only the folders that it
-//! was built with, and those come from here too.
+//! call's [`CallAuthority`], and every host import asks it before it does anything: [`CallAuthority::place`],
+//! [`CallAuthority::access`], [`CallAuthority::process`], [`CallAuthority::catalog`], [`CallAuthority::agents`].
+//!
+//! For files there are two steps. [`roots`] holds the granted directories, each opened once; everything is found beneath
+//! their handles. [`policy`] says what may be done at the location that was found.
 
+mod policy;
+mod roots;
+
+pub(crate) use self::policy::Policy;
+pub(crate) use self::roots::{Opened, Root, Workspace, find};
+use crate::descriptors::Share;
 use crate::manifest::{Access, Asks};
+use crate::protected::Protected;
 use pinion_agent::Authority;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use wasmtime_wasi::filesystem::WasiFilesystemCtx;
-use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
+use std::sync::Arc;
 
 /// The user's yes to what a plugin asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,29 +73,35 @@ pub(crate) struct Denied {
     hint: String,
 }
 
+/// A granted directory was not opened.
+pub(crate) enum Unopened {
+    /// The grant does not hold.
+    Denied(Denied),
+    /// The directory is missing.
+    Failed(io::Error),
+}
+
 /// What a plugin may do at most: what it asks for, cut to what it was granted.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct PluginAuthority {
     plugin: String,
-    workspace: PathBuf,
+    workspace: Arc<Workspace>,
     asks: Asks,
-    folders: Vec<Folder>,
+    roots: Vec<Root>,
+    policy: Policy,
     process: Option<Arc<ProcessGrant>>,
     catalog: bool,
     agents: Option<Arc<AgentsGrant>>,
-    /// How the user grants it more, where the config is not the way.
+    descriptors: Arc<Share>,
+    /// The command that grants it more, where the config does not.
     hint: Option<String>,
-    preopens: Arc<Preopens>,
 }
 
-/// A folder that a plugin may use.
+/// What all plugins of a runtime have in common, as far as their authority goes.
 #[derive(Debug, Clone)]
-struct Folder {
-    /// As the user wrote it, made absolute.
-    path: PathBuf,
-    /// The same without symbolic links, where that differs.
-    real_path: PathBuf,
-    access: Access,
+pub(crate) struct Surroundings {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) protected: Arc<Protected>,
 }
 
 /// What one call may do.
@@ -100,40 +114,73 @@ pub(crate) struct CallAuthority {
     declared: Authority,
 }
 
-/// A place in a granted folder.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The granted folder.
-    pub(crate) folder: PathBuf,
-    /// The place in it; empty for the folder itself. Lexically inside; opening it must still not follow links out.
+/// A place in a granted directory.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// The granted directory.
+    pub(crate) root: &'a Root,
+    /// The path in it; empty for the directory itself. Only the letters lie inside: opening must not follow links out.
     pub(crate) relative: PathBuf,
 }
 
 impl PluginAuthority {
-    pub(crate) fn new(plugin: &str, workspace: &Path, asks: &Asks, grants: &Grants) -> Self {
+    pub(crate) fn new(
+        plugin: &str,
+        surroundings: &Surroundings,
+        asks: &Asks,
+        grants: &Grants,
+        descriptors: Arc<Share>,
+    ) -> Self {
+        let Surroundings { workspace, protected } = surroundings.clone();
         let cut = |asked: Access| {
-            grants.files.iter().map(move |(path, granted)| Folder {
-                path: path.clone(),
-                real_path: path.canonicalize().unwrap_or_else(|_| path.clone()),
-                access: asked.min(*granted),
-            })
+            grants.files.iter().map(|(path, granted)| Root::new(&workspace, path, asked.min(*granted))).collect()
         };
+        let roots: Vec<Root> = asks.files.map(cut).unwrap_or_default();
+        for root in &roots {
+            match root.open(&workspace, &protected) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(plugin, directory = %root.path.display(), %error, "granted directory is not used");
+                }
+                _ => {}
+            }
+        }
+        let locations = roots.iter().map(|root| (root.real.clone(), root.access)).collect();
         Self {
             plugin: plugin.to_owned(),
-            workspace: workspace.to_owned(),
             asks: *asks,
-            folders: asks.files.map(|asked| cut(asked).collect()).unwrap_or_default(),
+            policy: Policy::new(locations, protected),
+            roots,
+            workspace,
             process: grants.process.clone().filter(|_| asks.process).map(Arc::new),
             catalog: asks.catalog && grants.catalog,
             agents: grants.agents.clone().filter(|_| asks.agents).map(Arc::new),
+            descriptors,
             hint: None,
-            preopens: Arc::default(),
         }
+    }
+
+    /// The granted directories.
+    pub(crate) fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// One of them, open.
+    pub(crate) fn open<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
+        root.open(&self.workspace, self.policy.protected())
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The plugin's share of the descriptors of this process.
+    pub(crate) fn descriptors(&self) -> &Arc<Share> {
+        &self.descriptors
     }
 
     /// What a call of a tool with these effects can do to the world.
     pub(crate) fn of_tool(&self, declared: Authority) -> Authority {
-        let most = self.folders.iter().map(|folder| folder.access).max();
+        let most = self.roots.iter().map(|root| root.access).max();
         Authority {
             reads: most.is_some() && (declared.reads || declared.writes),
             writes: most == Some(Access::Write) && declared.writes,
@@ -151,7 +198,7 @@ impl PluginAuthority {
             Some(Denied { what, hint: self.grant_hint(line) })
         };
         match self.asks {
-            Asks { files: Some(access), .. } if (declared.reads || declared.writes) && self.folders.is_empty() => {
+            Asks { files: Some(access), .. } if (declared.reads || declared.writes) && self.roots.is_empty() => {
                 let verb = if declared.writes { access.verb() } else { Access::Read.verb() };
                 denied(&format!("{verb} files"), &format!("files = {{ \".\" = \"{verb}\" }}"))
             }
@@ -173,13 +220,19 @@ impl PluginAuthority {
         CallAuthority { plugin: self.clone(), files, process: authority.executes, declared }
     }
 
-    /// All that the plugin has: for what the user calls directly, and for instances that outlive a call.
+    /// Everything that the plugin has: for what the user calls directly.
     pub(crate) fn whole(self: &Arc<Self>) -> CallAuthority {
-        let files = self.folders.iter().map(|folder| folder.access).max();
+        let files = self.roots.iter().map(|root| root.access).max();
         CallAuthority { plugin: self.clone(), files, process: self.process.is_some(), declared: Authority::default() }
     }
 
-    /// Nothing: for what happens while a plugin is loaded.
+    /// Reading alone: for what runs while the user types.
+    pub(crate) fn reading(self: &Arc<Self>) -> CallAuthority {
+        let files = (!self.roots.is_empty()).then_some(Access::Read);
+        CallAuthority { plugin: self.clone(), files, process: false, declared: Authority::default() }
+    }
+
+    /// Nothing: for what is no call, such as loading, `init` and the hand-over of state.
     pub(crate) fn none(self: &Arc<Self>) -> CallAuthority {
         CallAuthority { plugin: self.clone(), files: None, process: false, declared: Authority::default() }
     }
@@ -214,39 +267,76 @@ impl CallAuthority {
         self.plugin.agents.is_some()
     }
 
-    /// Where is this path, in which granted folder, and may it be used so? `path` is absolute, or relative to the
-    /// workspace root.
-    pub(crate) fn place(&self, path: &str, access: Access) -> Result<Place, Denied> {
-        let absolute = lexically_normal(&self.plugin.workspace.join(path));
+    /// Finds the granted directory that a path lies in. `path` is absolute, or relative to the workspace root.
+    ///
+    /// # Errors
+    /// The call may not use files so, or the path lies in no granted directory. The location still has to be checked with
+    /// [`CallAuthority::access`] once it is known.
+    pub(crate) fn place(&self, path: &str, access: Access) -> Result<Place<'_>, Denied> {
+        let absolute = lexically_normal(&self.plugin.workspace.path().join(path));
         let verb = access.verb();
         let what = format!("{verb} `{path}`");
-        if self.files < Some(access) && !self.plugin.folders.is_empty() {
+        if self.files < Some(access) && !self.plugin.roots.is_empty() {
             return Err(self.denied(&what, &format!("this tool does not declare that it {verb}s files, or may not")));
         }
-        let hint = |path: &Path| self.plugin.grant_hint(&format!("files = {{ {path:?} = \"{verb}\" }}"));
-        let inside = |folder: &Path| Some((folder.to_owned(), absolute.strip_prefix(folder).ok()?.to_owned()));
-        let places = self.plugin.folders.iter().filter_map(|folder| {
-            let (path, relative) = inside(&folder.path).or_else(|| inside(&folder.real_path))?;
-            Some((path, relative, folder.access))
-        });
-        let Some((folder, relative, granted)) = places.max_by_key(|(folder, ..)| folder.as_os_str().len()) else {
-            let folder = if self.plugin.folders.is_empty() { Path::new(".") } else { &absolute };
-            return Err(self.denied(&format!("{what}, which is in no granted folder"), &hint(folder)));
+        let places = self.plugin.roots.iter().filter_map(|root| Some((root, root.relative(&absolute)?)));
+        let Some((root, relative)) = places.max_by_key(|(root, _)| root.real.as_os_str().len()) else {
+            let directory = if self.plugin.roots.is_empty() { Path::new(".") } else { &absolute };
+            return Err(
+                self.denied(&format!("{what}, which is in no granted folder"), &self.files_hint(directory, access))
+            );
         };
-        if granted < access {
-            return Err(self.denied(&format!("{what}, which it may only read"), &hint(&folder)));
+        if root.access < access {
+            let hint = self.files_hint(&root.path, access);
+            return Err(self.denied(&format!("{what}, which it may only read"), &hint));
         }
-        Ok(Place { folder, relative })
+        Ok(Place { root, relative })
     }
 
-    /// The folders as WASI sees them.
-    pub(crate) fn preopens(&self) -> WasiFilesystemCtx {
-        self.plugin.preopens.of(&self.plugin, self.files)
+    /// The open directory of a place.
+    pub(crate) fn open<'a>(&self, path: &str, place: &Place<'a>) -> Result<&'a Arc<Opened>, Unopened> {
+        self.plugin.open(place.root).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unopened::Failed(error),
+            _ => {
+                let what = format!("use `{path}`: {error}");
+                Unopened::Denied(self.denied(&what, "grant the directory that is meant, by its own path"))
+            }
+        })
+    }
+
+    /// The access that this call has at a location.
+    pub(crate) fn access(&self, location: &Path) -> Option<Access> {
+        self.files.and_then(|at_most| Some(at_most.min(self.plugin.policy.access(location)?)))
+    }
+
+    /// The refusal of an access that [`CallAuthority::access`] does not give.
+    pub(crate) fn refusal(&self, path: &str, access: Access) -> Denied {
+        let hint = "a narrower grant or the list of protected paths decides there, and no wider grant changes that";
+        self.denied(&format!("{} `{path}`", access.verb()), hint)
+    }
+
+    /// The access to files that this call has anywhere.
+    pub(crate) fn files(&self) -> Option<Access> {
+        self.files
+    }
+
+    /// No authority, of the same plugin.
+    pub(crate) fn none(&self) -> Self {
+        self.plugin.none()
+    }
+
+    /// The plugin's own authority.
+    pub(crate) fn plugin(&self) -> &Arc<PluginAuthority> {
+        &self.plugin
     }
 
     /// The workspace root.
     pub(crate) fn workspace(&self) -> &Path {
-        &self.plugin.workspace
+        self.plugin.workspace.path()
+    }
+
+    fn files_hint(&self, path: &Path, access: Access) -> String {
+        self.plugin.grant_hint(&format!("files = {{ {path:?} = \"{}\" }}", access.verb()))
     }
 
     fn denied(&self, what: &str, hint: &str) -> Denied {
@@ -266,63 +356,6 @@ impl PluginAuthority {
         }
         format!("the user can grant it in the config: [plugins.{}.grants] {line}", self.plugin)
     }
-}
-
-/// Opened folders, made at the first call that needs them and shared by all that follow.
-#[derive(Default)]
-struct Preopens {
-    read: OnceLock<WasiFilesystemCtx>,
-    write: OnceLock<WasiFilesystemCtx>,
-}
-
-impl std::fmt::Debug for Preopens {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Preopens")
-    }
-}
-
-impl Preopens {
-    fn of(&self, plugin: &PluginAuthority, access: Option<Access>) -> WasiFilesystemCtx {
-        match access {
-            None => WasiFilesystemCtx::default(),
-            Some(Access::Read) => self.read.get_or_init(|| open(plugin, Access::Read)).clone(),
-            Some(Access::Write) => self.write.get_or_init(|| open(plugin, Access::Write)).clone(),
-        }
-    }
-}
-
-/// Opens each folder under every name that a guest may use for it. A folder that cannot be opened is left out: a guest
-/// that looks for it finds nothing there.
-fn open(plugin: &PluginAuthority, at_most: Access) -> WasiFilesystemCtx {
-    let mut builder = WasiCtxBuilder::new();
-    // Guests run on threads that may block, and a hop to another one costs more than most file calls.
-    builder.allow_blocking_current_thread(true);
-    for folder in &plugin.folders {
-        let permissions = match folder.access.min(at_most) {
-            Access::Read => FsPerms::ReadOnly,
-            Access::Write => FsPerms::ReadWrite,
-        };
-        for name in guest_names(&plugin.workspace, folder) {
-            if let Err(error) = builder.preopened_dir(&folder.real_path, name, permissions) {
-                tracing::warn!(plugin = plugin.plugin, folder = %folder.path.display(), %error, "folder left out");
-            }
-        }
-    }
-    builder.build().filesystem().clone()
-}
-
-/// A folder's own absolute path, the same without links, and what it is from the workspace root.
-fn guest_names(workspace: &Path, folder: &Folder) -> Vec<String> {
-    let mut names = vec![folder.path.clone()];
-    if folder.real_path != folder.path {
-        names.push(folder.real_path.clone());
-    }
-    match folder.path.strip_prefix(workspace) {
-        Ok(relative) if relative.as_os_str().is_empty() => names.push(PathBuf::from(".")),
-        Ok(relative) => names.push(relative.to_owned()),
-        Err(_) => {}
-    }
-    names.iter().filter_map(|name| name.to_str().map(str::to_owned)).collect()
 }
 
 /// Without `.` and `..`, by the letters alone. `..` at the root stays at the root.
@@ -345,7 +378,8 @@ mod tests {
     use super::*;
 
     fn authority(asks: Asks, grants: Grants) -> Arc<PluginAuthority> {
-        Arc::new(PluginAuthority::new("p", Path::new("/w"), &asks, &grants))
+        let surroundings = Surroundings { workspace: Workspace::new(Path::new("/w")), protected: Arc::default() };
+        Arc::new(PluginAuthority::new("p", &surroundings, &asks, &grants, Arc::default()))
     }
 
     fn files(path: &str, access: Access) -> Grants {
@@ -391,11 +425,13 @@ mod tests {
         let mut grants = files("/w", Access::Read);
         grants.files.insert(PathBuf::from("/w/src"), Access::Read);
         let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).whole();
-        let place = |folder: &str, relative: &str| Place { folder: folder.into(), relative: relative.into() };
-        let found = |path: &str| call.place(path, Access::Read).unwrap();
-        assert_eq!(found("src/./a/../b.rs"), place("/w/src", "b.rs"));
-        assert_eq!(found("/w/other"), place("/w", "other"));
-        assert_eq!(found("."), place("/w", ""));
+        let found = |path: &str| {
+            let place = call.place(path, Access::Read).unwrap();
+            format!("{} {}", place.root.path.display(), place.relative.display())
+        };
+        assert_eq!(found("src/./a/../b.rs"), "/w/src b.rs");
+        assert_eq!(found("/w/other"), "/w other");
+        assert_eq!(found("."), "/w ");
     }
 
     #[test]

@@ -14,6 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How long completion may take; the user is typing.
 const COMPLETION_TIME: Duration = Duration::from_millis(100);
+/// Effects of one command.
+const MAX_EFFECTS: usize = 100;
+/// Completions that are shown; the rest is dropped.
+const MAX_COMPLETIONS: usize = 1000;
 
 /// What the host is to do for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +119,10 @@ impl Runtime {
         };
         let answer = loaded.run(&self.shared, whole(&loaded, &job.name, token), job).await.result?;
         let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
+        if effects.len() > MAX_EFFECTS {
+            let message = format!("{} effects of one command, of at most {MAX_EFFECTS}", effects.len());
+            return Err(PluginFault::Contract { plugin: loaded.program().name.to_string(), message }.into());
+        }
         Ok(effects.into_iter().map(effect).collect())
     }
 
@@ -123,10 +131,17 @@ impl Runtime {
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         let Some(loaded) = self.registry.command(name).await else { return Vec::new() };
         let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-        let answer = loaded.run(&self.shared, whole(&loaded, name, CancellationToken::new()), job);
+        let setup = whole(&loaded, name, CancellationToken::new());
+        let plugin = &loaded.program().authority;
+        let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
+        let answer = loaded.run(&self.shared, Setup { authority, ..setup }, job);
         let answer = tokio::time::timeout(COMPLETION_TIME, answer).await;
         let completions = answer.ok().and_then(|finished| finished.result.ok()).unwrap_or_default();
-        completions.into_iter().map(|c| Completion { value: c.value, description: c.description }).collect()
+        completions
+            .into_iter()
+            .take(MAX_COMPLETIONS)
+            .map(|c| Completion { value: c.value, description: c.description })
+            .collect()
     }
 }
 

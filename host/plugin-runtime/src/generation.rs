@@ -36,12 +36,12 @@ pub struct PluginSettings {
     pub limits: PartialLimits,
     /// Its own section, an object.
     pub config: Value,
-    /// What it asked for and declared when the grants were given; `None` where that is not recorded. The runtime then
-    /// takes what the plugin's first generation offered.
+    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
+    /// count.
     pub ceiling: Option<Ceiling>,
-    /// Why some of what the user granted is not in `grants`, with a hint.
+    /// The reason why some of its grants are not in `grants`, with a hint.
     pub held_back: Option<String>,
-    /// How the user grants it more; `None` for the config.
+    /// The command that grants it more; `None` where the config does.
     pub hint: Option<String>,
 }
 
@@ -55,11 +55,11 @@ pub(crate) struct Generation {
     pub(crate) commands: Vec<CommandDefinition>,
     /// What the user granted it.
     pub(crate) grants: Grants,
-    /// What it asks for and declares, before anything was held back.
+    /// Its asks and declarations, before anything was held back.
     pub(crate) offered: Ceiling,
     /// The most that its grants are for.
     pub(crate) ceiling: Arc<Ceiling>,
-    /// What of its grants is held back, and why, with a hint.
+    /// The grants that are held back, and the reason, with a hint.
     pub(crate) held_back: Option<String>,
 }
 
@@ -154,8 +154,14 @@ impl Generation {
         let (component, origin) = compile(shared, bytes, &digest)?;
         let pre = shared.linker.instantiate_pre(&component).map_err(link_error)?;
         let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
-        let authority = PluginAuthority::new(&manifest.name, &shared.workspace, &manifest.capabilities, &held.grants)
-            .with_hint(held.hint.clone());
+        let authority = PluginAuthority::new(
+            &manifest.name,
+            &shared.surroundings,
+            &manifest.capabilities,
+            &held.grants,
+            shared.descriptors.share(&manifest.name),
+        )
+        .with_hint(held.hint.clone());
         let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
         let program = Arc::new(Program {
             name: manifest.name.as_str().into(),
@@ -166,7 +172,12 @@ impl Generation {
             exported: Exported::of(&component, &inspection)?,
             pre,
         });
-        let description = describe(shared, &program).await?;
+        // A component that misses its grants or its config may fail for that alone.
+        let explained = |error: LoadError| match &held.held_back {
+            Some(why) => LoadError::Policy(format!("{error}\n{why}")),
+            None => error,
+        };
+        let description = describe(shared, &program).await.map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
             offered: Ceiling {

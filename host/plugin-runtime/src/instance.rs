@@ -40,10 +40,20 @@ impl<'a> Live<'a> {
         let instance = program.pre.instantiate_async(&mut *store).await?;
         let mut live = Self::on(store, instance, program);
         if let Some(lifecycle) = &program.exported.lifecycle {
+            let authority = live.store.data_mut().disentitle();
             let (started,) = live.call::<_, (Result<(), String>,)>(&lifecycle.init, (&*program.config,)).await?;
             started.map_err(GuestError::Init)?;
+            live.store.data_mut().entitle(authority);
         }
         Ok(live)
+    }
+
+    /// Does a job that belongs to no call.
+    pub(crate) async fn run_without_authority<J: Job>(&mut self, job: J) -> wasmtime::Result<J::Answer> {
+        let authority = self.store.data_mut().disentitle();
+        let answer = job.run(self).await?;
+        self.store.data_mut().entitle(authority);
+        Ok(answer)
     }
 
     /// An instance that was made before.

@@ -7,11 +7,13 @@
 //! Where to read: a call goes through `executor`, `registry`, `instance`, and what it asks of the host through `host/`
 //! and `capability`. Loading is `generation`, `manifest`, `cache`; reloading is `reload` and `registry`.
 
+mod beneath;
 mod bindings;
 mod cache;
 mod capability;
 mod catalog;
 mod commands;
+mod descriptors;
 mod engine;
 mod executor;
 mod fault;
@@ -21,8 +23,10 @@ mod instance;
 mod limits;
 mod listing;
 mod manifest;
+mod pagemap;
 mod policy;
 mod program;
+mod protected;
 mod registry;
 mod reload;
 mod runtime;
@@ -42,6 +46,7 @@ pub use manifest::{
     API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
 };
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use protected::HostDirectories;
 pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
 pub use reload::{PluginDirectory, Watch, WatchError, plugins_in};
 pub use runtime::{Runtime, RuntimeConfig};

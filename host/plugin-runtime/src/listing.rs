@@ -36,9 +36,9 @@ pub struct PluginInfo {
     pub tools: Vec<String>,
     /// Names of its commands, without the slash.
     pub commands: Vec<String>,
-    /// What it asks for and declares, whatever it was granted.
+    /// Its asks and declarations, whatever it was granted.
     pub offered: Ceiling,
-    /// What of its grants is held back, and why, with a hint.
+    /// The grants that are held back, and the reason, with a hint.
     pub held_back: Option<String>,
     /// Why its last reload was refused.
     pub problem: Option<String>,

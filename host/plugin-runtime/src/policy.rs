@@ -52,7 +52,7 @@ impl PluginPolicy for BTreeMap<String, PluginSettings> {
     }
 }
 
-/// What a component asks for and declares, as far as grants depend on it.
+/// The asks and declarations of a component, as far as grants depend on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Ceiling {
@@ -139,23 +139,25 @@ fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
 }
 
 /// Returns whether people could take one name for the other: ignoring case, `_` and `-`, and telling apart neither `0`
-/// from `o` nor `1` and `I` from `l`.
+/// from `o`, nor `1` and `I` from `l`, nor `5` from `s`.
 pub fn is_alike(one: &str, other: &str) -> bool {
-    folded(one) == folded(other) || drawn(one) == drawn(other)
+    read(one).eq(read(other)) || drawn(one).eq(drawn(other))
 }
 
-fn folded(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-')).flat_map(char::to_lowercase).collect()
+/// The letters and digits, ignoring case.
+fn read(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase())
 }
 
-fn drawn(name: &str) -> String {
+/// The shapes of letters and digits.
+fn drawn(name: &str) -> impl Iterator<Item = char> {
     let shape = |c: char| match c {
         '0' | 'O' => 'o',
-        '1' | 'I' | '|' => 'l',
+        '1' | 'I' => 'l',
         '5' => 's',
         other => other.to_ascii_lowercase(),
     };
-    name.chars().filter(|c| !matches!(c, '_' | '-')).map(shape).collect()
+    name.chars().filter(|c| !matches!(c, '_' | '-')).map(shape)
 }
 
 #[cfg(test)]

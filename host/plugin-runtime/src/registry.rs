@@ -103,7 +103,7 @@ pub enum NoticeEvent {
     },
     /// It was not loaded. An earlier generation, where there is one, goes on.
     Refused(LoadError),
-    /// Grants that it was given do not all apply to it: why, with a hint.
+    /// Some of its grants are not in effect. The text says why, with a hint.
     HeldBack(String),
     /// Its file is gone, and so is it.
     Removed,
@@ -227,6 +227,9 @@ async fn read(
 ) -> Result<Arc<Generation>, LoadError> {
     let runtime = Handle::current();
     let loading = spawn_blocking(move || {
+        if let Source::File { path, .. } = &source {
+            shared.surroundings.protected.add_plugin(path);
+        }
         let bytes = source.bytes()?;
         runtime.block_on(Generation::load(&shared, &source, &bytes, number, before))
     });

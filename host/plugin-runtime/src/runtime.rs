@@ -1,13 +1,17 @@
 //! What all plugins share, and how it is put together.
 
 use crate::cache::{Cache, CacheKey};
+use crate::capability::{Surroundings, Workspace};
 use crate::catalog::HostInfo;
+use crate::descriptors::Descriptors;
 use crate::engine::{Engine, EngineError};
 use crate::host;
 use crate::instance::Setup;
 use crate::limits::{EngineLimits, LimitsFile};
 use crate::listing::PluginInfo;
+use crate::pagemap;
 use crate::policy::PluginPolicy;
+use crate::protected::{HostDirectories, Protected};
 use crate::registry::{Notice, Registry, Source};
 use crate::reload::{PluginDirectory, Watch, WatchError};
 use crate::state::State;
@@ -28,6 +32,8 @@ pub struct RuntimeConfig {
     pub policy: Arc<dyn PluginPolicy>,
     /// Limits that are the same for all plugins; none takes the built-in ones.
     pub engine_limits: Option<EngineLimits>,
+    /// Directories of the application itself, which no plugin may use.
+    pub host: HostDirectories,
     /// Answers what the runtime itself does not know.
     pub info: Arc<dyn HostInfo>,
 }
@@ -110,6 +116,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<Cache>,
     pub(crate) limits: LimitsFile,
     pub(crate) workspace: PathBuf,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) descriptors: Descriptors,
     pub(crate) permits: Permits,
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
@@ -120,7 +128,9 @@ impl Shared {
     pub(crate) fn new(config: RuntimeConfig) -> Result<Arc<Self>, EngineError> {
         let mut limits = LimitsFile::built_in();
         limits.engine = config.engine_limits.unwrap_or(limits.engine);
-        let engine = Engine::new(limits.engine.clone())?;
+        let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
+        let workspace = Workspace::new(&config.workspace);
+        let protected = Arc::new(Protected::new(&config.host, workspace.real()));
         let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Arc::new(Self {
             linker,
@@ -128,6 +138,8 @@ impl Shared {
             permits: Permits::new(&limits.engine),
             limits,
             workspace: config.workspace,
+            surroundings: Surroundings { workspace, protected },
+            descriptors: Descriptors::new(),
             info: config.info,
             policy: config.policy,
             registry: OnceLock::new(),

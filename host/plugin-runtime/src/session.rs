@@ -122,7 +122,11 @@ impl Resident {
                 refuel(&mut kept.store, &self.program);
                 (kept.store, Some(kept.instance))
             }
-            None => (store(&shared, &self.program, call), None),
+            None => {
+                let mut store = store(&shared, &self.program, call);
+                store.data_mut().shows_directories = true;
+                (store, None)
+            }
         };
         let result = runtime.block_on(until.stop(&self.program, self.drive(&mut store.0, store.1, job)));
         let (result, instance) = match result {
@@ -130,6 +134,7 @@ impl Resident {
             Err(stopped) => (Err::<J::Answer, Stopped>(stopped), None),
         };
         let finished = finish(&shared, &self.program, &mut store.0, result);
+        store.0.data_mut().end();
         self.kept = instance.map(|instance| Kept { store: store.0, instance });
         finished
     }
@@ -153,7 +158,7 @@ impl Resident {
         let mut live = Live::new(store, &self.program).await?;
         if let Some(left) = self.inheritance.as_ref().filter(|_| self.program.exported.state.is_some()) {
             let restore = RestoreState { saved: left.saved.clone(), from_version: left.from_version.clone() };
-            if let Err(problem) = live.run(restore).await? {
+            if let Err(problem) = live.run_without_authority(restore).await? {
                 tracing::warn!(plugin = &*self.program.name, problem, "plugin starts without its state");
             }
         }

@@ -3,7 +3,7 @@
 use crate::capability::CallAuthority;
 use crate::catalog::HostInfo;
 use crate::fault::Exceeded;
-use crate::host::files::StreamedBytes;
+use crate::host::files::{Handles, ListedEntries, StreamedBytes};
 use crate::host::stdio::Stderr;
 use crate::host::written::Written;
 use crate::limits::Limits;
@@ -32,6 +32,12 @@ pub(crate) struct State {
     pub(crate) registry: Weak<Registry>,
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
+    /// Open files and directories.
+    pub(crate) handles: Handles,
+    /// Guests see the granted directories: because this call may use them, or because later ones may.
+    pub(crate) shows_directories: bool,
+    /// Entries in open directory streams.
+    pub(crate) listed: Arc<ListedEntries>,
     pub(crate) stderr: Stderr,
     limits: Arc<Limits>,
 }
@@ -84,18 +90,18 @@ impl State {
     pub(crate) fn new(shared: &Shared, program: &Program, call: CallState) -> Self {
         let (plugin, limits) = (program.name.clone(), program.limits.clone());
         let stderr = Stderr::new(plugin.clone());
-        let mut wasi = WasiCtxBuilder::new()
+        let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
             .max_random_size(MAX_RANDOM_BYTES)
             .stdout(stderr.stdout())
             .stderr(stderr.clone())
             .build();
-        *wasi.filesystem() = call.authority.preopens();
         let mut table = ResourceTable::new();
         table.set_max_capacity(usize::try_from(limits.handles).unwrap_or(usize::MAX));
         let limiter = Limiter::new(limits.clone());
         Self {
             plugin,
+            shows_directories: call.authority.files().is_some(),
             call,
             account: Account::new(&limits),
             limiter,
@@ -103,6 +109,8 @@ impl State {
             registry: shared.registry(),
             wasi,
             table,
+            handles: Handles::default(),
+            listed: Arc::default(),
             stderr,
             limits,
         }
@@ -113,6 +121,26 @@ impl State {
         self.call = call;
         self.account = Account::new(&self.limits);
         self.limiter.begin();
+    }
+
+    /// Ends a call on an instance that stays: nothing that it opened is left, and nothing may be done until the next.
+    pub(crate) fn end(&mut self) {
+        self.handles.end_call(&mut self.table);
+        self.call.authority = self.call.authority.none();
+        self.call.progress = Arc::new(NoProgress);
+        self.call.agents = None;
+    }
+
+    /// Takes the call's authority away, for code that runs before it; returns what [`State::entitle`] gives back.
+    pub(crate) fn disentitle(&mut self) -> CallAuthority {
+        let none = self.call.authority.none();
+        std::mem::replace(&mut self.call.authority, none)
+    }
+
+    /// Gives the call its authority, without what was opened before.
+    pub(crate) fn entitle(&mut self, authority: CallAuthority) {
+        self.handles.end_call(&mut self.table);
+        self.call.authority = authority;
     }
 
     /// Counts one crossing into the host. Called by wasmtime for every import, those of WASI included.

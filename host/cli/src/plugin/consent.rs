@@ -1,11 +1,11 @@
-//! `pinion plugin grant` and `pinion plugin revoke`: which component the user's grants belong to.
+//! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
 
 use crate::compose::Base;
 use crate::config::FileGrants;
 use crate::failure::{Failure, Result, Status};
 use crate::grants::{GrantsFile, Pin};
 use crate::plugin::grant;
-use crate::plugin::show::find;
+use crate::plugin::show::{find, is_name};
 use crate::policy::{capabilities, identity, shown};
 use crate::print_out;
 use pinion_plugin_runtime::{FileOrigin, PluginInfo, Source, is_alike};
@@ -18,6 +18,11 @@ use std::path::{Path, PathBuf};
 pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let (_, info) = find(base, plugin).await?;
     let (path, origin) = file_of(base, &info)?;
+    if origin == FileOrigin::Project && is_name(plugin) {
+        let asks = capabilities(&info.offered.asks);
+        return Err(Failure::usage(format!("the only plugin `{plugin}` is one of the project"))
+            .hint(format!("name its file to grant it: pinion plugin grant {} {asks}", shown(&path))));
+    }
     let mut more = FileGrants::default();
     grant::add(base, &mut more, words)?;
     check_asked(&info, &more)?;
@@ -56,8 +61,8 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
     }
 }
 
-/// `pinion plugin build` wrote a component over one that had grants: they follow, because the user's own hand made it. What
-/// grew stays held back.
+/// Moves grants to a component that `pinion plugin build` wrote over another one, because the user's own hand made it. New
+/// asks and effects stay held back.
 pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
     if !file.path().exists() {
@@ -176,13 +181,13 @@ fn take(base: &Base, pin: &mut Pin, less: &FileGrants, is_all: bool) {
 }
 
 fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
-    match plugin.contains(['.', '/', '\\']) {
-        true => identity(&base.workspace.join(plugin)) == pin.path,
-        false => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
+    match is_name(plugin) {
+        false => identity(&base.workspace.join(plugin)) == pin.path,
+        true => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
     }
 }
 
-/// What the user grants something to.
+/// Describes the component that is about to be granted something.
 fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> String {
     let asks = capabilities(&info.offered.asks);
     let lines = [

@@ -79,7 +79,7 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
 /// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
 /// where a file is called so: a repository could bring it.
 pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
-    if !plugin.contains(['.', '/', '\\']) {
+    if is_name(plugin) {
         return (None, Target::Name(plugin.to_owned()));
     }
     match base.named(Path::new(plugin)) {
@@ -89,6 +89,11 @@ pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
         }
         _ => (None, Target::Name(plugin.to_owned())),
     }
+}
+
+/// Returns whether a word can be the name of a plugin.
+pub(crate) fn is_name(word: &str) -> bool {
+    !word.contains(['.', '/', '\\'])
 }
 
 pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
@@ -151,6 +156,9 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     let runtime = base.showing(|_| {})?;
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
+    if info.digest != blake3::hash(&component).to_hex().as_str() {
+        return Err(failed(&"changed while it was checked"));
+    }
     let tools = runtime.definitions();
     let warnings = warnings(&inspection, &tools)?;
     print_out(&format!("{}  {:<12} {}\n{warnings}ok\n", about(&info, &tools), "size", bytes(component.len() as u64)))

@@ -1,7 +1,9 @@
 //! The runtime with guests of the tests.
 
 use pinion_agent::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
-use pinion_plugin_runtime::{Access, CacheKey, Grants, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
+use pinion_plugin_runtime::{
+    Access, CacheKey, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,6 +74,7 @@ impl Plugins {
         let files = BTreeMap::from([(workspace.path().to_owned(), Access::Read)]);
         let settings = PluginSettings { grants: Grants { files, ..Grants::default() }, ..PluginSettings::default() };
         let config = RuntimeConfig {
+            host: HostDirectories::default(),
             workspace: workspace.path().to_owned(),
             cache: Some((cache.to_owned(), CacheKey::new([1; 32]))),
             policy: Arc::new(BTreeMap::from(["echo", "fs"].map(|name| (name.to_owned(), settings.clone())))),

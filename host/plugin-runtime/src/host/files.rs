@@ -1,12 +1,26 @@
-//! `wasi:filesystem`, with an account: what was opened, and how many bytes went either way.
+//! `wasi:filesystem`, under the authority of the current call and with an account of what was opened and how many bytes
+//! went either way.
 //!
-//! The work is wasmtime-wasi's, which resolves every path beneath a preopened folder with the system's own means
-//! (`openat2`), so that `..`, absolute paths, links and races do not lead out. What is added here is counting, and one
-//! refusal: named pipes, sockets and devices are not opened, because opening a pipe waits for as long as it pleases.
+//! The work is wasmtime-wasi's. Before it, [`lookup`] finds out where a path really leads and whether the call may do
+//! there what it wants; [`handles`] knows which handles belong to the call. Named pipes, sockets and devices are not
+//! opened, because opening a pipe waits for as long as it pleases, and descriptors come out of the plugin's share.
 
+mod handles;
+mod listing;
+mod lookup;
+
+use self::handles::Handle;
+pub(crate) use self::handles::{Handles, StreamHold};
+pub(crate) use self::listing::ListedEntries;
+use self::listing::Listing;
+pub(crate) use self::lookup::identity;
+use self::lookup::{At, Purpose, needed, refuse_read_only_inside};
+use crate::capability::CallAuthority;
+use crate::descriptors::Permit;
 use crate::host::written::{Limited, Written};
 use crate::state::State;
 use bytes::Bytes;
+use cap_primitives::fs::Metadata;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::component::{HasData, Resource};
@@ -31,9 +45,13 @@ impl StreamedBytes {
     }
 }
 
-/// WASI's files, seen through the account of a call.
+/// WASI's files, as a call may use them.
 pub(crate) struct Files<'a> {
     wasi: WasiFilesystemCtxView<'a>,
+    call: &'a CallAuthority,
+    handles: &'a mut Handles,
+    shows_directories: bool,
+    listed: &'a Arc<ListedEntries>,
     account: Account<'a>,
 }
 
@@ -52,13 +70,30 @@ impl Files<'static> {
         let wasi = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
         let account = &mut state.account;
         let account = Account { files: &mut account.files, streamed: &account.streamed, written: &account.written };
-        Files { wasi, account }
+        let (call, handles, listed) = (&state.call.authority, &mut state.handles, &state.listed);
+        Files { wasi, call, handles, shows_directories: state.shows_directories, listed, account }
     }
 }
 
 impl preopens::Host for Files<'_> {
+    /// All granted directories, on an instance that stays also where the current call may not use them: guests look once
+    /// and keep what they find. One that cannot be opened is left out.
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        self.wasi.get_directories()
+        let mut directories = Vec::new();
+        if !self.shows_directories {
+            return Ok(directories);
+        }
+        for (number, root) in self.call.plugin().roots().iter().enumerate() {
+            let (Ok(opened), Some(blank)) = (self.call.plugin().open(root), handles::blank()) else { continue };
+            for name in root.guest_names() {
+                let mut directory = blank.clone();
+                directory.dir = opened.directory.clone();
+                let fd = self.wasi.table.push(Descriptor::Dir(directory))?;
+                self.handles.add(fd.rep(), Handle::Granted(number));
+                directories.push((fd, name));
+            }
+        }
+        Ok(directories)
     }
 }
 
@@ -77,20 +112,37 @@ impl HostDirectoryEntryStream for Files<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        self.wasi.read_directory_entry(stream).await
+        self.wasi.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?.next()
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        HostDirectoryEntryStream::drop(&mut self.wasi, stream)
+        self.handles.remove(stream.rep());
+        self.wasi.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
     }
 }
 
 type Fd = Resource<Descriptor>;
 
-macro_rules! delegate {
+/// Operations on a handle itself.
+macro_rules! on_handle {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        async fn $name(&mut self, $($argument: $type),*) -> $result {
-            self.wasi.$name($($argument),*).await
+        async fn $name(&mut self, fd: Fd, $($argument: $type),*) -> $result {
+            self.live(&fd)?;
+            self.wasi.$name(fd, $($argument),*).await
+        }
+    )*};
+}
+
+/// Operations on a path, each with its purpose there.
+macro_rules! on_path {
+    ($(fn $name:ident($($flags:ident)?; $path:ident $(, $argument:ident: $type:ty)*) -> $result:ty, $purpose:ident;)*) => {$(
+        async fn $name(&mut self, fd: Fd, $($flags: PathFlags,)? $path: String $(, $argument: $type)*) -> $result {
+            let follows = PathFlags::empty() $(| $flags)?;
+            let at = self.at(&fd, follows, $path, Purpose::$purpose)?;
+            let result = self.wasi.$name(at.directory(), $(at.flags_for($flags),)? at.name.clone() $(, $argument)*).await;
+            self.release(at)?;
+            result
         }
     )*};
 }
@@ -104,74 +156,181 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
-        let borrowed = Resource::new_borrow(folder.rep());
-        if let Ok(stat) = self.wasi.stat_at(borrowed, path_flags, path.clone()).await {
-            refuse_special(stat.type_)?;
-        }
-        let fd = self.wasi.open_at(folder, path_flags, path, open_flags, flags).await?;
-        *self.account.files += 1;
-        Ok(fd)
+        let permit = self.call.plugin().descriptors().take().ok_or(ErrorCode::Quota)?;
+        let at = self.at(&folder, path_flags, path, Purpose::Open(needed(open_flags, flags)))?;
+        let opened = self.open_checked(&at, open_flags, flags).await;
+        let handled = opened.and_then(|fd| self.keep(fd, &at, permit));
+        self.release(at)?;
+        handled
     }
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+        self.live(&fd)?;
         let (bytes, end) = self.wasi.read(fd, length, offset).await?;
         self.account.streamed.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok((bytes, end))
     }
 
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        self.live(&fd)?;
         self.account.written.spend_at(offset, bytes.len() as u64).map_err(FsError::trap)?;
         self.wasi.write(fd, bytes, offset).await
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+        let permit = self.permit(&fd)?;
         let stream = self.wasi.read_via_stream(fd, offset)?;
-        self.count_input(stream)
+        self.count_input(stream, permit)
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+        let permit = self.permit(&fd)?;
         let stream = self.wasi.write_via_stream(fd, offset)?;
-        self.limit_output(stream, offset)
+        self.limit_output(stream, offset, permit)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
-        let end = self.size(&fd)?;
+        let (permit, end) = (self.permit(&fd)?, self.size(&fd)?);
         let stream = self.wasi.append_via_stream(fd)?;
-        self.limit_output(stream, end)
+        self.limit_output(stream, end, permit)
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        self.live(&fd)?;
         self.account.written.check_end(size).map_err(FsError::trap)?;
         self.wasi.set_size(fd, size).await
     }
 
+    async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
+        self.live(&fd)?;
+        let directory = match self.wasi.table.get(&fd)? {
+            Descriptor::Dir(directory) => directory.dir.clone(),
+            Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
+        };
+        let stream = self.wasi.table.push(Listing::of(&directory, &self.hidden_in(&fd)?, self.listed)?)?;
+        self.handles.add(stream.rep(), Handle::Listing);
+        Ok(Resource::new_own(stream.rep()))
+    }
+
+    async fn link_at(&mut self, fd: Fd, flags: PathFlags, old: String, new_folder: Fd, new: String) -> FsResult<()> {
+        if flags.contains(PathFlags::SYMLINK_FOLLOW) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let (from, to) = self.both(&fd, old, &new_folder, new)?;
+        let names = (from.name.clone(), to.name.clone());
+        let result = self.wasi.link_at(from.directory(), flags, names.0, to.directory(), names.1).await;
+        self.release(from).and(self.release(to))?;
+        result
+    }
+
+    async fn rename_at(&mut self, fd: Fd, old: String, new_folder: Fd, new: String) -> FsResult<()> {
+        let (from, to) = self.both(&fd, old, &new_folder, new)?;
+        let names = (from.name.clone(), to.name.clone());
+        let result = match from.spot.as_ref().map_or(Ok(()), refuse_read_only_inside) {
+            Ok(()) => self.wasi.rename_at(from.directory(), names.0, to.directory(), names.1).await,
+            Err(refused) => Err(refused),
+        };
+        self.release(from).and(self.release(to))?;
+        result
+    }
+
+    async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+        let at = self.at(&fd, PathFlags::empty(), path, Purpose::Displace)?;
+        let result = self.wasi.symlink_at(at.directory(), target, at.name.clone()).await;
+        self.release(at)?;
+        result
+    }
+
+    async fn is_same_object(&mut self, fd: Fd, other: Fd) -> wasmtime::Result<bool> {
+        if self.live(&fd).is_err() || self.live(&other).is_err() {
+            return Ok(false);
+        }
+        self.wasi.is_same_object(fd, other).await
+    }
+
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
+        self.handles.remove(fd.rep());
         HostDescriptor::drop(&mut self.wasi, fd)
     }
 
-    delegate! {
-        fn advise(fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()>;
-        fn sync_data(fd: Fd) -> FsResult<()>;
-        fn get_flags(fd: Fd) -> FsResult<DescriptorFlags>;
-        fn get_type(fd: Fd) -> FsResult<DescriptorType>;
-        fn set_times(fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>;
-        fn read_directory(fd: Fd) -> FsResult<Resource<DirectoryEntryStream>>;
-        fn sync(fd: Fd) -> FsResult<()>;
-        fn create_directory_at(fd: Fd, path: String) -> FsResult<()>;
-        fn stat(fd: Fd) -> FsResult<DescriptorStat>;
-        fn stat_at(fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat>;
-        fn set_times_at(
-            fd: Fd, flags: PathFlags, path: String, accessed: NewTimestamp, modified: NewTimestamp
-        ) -> FsResult<()>;
-        fn link_at(fd: Fd, flags: PathFlags, old: String, new_folder: Fd, new: String) -> FsResult<()>;
-        fn readlink_at(fd: Fd, path: String) -> FsResult<String>;
-        fn remove_directory_at(fd: Fd, path: String) -> FsResult<()>;
-        fn rename_at(fd: Fd, old: String, new_folder: Fd, new: String) -> FsResult<()>;
-        fn symlink_at(fd: Fd, target: String, path: String) -> FsResult<()>;
-        fn unlink_file_at(fd: Fd, path: String) -> FsResult<()>;
-        fn is_same_object(fd: Fd, other: Fd) -> wasmtime::Result<bool>;
-        fn metadata_hash(fd: Fd) -> FsResult<MetadataHashValue>;
-        fn metadata_hash_at(fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue>;
+    on_handle! {
+        fn advise(offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()>;
+        fn sync_data() -> FsResult<()>;
+        fn get_flags() -> FsResult<DescriptorFlags>;
+        fn get_type() -> FsResult<DescriptorType>;
+        fn set_times(accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>;
+        fn sync() -> FsResult<()>;
+        fn stat() -> FsResult<DescriptorStat>;
+        fn metadata_hash() -> FsResult<MetadataHashValue>;
+    }
+
+    on_path! {
+        fn create_directory_at(; path) -> FsResult<()>, Change;
+        fn stat_at(flags; path) -> FsResult<DescriptorStat>, Look;
+        fn set_times_at(flags; path, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>, Change;
+        fn readlink_at(; path) -> FsResult<String>, Look;
+        fn remove_directory_at(; path) -> FsResult<()>, Displace;
+        fn unlink_file_at(; path) -> FsResult<()>, Displace;
+        fn metadata_hash_at(flags; path) -> FsResult<MetadataHashValue>, Look;
+    }
+}
+
+impl Files<'_> {
+    async fn open_checked(&mut self, at: &At, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Fd> {
+        match &at.spot {
+            Some(spot) => {
+                let is_ordinary = |found: &Metadata| found.is_file() || found.is_dir() || found.is_symlink();
+                if spot.found.as_ref().is_some_and(|found| !is_ordinary(found)) {
+                    return Err(ErrorCode::Unsupported.into());
+                }
+            }
+            None => {
+                if let Ok(stat) = self.wasi.stat_at(at.directory(), at.flags, at.name.clone()).await {
+                    refuse_special(stat.type_)?;
+                }
+            }
+        }
+        self.wasi.open_at(at.directory(), at.flags, at.name.clone(), open_flags, flags).await
+    }
+
+    /// Enters a new handle, if what it leads to may be used.
+    fn keep(&mut self, fd: Fd, at: &At, permit: Permit) -> FsResult<Fd> {
+        let permit = Arc::new(permit);
+        let (handle, file) = match self.wasi.table.get(&fd)? {
+            Descriptor::File(file) => (Handle::File { permit }, file.file.clone()),
+            Descriptor::Dir(directory) => {
+                let location = at.spot.as_ref().map(|spot| spot.target());
+                (Handle::Directory { root: at.root, location, _permit: permit }, directory.dir.clone())
+            }
+        };
+        if let Err(refused) = self.opened(at.root)?.check(&file) {
+            self.wasi.table.delete(fd)?;
+            return Err(refused.into());
+        }
+        *self.account.files += 1;
+        self.handles.add(fd.rep(), handle);
+        Ok(fd)
+    }
+
+    /// Both ends of a rename or link.
+    fn both(&mut self, fd: &Fd, old: String, new_folder: &Fd, new: String) -> FsResult<(At, At)> {
+        let from = self.at(fd, PathFlags::empty(), old, Purpose::Displace)?;
+        match self.at(new_folder, PathFlags::empty(), new, Purpose::Displace) {
+            Ok(to) => Ok((from, to)),
+            Err(refused) => {
+                self.release(from)?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// The descriptor behind a file, which its streams keep open.
+    fn permit(&self, fd: &Fd) -> FsResult<Arc<Permit>> {
+        match self.live(fd)? {
+            Handle::File { permit } => Ok(permit.clone()),
+            Handle::Granted(_) | Handle::Directory { .. } => Err(ErrorCode::IsDirectory.into()),
+            _ => Err(ErrorCode::BadDescriptor.into()),
+        }
     }
 }
 
@@ -188,18 +347,31 @@ fn refuse_special(kind: DescriptorType) -> FsResult<()> {
 }
 
 impl Files<'_> {
-    fn count_input(&mut self, stream: Resource<DynInputStream>) -> FsResult<Resource<DynInputStream>> {
+    fn count_input(
+        &mut self,
+        stream: Resource<DynInputStream>,
+        permit: Arc<Permit>,
+    ) -> FsResult<Resource<DynInputStream>> {
+        let (hold, alive) = StreamHold::new(permit);
+        self.handles.add(stream.rep(), Handle::Input(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
         let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::ClosedInputStream));
-        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone() });
+        *slot = Box::new(Counted { inner, bytes: self.account.streamed.clone(), _hold: hold });
         Ok(stream)
     }
 
     /// Holds a stream that writes from this offset on to the call's limits.
-    fn limit_output(&mut self, stream: Resource<DynOutputStream>, at: u64) -> FsResult<Resource<DynOutputStream>> {
+    fn limit_output(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        at: u64,
+        permit: Arc<Permit>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let (hold, alive) = StreamHold::new(permit);
+        self.handles.add(stream.rep(), Handle::Output(alive));
         let slot = self.wasi.table.get_mut(&stream)?;
         let inner = std::mem::replace(slot, Box::new(wasmtime_wasi::p2::pipe::SinkOutputStream));
-        *slot = Box::new(Limited::new(inner, self.account.written.clone(), at));
+        *slot = Box::new(Limited::new(inner, self.account.written.clone(), at, hold));
         Ok(stream)
     }
 
@@ -216,6 +388,7 @@ impl Files<'_> {
 struct Counted<S> {
     inner: S,
     bytes: Arc<StreamedBytes>,
+    _hold: StreamHold,
 }
 
 impl<S> Counted<S> {

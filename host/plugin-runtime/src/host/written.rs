@@ -5,6 +5,7 @@
 //! ends, with the limit's own fault.
 
 use crate::fault::Exceeded;
+use crate::host::files::StreamHold;
 use crate::limits::Limits;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -62,11 +63,12 @@ pub(crate) struct Limited {
     written: Arc<Written>,
     /// Where the next byte goes.
     at: u64,
+    _hold: StreamHold,
 }
 
 impl Limited {
-    pub(crate) fn new(inner: DynOutputStream, written: Arc<Written>, at: u64) -> Self {
-        Self { inner, written, at }
+    pub(crate) fn new(inner: DynOutputStream, written: Arc<Written>, at: u64, hold: StreamHold) -> Self {
+        Self { inner, written, at, _hold: hold }
     }
 
     fn will_write(&mut self, bytes: &Bytes) -> StreamResult<()> {

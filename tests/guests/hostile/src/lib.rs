@@ -4,6 +4,7 @@ mod bounds;
 mod escape;
 mod exhaust;
 mod programs;
+mod random;
 mod traces;
 
 use pinion_plugin_sdk::prelude::*;
@@ -12,7 +13,7 @@ struct Hostile;
 
 impl Plugin for Hostile {
     fn tools() -> Vec<Tool> {
-        [bounds::tools(), escape::tools(), exhaust::tools(), programs::tools(), traces::tools()]
+        [bounds::tools(), escape::tools(), exhaust::tools(), programs::tools(), random::tools(), traces::tools()]
             .into_iter()
             .flatten()
             .collect()

@@ -17,14 +17,17 @@ mod search;
 mod tests;
 mod walk;
 
+use crate::beneath::{AtEnd, Spot, find_or_make};
 use crate::bindings::pinion::plugin::workspace::{
     self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
+use crate::capability::{Denied, Opened, Place, Unopened, find};
 use crate::manifest::Access;
 use crate::state::State;
 use cap_std::fs::Dir;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +37,7 @@ const MAX_THREADS: usize = 8;
 impl workspace::Host for State {
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
         self.account.written.spend_at(0, content.len() as u64)?;
-        let replaced = self.root(&path, Access::Write).and_then(|root| replace::replace_file(&root, &content));
+        let replaced = self.replace(&path, &content);
         if replaced.is_ok() {
             self.account.files += 1;
         }
@@ -65,12 +68,62 @@ impl workspace::Host for State {
 }
 
 impl State {
+    /// Finds where a walk begins.
     fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
-        let place =
-            self.call.authority.place(path, access).map_err(|denied| WorkspaceError::Denied(denied.to_string()))?;
-        let folder = Dir::open_ambient_dir(&place.folder, cap_std::ambient_authority())
-            .map_err(|error| io_error(&place.folder.to_string_lossy(), &error))?;
-        Ok(Root { folder, relative: place.relative, path: path.to_owned() })
+        let (place, opened) = self.granted_root(path, access)?;
+        let failed = |error: io::Error| io_error(path, &error);
+        let spot = find(place.root, opened, &place.relative, AtEnd::Follow).map_err(failed)?;
+        let location = spot.target();
+        if self.call.authority.access(&location) < Some(access) {
+            return Err(WorkspaceError::Denied(self.call.authority.refusal(path, access).to_string()));
+        }
+        let relative = location.strip_prefix(&place.root.real).unwrap_or(Path::new("")).to_owned();
+        let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
+        Ok(Root {
+            folder: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
+            denied: denied.map(Path::to_owned).collect(),
+            relative,
+            spot,
+            path: path.to_owned(),
+        })
+    }
+
+    fn replace(&self, path: &str, content: &[u8]) -> Result<(), WorkspaceError> {
+        let (place, opened) = self.granted_root(path, Access::Write)?;
+        let (authority, plugin) = (&self.call.authority, self.call.authority.plugin());
+        let may_write = |spot: &Spot| {
+            let found = spot.found.as_ref().and_then(crate::host::files::identity);
+            authority.access(&spot.target()) == Some(Access::Write)
+                && !plugin.policy().is_pinned(&spot.target())
+                && !found.is_some_and(|file| plugin.policy().protected().is_plugin(file))
+        };
+        let may_make = |location: &Path| match authority.access(location) {
+            Some(Access::Write) => Ok(()),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        };
+        let refused = || WorkspaceError::Denied(authority.refusal(path, Access::Write).to_string());
+        // Before directories are made for nothing.
+        if authority.access(&place.root.real.join(&place.relative)) < Some(Access::Write) {
+            return Err(refused());
+        }
+        let begin = (&opened.directory, place.root.real.as_path());
+        let spot =
+            find_or_make(begin.0, begin.1, &place.relative, &may_make).map_err(|error| io_error(path, &error))?;
+        if !may_write(&spot) {
+            return Err(refused());
+        }
+        replace::replace_file(&spot, path, content)
+    }
+
+    /// Finds the granted directory around a path, open.
+    fn granted_root(&self, path: &str, access: Access) -> Result<(Place<'_>, &Arc<Opened>), WorkspaceError> {
+        let denied = |denied: Denied| WorkspaceError::Denied(denied.to_string());
+        let place = self.call.authority.place(path, access).map_err(denied)?;
+        let opened = self.call.authority.open(path, &place).map_err(|unopened| match unopened {
+            Unopened::Denied(refusal) => denied(refusal),
+            Unopened::Failed(error) => io_error(path, &error),
+        })?;
+        Ok((place, opened))
     }
 
     fn stop(&self) -> Stop {
@@ -82,8 +135,12 @@ impl State {
 struct Root {
     /// The granted folder.
     folder: Dir,
-    /// The place in it.
+    /// The place in it, without links.
     relative: PathBuf,
+    /// The same, open.
+    spot: Spot,
+    /// Paths below it that are left out, as if they were not there.
+    denied: Vec<PathBuf>,
     /// As the plugin wrote it.
     path: String,
 }

@@ -1,57 +1,27 @@
 //! Writing a file whole: a temporary file beside it, then a rename.
 //!
-//! Everything happens relative to the handle of the folder that holds the file, which was opened beneath the granted
+//! Everything happens relative to the handle of the directory that holds the file, which was found beneath the granted
 //! one; the name at the end is the only part of the path that is used then. A rename race can make the file land in a
-//! folder that was moved, and never outside.
+//! directory that was moved, and never outside.
 
-use super::{Root, io_error};
+use super::io_error;
+use crate::beneath::Spot;
 use crate::bindings::pinion::plugin::workspace::WorkspaceError;
 use cap_std::fs::{Dir, File, OpenOptions, Permissions};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
-use std::path::{Component, Path, PathBuf};
 
-/// Links to nothing that lead to links to nothing are followed this far.
-const MAX_LINKS: u32 = 16;
 /// Temporary names that are tried. Two that are the same are an accident.
 const MAX_NAMES: u32 = 8;
 
-/// Gives a file new content at once.
-pub(super) fn replace_file(root: &Root, content: &[u8]) -> Result<(), WorkspaceError> {
-    let failed = |error: io::Error| io_error(&root.path, &error);
-    let path = followed(&root.folder, &root.relative).map_err(failed)?;
-    let Some(Component::Normal(name)) = path.components().next_back() else {
-        return Err(WorkspaceError::Io(format!("`{}` names no file", root.path)));
-    };
-    let folder = open_folder(&root.folder, path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+/// Gives the file at a place new content at once. `path` is its name in errors.
+pub(super) fn replace_file(spot: &Spot, path: &str, content: &[u8]) -> Result<(), WorkspaceError> {
+    let failed = |error: io::Error| io_error(path, &error);
+    let Some(name) = &spot.name else { return Err(WorkspaceError::Io(format!("`{path}` names no file"))) };
+    let folder = Dir::from_std_file(spot.directory.try_clone().map_err(failed)?);
     let mode = mode_of(&folder, name).map_err(failed)?;
     write(&folder, name, content, mode).map_err(failed)
-}
-
-/// Where a path leads, as far as it stays in the granted folder. What it names need not be there, nor its folders.
-fn followed(granted: &Dir, path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match granted.canonicalize(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => return found,
-        }
-        // Nothing is there. Either the path is a link to nothing, or it is nothing either.
-        if !granted.symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
-            return Ok(path);
-        }
-        path = path.parent().unwrap_or(Path::new("")).join(granted.read_link(&path)?);
-    }
-    Err(io::Error::other("too many links"))
-}
-
-fn open_folder(granted: &Dir, path: &Path) -> io::Result<Dir> {
-    if path.as_os_str().is_empty() {
-        return granted.try_clone();
-    }
-    granted.create_dir_all(path)?;
-    granted.open_dir(path)
 }
 
 /// The mode of the file that is there, if one is. A rename asks nobody whether the file that it replaces may be written;
@@ -113,12 +83,17 @@ fn temporary_name() -> String {
 #[cfg(unix)]
 mod tests {
     use super::*;
+    use crate::beneath::find_or_make;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
+    use std::sync::Arc;
 
     fn replace(folder: &Path, path: &str, text: &str) -> Result<(), WorkspaceError> {
-        let granted = Dir::open_ambient_dir(folder, cap_std::ambient_authority()).unwrap();
-        replace_file(&Root { folder: granted, relative: path.into(), path: path.into() }, text.as_bytes())
+        let granted = Arc::new(fs::File::open(folder).unwrap());
+        let path = if path.is_empty() { "." } else { path };
+        let spot = find_or_make(&granted, folder, Path::new(path), &|_| Ok(())).map_err(|e| io_error(path, &e))?;
+        replace_file(&spot, path, text.as_bytes())
     }
 
     #[test]

@@ -176,17 +176,14 @@ enum Start {
 }
 
 fn open_root(root: &Root) -> io::Result<Start> {
-    if root.relative.as_os_str().is_empty() {
-        return root.folder.try_clone().map(Start::Folder);
-    }
-    // Links in the path of the root itself are followed, as far as they stay inside.
-    let metadata = root.folder.metadata(&root.relative)?;
+    let folder = Dir::from_std_file(root.spot.directory.try_clone()?);
+    let Some(name) = &root.spot.name else { return folder.open_dir(".").map(Start::Folder) };
+    // Links in the path of the root itself were followed when its place was found.
+    let metadata = folder.symlink_metadata(name)?;
     if metadata.is_dir() {
-        return root.folder.open_dir(&root.relative).map(Start::Folder);
+        return open_dir(&folder, name).map(Start::Folder);
     }
-    let name = root.relative.file_name().unwrap_or_default().to_owned();
-    let folder = opened(&root.folder, root.relative.parent().unwrap_or(Path::new("")))?;
-    Ok(Start::File { folder, name, kind: kind_of(metadata.file_type()) })
+    Ok(Start::File { folder, name: name.clone(), kind: kind_of(metadata.file_type()) })
 }
 
 /// `path` below `folder`, where an empty one is the folder itself.
@@ -307,7 +304,7 @@ impl<V: Visitor> Walker<'_, V> {
         } else {
             match work.task {
                 Task::See { place, entries } => self.see(&place, entries, tools),
-                Task::List { parent, name, depth, rules } => match parent.folder.open_dir(&name) {
+                Task::List { parent, name, depth, rules } => match open_dir(&parent.folder, &name) {
                     Ok(folder) => self.list(folder, path, depth, &rules),
                     Err(error) if is_out_of_handles(&error) => self.cut(),
                     // What cannot be opened is left out: what became a link that leads out, too.
@@ -346,6 +343,9 @@ impl<V: Visitor> Walker<'_, V> {
             let path = joined(&place.path, &entry.name);
             if path.len() > MAX_PATH_BYTES {
                 self.cut();
+                continue;
+            }
+            if self.root.denied.iter().any(|denied| denied == Path::new(&path)) {
                 continue;
             }
             let is_folder = entry.kind == Kind::Directory;
@@ -463,13 +463,27 @@ fn kind_of(file_type: FileType) -> Kind {
     }
 }
 
-/// Opens a file to read it. What is no file does not make this wait: a pipe is opened without waiting for its writer.
+/// Opens a directory by its name in another. A link is an error.
+#[cfg(unix)]
+fn open_dir(folder: &Dir, name: &OsStr) -> io::Result<Dir> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(Dir::from_std_file(rustix::fs::openat(folder, name, flags, Mode::empty())?.into()))
+}
+
+/// Opens a directory by its name in another. A link that stays inside is followed.
+#[cfg(not(unix))]
+fn open_dir(folder: &Dir, name: &OsStr) -> io::Result<Dir> {
+    folder.open_dir(name)
+}
+
+/// Opens a file to read it; a link is an error. What is no file does not make this wait: a pipe is opened without waiting for its writer.
 pub(super) fn open_file(folder: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed();
         cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
     }
     Ok(folder.open_with(name, &options)?.into_std())

@@ -1,0 +1,137 @@
+//! Shares of the process's file descriptors.
+//!
+//! Descriptors are few and belong to the whole process: programs, sessions and connections need them too. So the files
+//! and directories that guests hold open are counted for each plugin over all its calls, and for all plugins together.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Descriptors left to the host, where the process may have at least four times as many.
+const RESERVED: u64 = 256;
+/// One plugin gets this part of what is left.
+const PART: u64 = 4;
+/// Assumed where the system has no limit, or does not say.
+const UNLIMITED: u64 = 65_536;
+
+/// The descriptors that guests may hold.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    all: Arc<Count>,
+    shares: Mutex<BTreeMap<String, Arc<Share>>>,
+}
+
+/// What one plugin may hold, over all its calls.
+#[derive(Debug)]
+pub(crate) struct Share {
+    own: Count,
+    all: Arc<Count>,
+}
+
+/// One open file or directory; given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Share>);
+
+#[derive(Debug)]
+struct Count {
+    used: AtomicU64,
+    limit: u64,
+}
+
+impl Descriptors {
+    pub(crate) fn new() -> Self {
+        Self::of(process_limit())
+    }
+
+    fn of(limit: u64) -> Self {
+        Self { all: Arc::new(Count::new(limit - RESERVED.min(limit / 4))), shares: Mutex::default() }
+    }
+
+    /// The share of a plugin; its generations have one together.
+    pub(crate) fn share(&self, plugin: &str) -> Arc<Share> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Share { own: Count::new(self.all.limit / PART), all: self.all.clone() });
+        shares.entry(plugin.to_owned()).or_insert_with(new).clone()
+    }
+}
+
+impl Share {
+    /// Takes a descriptor; none when the share is used up.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
+        if !self.own.take() {
+            return None;
+        }
+        if !self.all.take() {
+            self.own.give_back();
+            return None;
+        }
+        Some(Permit(self.clone()))
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { own: Count::new(UNLIMITED), all: Arc::new(Count::new(UNLIMITED)) }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.own.give_back();
+        self.0.all.give_back();
+    }
+}
+
+impl Count {
+    fn new(limit: u64) -> Self {
+        Self { used: AtomicU64::new(0), limit }
+    }
+
+    fn take(&self) -> bool {
+        let taken = self.used.fetch_add(1, Ordering::AcqRel) < self.limit;
+        if !taken {
+            self.give_back();
+        }
+        taken
+    }
+
+    fn give_back(&self) {
+        self.used.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(unix)]
+fn process_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(UNLIMITED).min(1 << 20)
+}
+
+#[cfg(not(unix))]
+fn process_limit() -> u64 {
+    UNLIMITED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take_all(share: &Arc<Share>) -> Vec<Permit> {
+        std::iter::from_fn(|| share.take()).collect()
+    }
+
+    #[test]
+    fn one_plugin_leaves_descriptors_to_the_others() {
+        let descriptors = Descriptors::of(1024);
+        let held = take_all(&descriptors.share("one"));
+        assert_eq!(held.len(), 192);
+        assert!(descriptors.share("one").take().is_none() && descriptors.share("two").take().is_some());
+        drop(held);
+        assert!(descriptors.share("one").take().is_some());
+    }
+
+    #[test]
+    fn all_plugins_together_leave_descriptors_to_the_host() {
+        let descriptors = Descriptors::of(1024);
+        let held: Vec<Permit> = (0..10).flat_map(|plugin| take_all(&descriptors.share(&plugin.to_string()))).collect();
+        assert_eq!(held.len(), 768);
+    }
+}

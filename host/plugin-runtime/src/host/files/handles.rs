@@ -1,0 +1,125 @@
+//! What the guests of one instance hold open.
+//!
+//! WASI's own table knows what a handle is; this one knows where it lies, and that it belongs to the call that opened it.
+//! Granted directories belong to the instance, because guests look them up once and keep them; what may be done with them
+//! is asked anew for each operation. Everything else ends with its call: its entry here is gone, so that no operation
+//! finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the guest's later
+//! `drop` of it does no harm.
+
+use super::listing::Listing;
+use crate::descriptors::Permit;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::FsPerms;
+use wasmtime_wasi::filesystem::{Descriptor, Dir, OpenMode};
+use wasmtime_wasi::p2::pipe::{ClosedInputStream, ClosedOutputStream};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream};
+
+/// Handles by their number in WASI's table.
+#[derive(Default)]
+pub(crate) struct Handles {
+    open: HashMap<u32, Handle>,
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(super) enum Handle {
+    /// A granted directory, by its number.
+    Granted(usize),
+    /// A directory in one. Its location is unknown where it is not needed: in calls that only read, and see everything.
+    Directory { root: usize, location: Option<PathBuf>, _permit: Arc<Permit> },
+    /// A file.
+    File { permit: Arc<Permit> },
+    /// A stream of a file, as long as it lives.
+    Input(Weak<()>),
+    /// The same, to write.
+    Output(Weak<()>),
+    /// The entries of a directory.
+    Listing,
+}
+
+/// What a stream of a file keeps: the file's descriptor, which may outlive its handle, and a sign of life.
+pub(crate) struct StreamHold {
+    _alive: Arc<()>,
+    _permit: Arc<Permit>,
+}
+
+impl StreamHold {
+    pub(super) fn new(permit: Arc<Permit>) -> (Self, Weak<()>) {
+        let alive = Arc::new(());
+        let sign = Arc::downgrade(&alive);
+        (Self { _alive: alive, _permit: permit }, sign)
+    }
+}
+
+impl Handles {
+    pub(super) fn add(&mut self, number: u32, handle: Handle) {
+        self.open.insert(number, handle);
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Handle> {
+        self.open.get(&number)
+    }
+
+    pub(super) fn remove(&mut self, number: u32) {
+        self.open.remove(&number);
+    }
+
+    /// Closes everything that the call opened.
+    pub(crate) fn end_call(&mut self, table: &mut ResourceTable) {
+        self.open.retain(|number, handle| {
+            match handle {
+                Handle::Granted(_) => return true,
+                Handle::Directory { .. } | Handle::File { .. } => close_descriptor(table, *number),
+                // A stream that is gone may have left its number to another resource.
+                Handle::Input(alive) if alive.strong_count() > 0 => close_input(table, *number),
+                Handle::Output(alive) if alive.strong_count() > 0 => close_output(table, *number),
+                Handle::Input(_) | Handle::Output(_) => {}
+                Handle::Listing => close_listing(table, *number),
+            }
+            false
+        });
+    }
+}
+
+/// A directory in which no operation is ever done, to stand where a descriptor was.
+pub(super) fn blank() -> Option<&'static Dir> {
+    static BLANK: OnceLock<Option<Dir>> = OnceLock::new();
+    let path = if cfg!(windows) { "NUL" } else { "/dev/null" };
+    let open = || Some(Dir::new(std::fs::File::open(path).ok()?, FsPerms::ReadOnly, OpenMode::READ, true));
+    BLANK.get_or_init(open).as_ref()
+}
+
+fn close_descriptor(table: &mut ResourceTable, number: u32) {
+    match blank() {
+        Some(blank) => {
+            if let Ok(slot) = table.get_mut(&Resource::<Descriptor>::new_borrow(number)) {
+                *slot = Descriptor::Dir(blank.clone());
+            }
+        }
+        None => {
+            // Then a guest that drops it traps, which is better than one that uses it.
+            let _ = table.delete(Resource::<Descriptor>::new_own(number));
+        }
+    }
+}
+
+fn close_input(table: &mut ResourceTable, number: u32) {
+    if let Ok(slot) = table.get_mut(&Resource::<DynInputStream>::new_borrow(number)) {
+        *slot = Box::new(ClosedInputStream);
+    }
+}
+
+fn close_output(table: &mut ResourceTable, number: u32) {
+    if let Ok(slot) = table.get_mut(&Resource::<DynOutputStream>::new_borrow(number)) {
+        *slot = Box::new(ClosedOutputStream);
+    }
+}
+
+fn close_listing(table: &mut ResourceTable, number: u32) {
+    if let Ok(slot) = table.get_mut(&Resource::<Listing>::new_borrow(number)) {
+        *slot = Listing::default();
+    }
+}

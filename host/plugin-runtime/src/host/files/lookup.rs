@@ -1,0 +1,244 @@
+//! From a guest's handle and path to a place that was checked.
+//!
+//! Where a call may read everything in a granted directory and does no more than read, the path is left to WASI, which
+//! resolves it in the kernel. In all other cases it is walked here ([`crate::beneath`]), the location is checked against
+//! the call's authority, and the operation is done on the last name alone, in the handle of the directory that holds it,
+//! without following links. So what is used is what was checked.
+
+use super::handles::{Handle, blank};
+use super::{Fd, Files};
+use crate::beneath::{AtEnd, Spot};
+use crate::capability::Opened;
+use crate::manifest::Access;
+use crate::protected::{Identity, is_read_only_name};
+use cap_primitives::fs::{self, Metadata};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use wasmtime_wasi::FsPerms;
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+
+/// Entries that are looked at before a directory is renamed.
+const MAX_LOOKED_AT: usize = 100_000;
+/// Directories inside one another that are looked at.
+const MAX_LOOKED_DEEP: usize = 64;
+
+/// What is to be done at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To learn something of it.
+    Look,
+    /// To open it.
+    Open(Access),
+    /// To make or change it.
+    Change,
+    /// To give it to something else: rename, replace, remove.
+    Displace,
+}
+
+/// A place that was checked.
+pub(super) struct At {
+    pub(super) directory: Fd,
+    pub(super) name: String,
+    pub(super) flags: PathFlags,
+    /// The directory is in the table for this operation only.
+    is_temporary: bool,
+    /// The granted directory that it lies in.
+    pub(super) root: usize,
+    /// None where it was left to WASI.
+    pub(super) spot: Option<Spot>,
+}
+
+impl At {
+    pub(super) fn directory(&self) -> Fd {
+        Resource::new_borrow(self.directory.rep())
+    }
+
+    /// The flags for an operation that the guest wanted with these: links were followed already, or are by WASI.
+    pub(super) fn flags_for(&self, wanted: PathFlags) -> PathFlags {
+        if self.spot.is_some() { self.flags } else { wanted }
+    }
+}
+
+/// Returns the access that opening needs.
+pub(super) fn needed(open: OpenFlags, flags: DescriptorFlags) -> Access {
+    let writes = flags.contains(DescriptorFlags::WRITE)
+        || open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE);
+    if writes { Access::Write } else { Access::Read }
+}
+
+impl Files<'_> {
+    /// A handle that belongs to this call, or to a granted directory that this call may use.
+    pub(super) fn live(&self, fd: &Fd) -> FsResult<&Handle> {
+        match self.handles.get(fd.rep()) {
+            Some(Handle::Granted(_)) if self.call.files().is_none() => Err(ErrorCode::NotPermitted.into()),
+            Some(handle) => Ok(handle),
+            None => Err(ErrorCode::BadDescriptor.into()),
+        }
+    }
+
+    /// Finds a place and checks that it may be used for a purpose.
+    pub(super) fn at(&mut self, fd: &Fd, flags: PathFlags, path: String, purpose: Purpose) -> FsResult<At> {
+        let (root, location) = match self.live(fd)? {
+            Handle::Granted(root) => (*root, self.call.plugin().roots().get(*root).map(|root| root.real.clone())),
+            Handle::Directory { root, location, .. } => (*root, location.clone()),
+            _ => return Err(ErrorCode::NotDirectory.into()),
+        };
+        let at_most = self.call.files();
+        if at_most < Some(purpose.access()) {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let opened = self.opened(root)?;
+        let is_free = match purpose {
+            Purpose::Look => opened.denied.is_empty(),
+            // What a call that writes opens must have a location.
+            Purpose::Open(Access::Read) => opened.denied.is_empty() && at_most == Some(Access::Read),
+            _ => false,
+        };
+        if is_free {
+            let directory = Resource::new_borrow(fd.rep());
+            return Ok(At { directory, name: path, flags, is_temporary: false, root, spot: None });
+        }
+        let location = location.ok_or(ErrorCode::NotPermitted)?;
+        self.walk(fd, root, &location, flags, &path, purpose)
+    }
+
+    fn walk(
+        &mut self,
+        fd: &Fd,
+        root: usize,
+        location: &Path,
+        flags: PathFlags,
+        path: &str,
+        purpose: Purpose,
+    ) -> FsResult<At> {
+        let directory = match self.wasi.table.get(fd)? {
+            Descriptor::Dir(directory) => directory.dir.clone(),
+            Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
+        };
+        let end = if flags.contains(PathFlags::SYMLINK_FOLLOW) { AtEnd::Follow } else { AtEnd::Keep };
+        let spot = crate::beneath::find(&directory, location, Path::new(path), end)?;
+        let permissions = self.check(&spot, purpose)?;
+        let name = match &spot.name {
+            Some(name) => name.to_str().ok_or(ErrorCode::IllegalByteSequence)?.to_owned(),
+            None => ".".to_owned(),
+        };
+        let directory = self.temporary(&spot.directory, permissions)?;
+        Ok(At { directory, name, flags: PathFlags::empty(), is_temporary: true, root, spot: Some(spot) })
+    }
+
+    /// Checks a place, and returns what its directory may be used for.
+    fn check(&self, spot: &Spot, purpose: Purpose) -> FsResult<FsPerms> {
+        let target = spot.target();
+        let access = self.call.access(&target);
+        if access < Some(purpose.access()) {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let policy = self.call.plugin().policy();
+        let is_plugin =
+            || spot.found.as_ref().and_then(identity).is_some_and(|file| policy.protected().is_plugin(file));
+        if purpose.access() == Access::Write && is_plugin() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        if purpose == Purpose::Displace && (spot.name.is_none() || policy.is_pinned(&target)) {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        Ok(if access == Some(Access::Write) { FsPerms::ReadWrite } else { FsPerms::ReadOnly })
+    }
+
+    /// Puts a directory into the table, for one operation.
+    fn temporary(&mut self, directory: &Arc<File>, permissions: FsPerms) -> FsResult<Fd> {
+        let mut temporary = blank().ok_or(ErrorCode::Io)?.clone();
+        temporary.dir = directory.clone();
+        temporary.perms = permissions;
+        Ok(self.wasi.table.push(Descriptor::Dir(temporary))?)
+    }
+
+    /// Ends the use of a place.
+    pub(super) fn release(&mut self, at: At) -> FsResult<()> {
+        if at.is_temporary {
+            self.wasi.table.delete(at.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Names in a directory that are denied, and left out of its listing: guests ask about each entry, and would fail.
+    pub(super) fn hidden_in(&self, fd: &Fd) -> FsResult<Vec<OsString>> {
+        let (root, location) = match self.live(fd)? {
+            Handle::Granted(root) => (*root, self.call.plugin().roots().get(*root).map(|root| root.real.as_path())),
+            Handle::Directory { root, location, .. } => (*root, location.as_deref()),
+            _ => return Err(ErrorCode::NotDirectory.into()),
+        };
+        let opened = self.opened(root)?;
+        let here = opened.denied.iter().filter(|denied| denied.parent() == location);
+        Ok(here.filter_map(|denied| denied.file_name().map(OsStr::to_owned)).collect())
+    }
+
+    pub(super) fn opened(&self, root: usize) -> FsResult<Arc<Opened>> {
+        let plugin = self.call.plugin();
+        let root = plugin.roots().get(root).ok_or(ErrorCode::BadDescriptor)?;
+        Ok(plugin.open(root)?.clone())
+    }
+}
+
+impl Purpose {
+    fn access(self) -> Access {
+        match self {
+            Self::Look => Access::Read,
+            Self::Open(access) => access,
+            Self::Change | Self::Displace => Access::Write,
+        }
+    }
+}
+
+#[cfg(not(windows))]
+pub(crate) fn identity(metadata: &Metadata) -> Option<Identity> {
+    use fs::MetadataExt as _;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(windows)]
+pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
+    None
+}
+
+/// Refuses a directory that has a read-only name somewhere inside, or too much to be sure: renaming it would put what
+/// decides what runs into another place.
+pub(super) fn refuse_read_only_inside(spot: &Spot) -> FsResult<()> {
+    if !spot.found.as_ref().is_some_and(Metadata::is_dir) {
+        return Ok(());
+    }
+    let name = spot.name.as_deref().map(Path::new).ok_or(ErrorCode::NotPermitted)?;
+    let mut left = MAX_LOOKED_AT;
+    let directory = fs::open_dir_nofollow(&spot.directory, name)?;
+    if has_read_only_inside(&directory, MAX_LOOKED_DEEP, &mut left)? {
+        Err(ErrorCode::NotPermitted.into())
+    } else {
+        Ok(())
+    }
+}
+
+fn has_read_only_inside(directory: &File, depth: usize, left: &mut usize) -> std::io::Result<bool> {
+    for entry in fs::read_base_dir(directory)? {
+        let entry = entry?;
+        if *left == 0 || is_read_only_name(&entry.file_name()) {
+            return Ok(true);
+        }
+        *left -= 1;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        if depth == 0 {
+            return Ok(true);
+        }
+        let below = fs::open_dir_nofollow(directory, Path::new(&entry.file_name()))?;
+        if has_read_only_inside(&below, depth - 1, left)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,27 @@
+//! Starting the engine in a process that is not dumpable.
+//!
+//! The engine opens `/proc/self/pagemap` once, to put memory back page by page; without it, each call costs more. To a
+//! process that is not dumpable the system denies that file, except to root. So the process is made dumpable for the
+//! moment in which the engine starts, when no guest and no program of a guest runs yet.
+
+/// Runs `start` so that it can open what the system shows of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn readable<T>(start: impl FnOnce() -> T) -> T {
+    use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
+    let is_hidden = matches!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
+    if !is_hidden || rustix::process::geteuid().is_root() {
+        return start();
+    }
+    // Refused, the engine works without.
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    let started = start();
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::error!(%error, "the process stays dumpable");
+    }
+    started
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn readable<T>(start: impl FnOnce() -> T) -> T {
+    start()
+}

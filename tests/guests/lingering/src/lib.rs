@@ -1,0 +1,16 @@
+//! Does with files what a script says, in one instance: what it opened in one call it tries in the next.
+
+#[path = "../../intruder/src/script.rs"]
+mod script;
+
+use pinion_plugin_sdk::prelude::*;
+
+struct Lingering;
+
+impl Plugin for Lingering {
+    fn tools() -> Vec<Tool> {
+        script::tools(["l_look", "l_change", "l_blind", "l_execute"])
+    }
+}
+
+export!(Lingering, exports = [tools], asks = { "files": "write", "process": true }, lifetime = "session");
