@@ -477,6 +477,24 @@ mod endpoints {
         assert!(!run.stderr.contains("unencrypted"), "{run:?}");
     }
 
+    /// Reads until the prompt is shown after `awaited`, or the end.
+    #[cfg(target_os = "linux")]
+    fn read_to_prompt_after(output: &mut impl std::io::Read, shown: &mut String, awaited: &str) {
+        let start = shown.len();
+        let mut bytes = Vec::new();
+        let mut byte = [0];
+        while output.read(&mut byte).unwrap() > 0 {
+            bytes.push(byte[0]);
+            let text = String::from_utf8_lossy(&bytes);
+            let after = text.find(awaited).map(|at| &text[at..]);
+            if after.is_some_and(|after| after.contains("\u{203a} ")) {
+                break;
+            }
+        }
+        shown.truncate(start);
+        shown.push_str(&String::from_utf8_lossy(&bytes));
+    }
+
     /// Needs a terminal: `script` of util-linux gives one.
     #[cfg(target_os = "linux")]
     #[test]
@@ -493,10 +511,15 @@ mod endpoints {
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let Ok(mut child) = command.spawn() else { return };
         let mut input = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut input, b"/model openai-chat/other\rhi\r/quit\r").unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut shown = String::new();
+        for (awaited, line) in [("\u{203a}", "/model openai-chat/other"), ("model: ", "hi"), ("here", "/quit")] {
+            read_to_prompt_after(&mut output, &mut shown, awaited);
+            std::io::Write::write_all(&mut input, format!("{line}\r").as_bytes()).unwrap();
+        }
         drop(input);
-        let output = child.wait_with_output().unwrap();
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
+        child.wait().unwrap();
         assert!(heads(&first).contains("post /v1/chat/completions") && shown.contains("here"), "{shown}");
         assert!(heads(&second).contains(&OTHER.to_lowercase()), "{shown}");
         assert_hidden(&shown, SECRET, "a conversation");
