@@ -273,7 +273,7 @@ fn what_would_have_to_be_asked_is_denied_to_a_sub_agent_too() {
         json!({ "text": "It may not." }),
     ]);
     let ended = pinion.run(["-p", "-v", "--replay", script.to_str().unwrap(), "write a file"]);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "It may not.\n"), "{}", ended.stderr);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "It may not.\n"), "{}", ended.stderr);
     assert!(!pinion.workspace().join("made.txt").exists());
     assert!(ended.stderr.contains("1│ ● write") && ended.stderr.contains("1│ ✗ Denied"), "{}", ended.stderr);
 }

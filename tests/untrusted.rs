@@ -12,12 +12,12 @@ fn hostile_project(pinion: &Pinion) {
     );
 }
 
-fn run(pinion: &Pinion, tool: &str) -> (String, String) {
+fn run(pinion: &Pinion, tool: &str, status: i32) -> (String, String) {
     let replies: [Value; 2] =
         [json!({ "calls": [{ "tool": tool, "arguments": { "command": "touch made" } }] }), json!({ "text": "done" })];
     let script = pinion.script(&replies);
     let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "go"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.code, Some(status), "{ended:?}");
     (ended.stdout, ended.stderr)
 }
 
@@ -25,10 +25,10 @@ fn run(pinion: &Pinion, tool: &str) -> (String, String) {
 fn plugins_and_config_of_a_project_are_inert_until_it_is_trusted() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
-    let (out, err) = run(&pinion, "greet");
+    let (out, err) = run(&pinion, "greet", 0);
     assert!(out.contains("There is no tool `greet`"), "{out}");
     assert!(err.contains("not trusted") && err.contains("trusted"), "{err}");
-    let (out, _) = run(&pinion, "bash");
+    let (out, _) = run(&pinion, "bash", 4);
     assert!(out.contains("Denied") && !pinion.workspace().join("made").exists(), "{out}");
 }
 
@@ -37,7 +37,7 @@ fn a_trusted_project_brings_its_plugins() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
     pinion.config(&format!("trusted = [{:?}]\n", pinion.workspace()));
-    let (out, err) = run(&pinion, "greet");
+    let (out, err) = run(&pinion, "greet", 0);
     assert!(out.contains("hello from version one"), "{out}");
     assert_eq!(err, "");
 }

@@ -7,11 +7,12 @@ use pinion_agent::{
     Message, Model, PartKind, Provider, Question, Request, StopReason, Strategy, StreamEvent, ToolCall, ToolError,
     ToolExecutor as _, Verdict,
 };
-use pinion_plugin_runtime::Access;
+use pinion_plugin_runtime::{Access, PartialLimits};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, builtin, guest};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -285,4 +286,49 @@ async fn a_planner_gets_nothing_from_a_tool_that_grows_after_it_was_offered() {
     replace(&target.file, "greet_armed");
     let _ = agent.plan(vec![Message::user("plan")]).await;
     assert!(!target.armed());
+}
+
+fn delegate() -> (&'static str, Value) {
+    ("delegate", json!({ "prompt": "greet" }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agents_call_is_bound_to_what_was_approved_as_its_parents_is() {
+    let target = Target::with("greet_armed", |builder| builder.guest("delegator").agents("delegator", None)).await;
+    let file = target.file.clone();
+    let approver = answer(Decision::AllowForSession, move |times| {
+        if times == 1 {
+            rewrite(&file);
+        }
+    });
+    let turns = vec![vec![delegate()], vec![greet()], vec![], vec![greet()]];
+    let agent = target.agent(ApprovalMode::Smart, approver.clone(), turns);
+    results(&agent).await;
+    assert!(target.armed());
+    let asked = approver.asked.lock().unwrap().clone();
+    assert_eq!(asked.iter().map(|(_, _, generation)| *generation).collect::<Vec<_>>(), [1, 2], "the parent knows, too");
+}
+
+/// Says yes after longer than the call may take.
+struct Slow;
+
+impl Approver for Slow {
+    fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            Decision::Allow
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadline_of_a_call_stands_still_while_the_user_is_asked_for_its_sub_agent() {
+    let limits = PartialLimits { deadline_ms: Some(2_000), grace_ms: Some(100), ..PartialLimits::default() };
+    let target = Target::with("greet_armed", |builder| {
+        builder.guest("delegator").agents("delegator", None).limits("delegator", limits)
+    });
+    let target = target.await;
+    let agent = target.agent(ApprovalMode::Smart, Arc::new(Slow), vec![vec![delegate()], vec![greet()]]);
+    let results = results(&agent).await;
+    assert!(target.armed() && !results[0].contains("deadline"), "{results:?}");
 }

@@ -1,1 +1,243 @@
-//! Denials are reported, money is bounded, and time stops while a person decides.
+//! Denials that no one was asked about are told, steps of plans are not done without them, and results survive a kill.
+
+use pinion_tests::{Ended, Pinion};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PLAN: &str = "plan.md";
+
+fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }], "usage": { "input": 10, "output": 5 } })
+}
+
+fn bash(command: &str) -> Value {
+    call("bash", json!({ "command": command }))
+}
+
+fn say(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+fn report(done: bool, text: &str) -> Value {
+    call("final_answer", json!({ "done": done, "report": text }))
+}
+
+fn run(pinion: &Pinion, replies: &[Value], arguments: &[&str]) -> Ended {
+    let script = pinion.script(replies);
+    pinion.run(["--replay", script.to_str().unwrap()].iter().chain(arguments))
+}
+
+fn last(ended: &Ended) -> Value {
+    serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap()
+}
+
+fn tools(result: &Value) -> Vec<&str> {
+    result["denied"].as_array().unwrap().iter().map(|call| call["tool"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_denial_is_told_on_stderr_once_a_tool_and_is_exit_status_4() {
+    let pinion = Pinion::default();
+    let write = call("write", json!({ "path": "a.txt", "content": "x" }));
+    let ended = run(&pinion, &[bash("touch made"), bash("touch too"), write, say("I may not.")], &["-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "I may not.\n"), "{}", ended.stderr);
+    for part in ["! denied `bash`: ", "! denied `write`: ", "error: 3 calls were denied", "hint: ", "--approve all"] {
+        assert!(ended.stderr.contains(part), "no {part:?} in {}", ended.stderr);
+    }
+    assert_eq!(ended.stderr.matches("! denied `bash`").count(), 1, "{}", ended.stderr);
+    assert!(!pinion.workspace().join("made").exists());
+}
+
+#[test]
+fn a_quiet_run_still_says_that_calls_were_denied() {
+    let ended = run(&Pinion::default(), &[bash("true"), say("no")], &["-p", "-q", "go"]);
+    assert_eq!(ended.code, Some(4));
+    assert!(
+        ended.stderr.starts_with("error: 1 call was denied") && ended.stderr.contains("`bash`"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn denials_are_in_both_kinds_of_json() {
+    for format in ["json", "stream-json"] {
+        let arguments = ["-p", "--output-format", format, "go"];
+        let ended = run(&Pinion::default(), &[bash("true"), bash("false"), say("no")], &arguments);
+        let result = last(&ended);
+        assert_eq!((ended.code, tools(&result)), (Some(4), vec!["bash", "bash"]), "{format}");
+        assert_eq!((&result["stop_reason"], &result["error"]), (&json!("stop"), &Value::Null), "{format}");
+        assert!(result["denied"][0]["reason"].as_str().unwrap().contains("--approve all"), "{result}");
+        if format == "stream-json" {
+            let is_resolved = |line: &&str| line.contains("\"approval_resolved\"");
+            let resolved: Value = serde_json::from_str(ended.stdout.lines().find(is_resolved).unwrap()).unwrap();
+            assert_eq!(resolved["allowed"], json!(false));
+            assert!(resolved["unanswered"].is_string(), "{resolved}");
+        }
+    }
+}
+
+#[test]
+fn a_run_without_denials_says_so_and_ends_with_0() {
+    let arguments = ["-p", "--output-format", "json", "--approve", "all", "go"];
+    let ended = run(&Pinion::default(), &[bash("true"), say("done")], &arguments);
+    assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
+    // What the model gets wrong, and what a plugin refuses, was not denied for want of someone to ask.
+    let wrong = [call("no_such_tool", json!({})), call("read", json!({ "path": "/etc/passwd" })), say("done")];
+    let ended = run(&Pinion::default(), &wrong, &["-p", "--output-format", "json", "go"]);
+    assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
+}
+
+#[test]
+fn a_run_that_ends_otherwise_keeps_its_own_status_and_still_names_what_was_denied() {
+    let arguments = ["-p", "--output-format", "json", "--max-turns", "2", "go"];
+    let limited = run(&Pinion::default(), &[bash("true"), bash("true 2"), say("no")], &arguments);
+    assert_eq!((limited.code, tools(&last(&limited))), (Some(3), vec!["bash", "bash"]));
+    // The script is over: an error of the provider.
+    let failed = run(&Pinion::default(), &[bash("true")], &["-p", "--output-format", "json", "go"]);
+    assert_eq!((failed.code, tools(&last(&failed))), (Some(1), vec!["bash"]), "{}", failed.stderr);
+}
+
+#[test]
+fn reading_is_denied_too_where_everything_is_to_be_asked() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "hello");
+    let replies = [call("read", json!({ "path": "a.txt" })), say("no")];
+    let ended = run(&pinion, &replies, &["-p", "--approve", "ask", "go"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(ended.stderr.contains("! denied `read`"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_a_sub_agent_is_denied_is_denied() {
+    let replies = [call("task", json!({ "prompt": "do it" })), bash("true"), say("I may not."), say("It may not.")];
+    let ended = run(&Pinion::default(), &replies, &["-p", "--output-format", "json", "go"]);
+    assert_eq!((ended.code, tools(&last(&ended))), (Some(4), vec!["bash"]), "{}", ended.stderr);
+}
+
+#[test]
+fn what_a_branch_is_denied_is_denied() {
+    let pinion = Pinion::default();
+    pinion.config("[branches]\nattempts = 2\nchoose = \"first\"\nwrite = true\n");
+    let ended = run(&pinion, &[bash("true"), bash("true"), say("a"), say("b")], &["-p", "go"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+}
+
+fn plan(pinion: &Pinion) -> std::path::PathBuf {
+    pinion.write(PLAN, "# Fix\n\n## First\nStatus: open\n\n## Second\nStatus: open\n")
+}
+
+fn statuses(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("Status: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_step_whose_calls_were_denied_is_not_done_though_the_model_says_so() {
+    for claim in [true, false] {
+        let pinion = Pinion::default();
+        let file = plan(&pinion);
+        let replies = [bash("touch made"), report(claim, "All is well."), report(true, "never")];
+        let ended = run(&pinion, &replies, &["--execute", PLAN, "--output-format", "json"]);
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert_eq!(statuses(&file), ["failed", "open"], "claim {claim}");
+        let result = last(&ended);
+        assert_eq!((tools(&result), &result["steps"][0]["status"]), (vec!["bash"], &json!("failed")));
+        assert_eq!(result["steps"].as_array().unwrap().len(), 1);
+        for part in ["step 1 of 2, `First`, is not done", "no one could be asked", "`bash`", "hint: "] {
+            assert!(ended.stderr.contains(part), "no {part:?} in {}", ended.stderr);
+        }
+        assert!(!pinion.workspace().join("made").exists());
+    }
+}
+
+#[test]
+fn a_step_whose_sub_agent_was_denied_is_not_done_either() {
+    let pinion = Pinion::default();
+    let file = plan(&pinion);
+    let replies =
+        [call("task", json!({ "prompt": "do it" })), bash("true"), say("Done."), report(true, "The agent did it.")];
+    let ended = run(&pinion, &replies, &["--execute", PLAN]);
+    assert_eq!((ended.code, statuses(&file)), (Some(4), vec!["failed".into(), "open".into()]), "{}", ended.stderr);
+}
+
+/// Runs the command on a terminal of its own, and presses a key once a question is shown. None without `script`.
+fn on_a_terminal(pinion: &Pinion, arguments: &str, key: &str) -> Option<(i32, String)> {
+    let binary = pinion.command([] as [&str; 0]).get_program().to_str().unwrap().to_owned();
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{binary} {arguments}"), "/dev/null"]).current_dir(pinion.workspace());
+    command.env("PINION_HOME", pinion.home()).env("HOME", pinion.home()).env("TERM", "xterm");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut shown, mut buffer) = (String::new(), [0; 4096]);
+    let is_asked = Arc::new(AtomicBool::new(false));
+    // Keys that come before the question do not answer it, so the key is pressed until one does.
+    let (pressed, asked) = (key.to_owned(), is_asked.clone());
+    std::thread::spawn(move || {
+        for _ in 0..200 {
+            std::thread::sleep(Duration::from_millis(300));
+            if asked.load(Ordering::Acquire) && keys.write_all(pressed.as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    loop {
+        let read = screen.read(&mut buffer).unwrap();
+        if read == 0 {
+            break;
+        }
+        shown.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        is_asked.fetch_or(shown.contains("always"), Ordering::AcqRel);
+    }
+    Some((child.wait().unwrap().code().unwrap(), shown))
+}
+
+#[test]
+fn executing_a_plan_on_a_terminal_asks() {
+    for (key, code, expected, is_made) in [("y", 0, ["done", "done"], true), ("n", 1, ["failed", "open"], false)] {
+        let pinion = Pinion::default();
+        let file = plan(&pinion);
+        let script = pinion.script(&[bash("touch made"), report(true, "Done."), report(true, "Done.")]);
+        let arguments = format!("--replay {} --execute {PLAN}", script.display());
+        let Some((status, shown)) = on_a_terminal(&pinion, &arguments, key) else { return };
+        assert_eq!((status, pinion.workspace().join("made").exists()), (code, is_made), "{shown}");
+        assert_eq!(statuses(&file), expected, "{shown}");
+    }
+}
+
+#[test]
+fn a_kill_in_a_long_call_does_not_lose_the_results_before_it() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "what the first call read");
+    let calls = json!({ "calls": [
+        { "tool": "read", "arguments": { "path": "a.txt" } },
+        { "tool": "bash", "arguments": { "command": "sleep 600" } },
+    ] });
+    let script = pinion.script(&[calls]);
+    let file = pinion.home().join("s.jsonl");
+    let session = ["--session", file.to_str().unwrap()];
+    let arguments = ["-p", "--approve", "all", "--output-format", "stream-json", "--replay", script.to_str().unwrap()];
+    let mut child = pinion.start(arguments.iter().chain(&session).chain(&["go"]));
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"tool_execution_end\"") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains("what the first call read"), "{kept}");
+    let next = pinion.script(&[say("going on")]);
+    let next = ["-p", "--replay", next.to_str().unwrap()];
+    let ended = pinion.run(next.iter().chain(&session).chain(&["go on"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "going on\n"), "{}", ended.stderr);
+    let results = |text: &str| text.matches("\"role\":\"tool_result\"").count();
+    assert_eq!(results(&std::fs::read_to_string(&file).unwrap()), 2);
+}

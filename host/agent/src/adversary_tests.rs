@@ -313,7 +313,8 @@ async fn play(schedule: Schedule) {
     }
     let is_told = |message: &Message| !matches!(message, Message::Extension(e) if e.kind == COMPACTION_MESSAGE);
     let said = std::mem::take(&mut *store.kept.lock().unwrap());
-    let said: Vec<Arc<Message>> = said.into_iter().filter(|message| is_told(message)).collect();
+    let mut said: Vec<Arc<Message>> = said.into_iter().filter(|message| is_told(message)).collect();
+    sort_results(&mut said);
     assert_paired(&said);
     for request in model.requests.lock().unwrap().iter() {
         assert_paired(request);

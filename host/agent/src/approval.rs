@@ -96,6 +96,17 @@ pub struct DeniedCall {
     pub is_unanswered: bool,
 }
 
+/// The tools of denied calls, each once, in backticks.
+pub(crate) fn listed(calls: &[DeniedCall]) -> String {
+    let mut tools: Vec<&str> = Vec::new();
+    for call in calls {
+        if !tools.contains(&call.tool.as_str()) {
+            tools.push(&call.tool);
+        }
+    }
+    format!("`{}`", tools.join("`, `"))
+}
+
 /// How calls are approved, and what was decided in this session. Clones share both: sub-agents and branches belong to the
 /// session that started them.
 #[derive(Clone)]
@@ -111,6 +122,7 @@ pub struct Approval {
 struct Decided {
     allowed: HashSet<Subject>,
     denied: Vec<DeniedCall>,
+    denied_count: u64,
 }
 
 /// What "always" is remembered for.
@@ -137,7 +149,9 @@ impl Approval {
 
     /// Forgets what was allowed for the session, because another session begins.
     pub fn forget(&self) {
-        *self.decided() = Decided::default();
+        let mut decided = self.decided();
+        decided.allowed.clear();
+        decided.denied.clear();
     }
 
     /// The calls that were not approved in this session, in order; at most 256.
@@ -145,9 +159,17 @@ impl Approval {
         self.decided().denied.clone()
     }
 
-    /// How many calls were not approved in this session, up to 256.
-    pub(crate) fn denied_count(&self) -> usize {
-        self.decided().denied.len()
+    /// How many calls were not approved since this was made.
+    pub(crate) fn denied_count(&self) -> u64 {
+        self.decided().denied_count
+    }
+
+    /// Those of them that came after the first `count`, at least the last one that is kept; none when there are none.
+    pub(crate) fn denied_since(&self, count: u64) -> Option<Vec<DeniedCall>> {
+        let decided = self.decided();
+        let since = usize::try_from(decided.denied_count - count).unwrap_or(usize::MAX).min(MAX_DENIED);
+        let first = decided.denied.len().saturating_sub(since);
+        (since > 0).then(|| decided.denied[first..].to_vec())
     }
 
     /// The clock by which time limits leave out the time that a person takes to answer.
@@ -182,6 +204,7 @@ impl Approval {
     fn record(&self, tool: &ToolDefinition, reason: &str, is_unanswered: bool) {
         let denied = DeniedCall { tool: tool.name.clone(), reason: reason.to_owned(), is_unanswered };
         let mut decided = self.decided();
+        decided.denied_count += 1;
         if decided.denied.len() < MAX_DENIED {
             decided.denied.push(denied);
         }

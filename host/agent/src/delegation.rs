@@ -1,5 +1,6 @@
 //! What a tool call can ask of sub-agents, and what it hears of them. How they run is in [`crate::sub_agents`].
 
+use crate::asking::Asking;
 use crate::authority::Authority;
 use crate::message::{Message, StopReason};
 use crate::model::Model;
@@ -192,6 +193,9 @@ pub(crate) trait Delegate: Send + Sync {
 
     /// The loop of the last one.
     fn last_loop(&self) -> Option<Arc<str>>;
+
+    /// The clock that stands still while a person is asked.
+    fn asking(&self) -> &Asking;
 }
 
 /// What a sub-agent may have at most.
@@ -234,6 +238,12 @@ impl SubAgents {
 
     pub(crate) fn last_loop(&self) -> Option<Arc<str>> {
         self.0.last_loop()
+    }
+
+    /// Sleeps for `time`, not counting the time in which a person is asked about a call of this session: for deadlines of
+    /// calls that wait for sub-agents.
+    pub async fn sleep(&self, time: Duration) {
+        self.0.asking().sleep(time).await;
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
+//!
+//! The session's store gets each result when its call ends, before anyone is told of the end, so that a kill in the middle
+//! of a long call does not lose the results of those beside it.
 
 use crate::approval::{Decision, Question};
 use crate::authority::Authority;
@@ -13,14 +16,15 @@ use crate::definition::ToolDefinition;
 use crate::delegation::SubAgents;
 use crate::event::EventKind;
 use crate::hooks::{HookChain, Verdict};
-use crate::message::ToolResultMessage;
+use crate::message::{Message, ToolResultMessage};
 use crate::repetition::Repetition;
+use crate::store::StoreError;
 use crate::sub_agents::Family;
 use crate::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// What the model is told of a call that the user's message came before.
@@ -38,6 +42,24 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
     pub(crate) family: Option<&'a Arc<Family>>,
+    /// Why the session could not be written; nothing more is written, and no further call begun then.
+    pub(crate) failure: Mutex<Option<StoreError>>,
+}
+
+/// The result of a call.
+pub(crate) struct Stored {
+    pub(crate) message: Arc<Message>,
+    /// The session has it.
+    pub(crate) is_kept: bool,
+}
+
+impl Stored {
+    fn result(&self) -> Option<&ToolResultMessage> {
+        match &*self.message {
+            Message::ToolResult(result) => Some(result),
+            _ => None,
+        }
+    }
 }
 
 /// A call, with the tool that it will run on or why it will not.
@@ -66,13 +88,19 @@ impl Interrupt {
 }
 
 impl Dispatch<'_> {
-    /// Runs the calls and gives their results, one for each, in order.
-    pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<ToolResultMessage> {
+    /// Runs the calls and returns their results in order: one for each, unless the session could not be written.
+    pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<Stored> {
         let definitions = self.config.tools.definitions();
-        let mut prepared: Vec<Prepared<'_>> = calls.iter().map(|call| self.prepare(call, &definitions)).collect();
+        let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(calls.len());
+        for call in calls {
+            prepared.push(self.prepare(call, &definitions).await);
+        }
         let mut results = Vec::with_capacity(calls.len());
         for group in self.groups(&mut prepared) {
             let done = results.len();
+            if self.failure().is_some() {
+                break;
+            }
             match self.interrupt() {
                 Some(why) => results.extend(self.skip(group, why).await),
                 None => {
@@ -82,11 +110,27 @@ impl Dispatch<'_> {
                     let news = calls[done..].iter().zip(&results[done..]).zip(refused);
                     // A call that was not made has no result that could be another one.
                     let made = news.filter(|(_, refused)| !refused);
-                    made.for_each(|((call, result), _)| repetition.record(call, result));
+                    let made = made.filter_map(|((call, stored), _)| Some((call, stored.result()?)));
+                    made.for_each(|(call, result)| repetition.record(call, result));
                 }
             }
         }
         results
+    }
+
+    /// Nothing is left half-done in it when a thread panics.
+    pub(crate) fn failure(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a result to the session's store, unless that failed before.
+    fn store(&self, result: ToolResultMessage) -> Stored {
+        let message = Arc::new(Message::ToolResult(result));
+        let mut failure = self.failure();
+        if failure.is_none() {
+            *failure = self.config.store.append(&message).err();
+        }
+        Stored { message, is_kept: failure.is_none() }
     }
 
     fn interrupt(&self) -> Option<Interrupt> {
@@ -97,7 +141,7 @@ impl Dispatch<'_> {
     }
 
     /// Finds the tool and checks the arguments. What is wrong becomes the call's result, and no tool runs.
-    fn prepare<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Prepared<'c> {
+    async fn prepare<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Prepared<'c> {
         let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
         let tool = tool.ok_or_else(|| ToolError::UnknownTool {
             tool: call.name.clone(),
@@ -105,15 +149,18 @@ impl Dispatch<'_> {
         });
         let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
         let mut accepted = Cow::Borrowed(call);
-        let tool = tool.and_then(|tool| match &call.partial {
-            Some(partial) => Err(invalid(cut_off(partial))),
-            None => {
-                if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).map_err(invalid)? {
+        let tool = match (tool, &call.partial) {
+            (Ok(_), Some(partial)) => Err(invalid(cut_off(partial))),
+            (Ok(tool), None) => match self.config.schemas.check(&tool, &call.arguments).await {
+                Ok(Cow::Borrowed(_)) => Ok(tool),
+                Ok(Cow::Owned(arguments)) => {
                     accepted.to_mut().arguments = arguments;
+                    Ok(tool)
                 }
-                Ok(tool)
-            }
-        });
+                Err(problem) => Err(invalid(problem)),
+            },
+            (Err(error), _) => Err(error),
+        };
         Prepared { wrote: call, call: accepted, tool }
     }
 
@@ -147,7 +194,7 @@ impl Dispatch<'_> {
     }
 
     /// Asks for approval, one call after the other, and runs the calls together.
-    async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<ToolResultMessage> {
+    async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<Stored> {
         for prepared in group.iter_mut() {
             self.approve(prepared, self.token).await;
         }
@@ -207,7 +254,7 @@ impl Dispatch<'_> {
         }
     }
 
-    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> ToolResultMessage {
+    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> Stored {
         let wrote = prepared.wrote;
         self.ask_hooks(prepared).await;
         let started = EventKind::ToolExecutionStart {
@@ -249,7 +296,7 @@ impl Dispatch<'_> {
 
     /// Prepares a call for the tool as it is now. A decision on the same code with the same arguments still holds.
     async fn decide_again(&self, prepared: &mut Prepared<'_>, decided_on: &ToolDefinition, token: &CancellationToken) {
-        let again = self.prepare(prepared.wrote, &self.config.tools.definitions());
+        let again = self.prepare(prepared.wrote, &self.config.tools.definitions()).await;
         let before = std::mem::replace(prepared, again);
         let is_same_code = prepared.tool.as_ref().is_ok_and(|tool| tool.runs_same_code(decided_on));
         if !is_same_code || before.call.arguments != prepared.call.arguments {
@@ -279,14 +326,14 @@ impl Dispatch<'_> {
         self.config.tools.call(invocation, &progress).await
     }
 
-    /// Bounds the output and makes it the call's result.
+    /// Bounds the output, makes it the call's result, and stores that.
     async fn finalize(
         &self,
         call: &ToolCall,
         reply: ToolReply,
         child: Option<Arc<str>>,
         interrupt: Option<Interrupt>,
-    ) -> ToolResultMessage {
+    ) -> Stored {
         let Finished { output, is_error } = Finished::of(reply.result, interrupt);
         let content = self.config.output.apply(output.content);
         let ended = EventKind::ToolExecutionEnd {
@@ -299,8 +346,7 @@ impl Dispatch<'_> {
             ledger: reply.ledger,
             child_loop_id: child.clone(),
         };
-        self.events.emit(self.loop_id, ended).await;
-        let result = ToolResultMessage {
+        let stored = self.store(ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
             content,
@@ -308,13 +354,16 @@ impl Dispatch<'_> {
             is_error,
             child_loop_id: child.map(|id| id.to_string()),
             timestamp: Timestamp::now(),
-        };
-        self.hooks().after_tool(call, &result).await;
-        result
+        });
+        self.events.emit(self.loop_id, ended).await;
+        if let Some(result) = stored.result() {
+            self.hooks().after_tool(call, result).await;
+        }
+        stored
     }
 
     /// Results for calls that are not begun.
-    async fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<ToolResultMessage> {
+    async fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<Stored> {
         let mut results = Vec::with_capacity(group.len());
         for prepared in group {
             let error = ToolError::Cancelled { tool: prepared.call.name.clone() };

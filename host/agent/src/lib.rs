@@ -31,6 +31,7 @@ mod image;
 mod limits;
 mod message;
 mod model;
+mod order;
 mod outcome;
 mod parallel;
 mod plan;
@@ -79,6 +80,7 @@ pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
+pub use order::{CallOrder, sort_results};
 pub use outcome::{Limit, Outcome, RunEnd};
 pub use parallel::{
     BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
@@ -92,7 +94,7 @@ pub use provider::{
 pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
-pub use schema::Schemas;
+pub use schema::{SchemaError, Schemas, check_schema};
 pub use secrets::{RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};

@@ -37,7 +37,7 @@ use crate::turn::Turn;
 use crate::usage::{Cost, Usage};
 use jiff::Timestamp;
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 /// The kind of the extension message that says which limit ended a run.
@@ -287,11 +287,19 @@ impl<'a> Run<'a> {
             loop_id: &self.context.loop_id,
             token: self.token,
             family: self.family.as_ref(),
+            failure: Mutex::default(),
         };
         // Also after an abort: the results then say so.
         let results = dispatch.run(&calls, &mut self.repetition).await;
+        let failure = dispatch.failure().take();
         self.account_for_family();
-        self.append_all(results.into_iter().map(Message::ToolResult)).await?;
+        for stored in results.into_iter().filter(|stored| stored.is_kept) {
+            self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
+            self.take_in(stored.message).await;
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
         Ok(match stop_reason {
             _ if self.token.is_cancelled() => Next::End(RunEnd::Aborted),
             StopReason::Aborted => Next::End(RunEnd::Aborted),
@@ -368,11 +376,16 @@ impl<'a> Run<'a> {
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
         let message = Arc::new(self.config.secrets.clean_message(message));
         self.config.store.append(&message)?;
+        self.take_in(message).await;
+        Ok(())
+    }
+
+    /// Takes a message that is in the store into the history.
+    async fn take_in(&mut self, message: Arc<Message>) {
         self.tracker.add(&message);
         self.context.messages.push(message.clone());
         self.added.push(message.clone());
         self.emit(EventKind::MessageEnd { message }).await;
-        Ok(())
     }
 
     async fn emit(&self, kind: EventKind) {

@@ -5,6 +5,7 @@
 //! the call is told to make it, and from then on it has to call that tool.
 
 use crate::agent::{Agent, AgentError};
+use crate::approval::DeniedCall;
 use crate::authority::Authority;
 use crate::config::LoopConfig;
 use crate::context::Context;
@@ -15,6 +16,7 @@ use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
 use crate::plan::PlanError;
 use crate::provider::ToolChoice;
+use crate::schema::{SchemaError, check_schema};
 use crate::tool::{ANSWER_TOOL, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use crate::usage::Usage;
 use futures_util::future::BoxFuture;
@@ -54,9 +56,20 @@ pub enum AnswerError {
         /// How often it was asked.
         attempts: u32,
     },
+    /// The schema is too large or too complex to be checked against.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// It fits the schema, but not the type.
     #[error("the answer is not what the program expects")]
     Type(#[from] serde_json::Error),
+    /// Calls of a step were denied, so that it does not count as done, whatever the model reports.
+    #[error("calls were denied: {}", crate::approval::listed(calls))]
+    Denied {
+        /// The calls.
+        calls: Vec<DeniedCall>,
+        /// What the model reports.
+        report: String,
+    },
     /// A plan has no such step to be worked on.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -91,6 +104,7 @@ impl Agent {
         if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
             return Err(AnswerError::NameTaken);
         }
+        check_schema(&schema)?;
         let tools = Arc::new(WithAnswer::new(config.tools.clone(), schema));
         let mut config = LoopConfig { tools: tools.clone(), ..config };
         config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));

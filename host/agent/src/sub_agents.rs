@@ -8,6 +8,7 @@
 //!
 //! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
 
+use crate::asking::Asking;
 use crate::authority::Authority;
 use crate::channel::Events;
 use crate::config::LoopConfig;
@@ -146,6 +147,10 @@ impl Delegate for Call {
 
     fn last_loop(&self) -> Option<Arc<str>> {
         self.begun().last_loop.clone()
+    }
+
+    fn asking(&self) -> &Asking {
+        self.family.config.approval.asking()
     }
 }
 

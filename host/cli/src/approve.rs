@@ -55,8 +55,8 @@ impl Approver for TerminalApprover {
                     interrupt();
                     deny("the user interrupted")
                 }
-                Ok(Err(error)) => deny(&format!("the user could not be asked: {error}")),
-                Err(error) => deny(&format!("the user could not be asked: {error}")),
+                Ok(Err(error)) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
+                Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
             }
         })
     }

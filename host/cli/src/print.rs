@@ -8,10 +8,13 @@ use crate::render::{Detail, Renderer, limit_text};
 use crate::signals::interruptible;
 use crate::stdout_failure;
 use crate::terminal::Style;
-use pinion_agent::{DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason};
+use pinion_agent::{
+    Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason,
+};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,14 +28,14 @@ const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let prompt = prompt(args)?;
-    let headless = Headless::begin(base, args, global).await?;
+    let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
     // Parts of a message that hold a piece of a secret each are put together here.
     let text = base.secrets.clean(&outcome.text()).into_owned();
     headless.end().await?.answer(&text, &outcome, Map::new())?;
-    verdict(outcome, was_interrupted)
+    verdict(outcome, was_interrupted, &agent)
 }
 
 /// An agent that nobody talks to, and what shows what it does.
@@ -46,10 +49,26 @@ pub(crate) struct Headless<'a> {
     is_over: CancellationToken,
 }
 
+/// Denies what needs approval, and says how to allow it.
+pub(crate) fn no_one() -> Arc<dyn Approver> {
+    Arc::new(DenyAll { reason: "no one can be asked in this run; `--approve all` allows every call".to_owned() })
+}
+
+/// The calls that were denied because no one could be asked.
+fn unanswered(agent: &Agent) -> Vec<DeniedCall> {
+    let mut denied = agent.config().approval.denied();
+    denied.retain(|call| call.is_unanswered);
+    denied
+}
+
 impl<'a> Headless<'a> {
-    pub(crate) async fn begin(base: &'a Base, args: &RunArgs, global: &'a GlobalArgs) -> Result<Self> {
-        let reason = "this run has nobody to ask; --approve all lets it do what it has to".to_owned();
-        let ready = base.ready(args, For::Run, Arc::new(DenyAll { reason }), report_problem).await?;
+    pub(crate) async fn begin(
+        base: &'a Base,
+        args: &RunArgs,
+        global: &'a GlobalArgs,
+        approver: Arc<dyn Approver>,
+    ) -> Result<Self> {
+        let ready = base.ready(args, For::Run, approver, report_problem).await?;
         if !global.quiet {
             let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
             notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
@@ -152,7 +171,7 @@ async fn write(
         _ => Detail::Ledgers,
     };
     let mut stderr = Renderer::new(io::stderr(), Style::of_stderr(), detail);
-    let mut loops = Loops::default();
+    let (mut loops, mut denials) = (Loops::default(), Denials::default());
     loop {
         let event = tokio::select! {
             biased;
@@ -163,12 +182,40 @@ async fn write(
         if format == OutputFormat::StreamJson {
             write_line(&stream_event(&event)?)?;
         }
+        if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
+            let _ = writeln!(io::stderr(), "! {notice}");
+        }
         // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
         if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
             // Whoever closed stderr does not want to know.
             let _ = stderr.event(&event);
+        }
+    }
+}
+
+/// Finds the first denial of each tool for which no one could be asked.
+#[derive(Default)]
+struct Denials {
+    /// The tools of calls that are asked about.
+    asked: HashMap<(Arc<str>, String), String>,
+    told: HashSet<String>,
+}
+
+impl Denials {
+    fn notice(&mut self, event: &Event) -> Option<String> {
+        match &event.kind {
+            EventKind::ApprovalRequested { call_id, tool, .. } => {
+                self.asked.insert((event.loop_id.clone(), call_id.clone()), tool.clone());
+                None
+            }
+            EventKind::ApprovalResolved { call_id, unanswered, .. } => {
+                let tool = self.asked.remove(&(event.loop_id.clone(), call_id.clone()))?;
+                let reason = unanswered.as_ref()?;
+                self.told.insert(tool.clone()).then(|| format!("denied `{tool}`: {reason}"))
+            }
+            _ => None,
         }
     }
 }
@@ -205,6 +252,7 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
         ("result", json!(text)),
         ("stop_reason", json!(stop_reason)),
         ("error", json!(error)),
+        ("denied", json!(unanswered(&ready.agent))),
         ("usage", json!(outcome.usage)),
         ("cost", json!(outcome.cost.map(|cost| cost.total()))),
         ("session_id", json!(ready.session.id)),
@@ -226,14 +274,29 @@ pub(crate) fn write_line(value: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// The exit status, and what is said with it.
-pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool) -> Result<()> {
+/// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no
+/// one could be asked, is denied; any other end keeps its own status.
+pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
     match outcome.end {
         RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
-        RunEnd::Done { .. } => Ok(()),
+        RunEnd::Done { .. } => denied(&unanswered(agent)),
         RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
         RunEnd::Error { message } => Err(Failure::failed(message)),
         RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
         RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
     }
+}
+
+fn denied(calls: &[DeniedCall]) -> Result<()> {
+    let mut tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let count = match calls.len() {
+        0 => return Ok(()),
+        1 => "1 call was".to_owned(),
+        count => format!("{count} calls were"),
+    };
+    let text = format!("{count} denied because no one could be asked: `{}`", tools.join("`, `"));
+    Err(Failure::new(Status::Denied, text)
+        .hint("`--approve all` allows every call; without `-p`, on a terminal, you are asked"))
 }

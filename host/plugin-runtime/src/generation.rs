@@ -16,7 +16,7 @@ use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
 use crate::state::NoProgress;
-use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource};
+use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,8 @@ use wasmtime::component::Component;
 
 /// Descriptions that are longer would cost the model more than they tell it.
 const MAX_DESCRIPTION_BYTES: usize = 8 * 1024;
+/// Text of an input schema; its spaces count here, and nowhere else.
+const MAX_SCHEMA_BYTES: usize = 128 * 1024;
 /// Tools, or commands, of one plugin.
 const MAX_ENTRIES: usize = 512;
 
@@ -269,11 +271,15 @@ impl Generation {
         if tool.description.len() > MAX_DESCRIPTION_BYTES {
             return Err(offer(&format!("has a description of more than {MAX_DESCRIPTION_BYTES} bytes")));
         }
+        if tool.input_schema.len() > MAX_SCHEMA_BYTES {
+            return Err(offer(&format!("has an input schema of more than {MAX_SCHEMA_BYTES} bytes")));
+        }
         let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
             .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(offer("has an input schema that is not of type `object`"));
         }
+        check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
         required_first(&mut input_schema);
         let declared = effects(tool.effects);
         let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
@@ -114,6 +114,8 @@ pub(crate) struct Until {
     started: Instant,
     deadline: Instant,
     grace: Duration,
+    /// The clock of a call that may start sub-agents.
+    agents: Option<SubAgents>,
 }
 
 impl Until {
@@ -126,6 +128,16 @@ impl Until {
             started,
             deadline: started + bounded(limits.deadline_ms),
             grace: bounded(limits.grace_ms),
+            agents: None,
+        }
+    }
+
+    /// Ends when `more` has passed since the deadline. Time in which a person is asked about calls of sub-agents does not
+    /// count.
+    async fn over(&self, more: Duration) {
+        match &self.agents {
+            Some(agents) => agents.sleep((self.deadline + more).saturating_duration_since(Instant::now())).await,
+            None => sleep_until(self.deadline + more).await,
         }
     }
 
@@ -151,7 +163,7 @@ pub(crate) async fn run<J: Job>(
     let Some(permit) = turn(shared.permits.of(&setup), &setup.token).await else {
         return Finished::fault(program, PluginFault::Cancelled { plugin: program.name.to_string() });
     };
-    let until = Until::new(&program.limits, setup.token);
+    let until = Until { agents: setup.agents.clone(), ..Until::new(&program.limits, setup.token) };
     let call = CallState { agents: setup.agents, ..until.call(setup.authority, setup.progress) };
     hand_over(program, &until, |answer| {
         let (runtime, until) = (Handle::current(), until.clone());
@@ -191,10 +203,12 @@ pub(crate) async fn hand_over<A>(
     let _abandon: DropGuard = until.abandoned.clone().drop_guard();
     let (sender, receiver) = oneshot::channel();
     start(sender);
-    match timeout_at(until.deadline + until.grace + PATIENCE, receiver).await {
-        Ok(Ok(finished)) => finished,
-        _ => Finished::fault(program, PluginFault::Stuck { plugin: program.name.to_string() }),
-    }
+    let finished = tokio::select! {
+        biased;
+        finished = receiver => finished.ok(),
+        () = until.over(until.grace + PATIENCE) => None,
+    };
+    finished.unwrap_or_else(|| Finished::fault(program, PluginFault::Stuck { plugin: program.name.to_string() }))
 }
 
 impl<A> Finished<A> {
@@ -224,7 +238,7 @@ impl Until {
             result = guest => result.map_err(Stopped::Error),
             () = self.abandoned.cancelled() => Err(Stopped::Fault(PluginFault::Cancelled { plugin: plugin() })),
             () = self.out_of_grace() => Err(Stopped::Fault(PluginFault::Cancelled { plugin: plugin() })),
-            () = sleep_until(self.deadline) => {
+            () = self.over(Duration::ZERO) => {
                 let limit_ms = program.limits.deadline_ms;
                 Err(Stopped::Fault(PluginFault::Deadline { plugin: plugin(), limit_ms }))
             }

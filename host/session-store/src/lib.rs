@@ -29,6 +29,7 @@ mod log;
 mod loops;
 mod memory;
 mod nesting;
+mod order;
 mod pairing;
 mod printable;
 mod record;

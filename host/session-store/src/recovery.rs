@@ -10,7 +10,7 @@ use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{LoopStart, Record};
 use crate::session::Session;
 use crate::transcript::{Branch, EntryError, Transcript};
-use pinion_agent::{Message, SessionStore};
+use pinion_agent::{Message, SessionStore, sort_results};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -83,6 +83,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     for message in &messages[messages.len() - recovery.pairing.at_end..] {
         session.append(message)?;
     }
+    sort_results(&mut messages);
     Ok(Opened { session, messages, loops: index.loops(), last_loop, recovery })
 }
 

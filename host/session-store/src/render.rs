@@ -7,6 +7,7 @@ use crate::error::SessionError;
 use crate::format::{Entry, Payload};
 use crate::header::Header;
 use crate::id::EntryId;
+use crate::order::InCallOrder;
 use crate::printable::printable;
 use crate::transcript::{Branch, EntryError, Transcript};
 use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage};
@@ -54,7 +55,7 @@ pub fn render_branch(transcript: &mut Transcript, leaf: EntryId, out: &mut impl 
 }
 
 fn entries(branch: Branch<'_>, out: &mut impl Write) -> Result<(), RenderError> {
-    for entry in branch {
+    for entry in InCallOrder::new(branch) {
         match entry {
             Ok(Entry { payload, .. }) => payload_text(&payload, out)?,
             Err(EntryError::Broken(bad)) => writeln!(out, "> left out: {}\n", printable(&bad.to_string()))?,

@@ -14,7 +14,7 @@ use crate::recorder::record_of;
 use crate::recovery::read_messages;
 use crate::side::Group;
 use crate::transcript::Transcript;
-use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError};
+use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, sort_results};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -152,6 +152,7 @@ impl Session {
         for message in &messages[messages.len() - pairing.at_end..] {
             self.say(&mut state, message)?;
         }
+        sort_results(&mut messages);
         Ok(messages)
     }
 

@@ -63,15 +63,22 @@ impl Agent {
     /// Watchers are told by [`EventKind::PlanStep`] when the step begins and when it ends. One that was interrupted ends
     /// with the status `running`.
     ///
+    /// A step of which a call was denied, by a person or because no one could be asked, is never done.
+    ///
     /// # Errors
-    /// There is no such step, or no report: see [`AnswerError`].
+    /// There is no such step, no report, or a call was denied: see [`AnswerError`].
     pub async fn execute_step(&self, plan: &Plan, index: usize) -> Result<Answer<StepReport>, AnswerError> {
         let steps = plan.steps.len();
         let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
         let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
         self.tell(&self.next_loop_id()?, event(StepStatus::Running)).await;
         let prompt = vec![Message::user(assignment(plan, index, step))];
-        let answer = self.answer_as(prompt, report_schema(), REMINDERS).await;
+        let approval = self.config().approval;
+        let denied_before = approval.denied_count();
+        let mut answer = self.answer_as::<StepReport>(prompt, report_schema(), REMINDERS).await;
+        if let (Ok(told), Some(calls)) = (&answer, approval.denied_since(denied_before)) {
+            answer = Err(AnswerError::Denied { calls, report: told.value.report.clone() });
+        }
         self.tell(&self.last_loop_id()?, event(status_after(&answer))).await;
         answer
     }

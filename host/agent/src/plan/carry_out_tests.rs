@@ -184,3 +184,34 @@ async fn l25_a_step_that_there_is_not_is_told_and_nothing_runs() {
     let error = harness.agent.execute_step(&plan_of_two(), 2).await.unwrap_err();
     assert_eq!((error.to_string().as_str(), harness.requests()), ("there is no step 3: the plan has 2", 0));
 }
+
+#[tokio::test]
+async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says() {
+    let reason = || "no".to_owned();
+    for (decision, is_unanswered) in
+        [(Decision::Deny { reason: reason() }, false), (Decision::Unanswered { reason: reason() }, true)]
+    {
+        let mut setup = Setup::new(vec![calls(&[("change", json!({}))]), done("all done"), done("next")]).tool_with(
+            "change",
+            Act::Answer("changed"),
+            |tool| tool.authority.writes = true,
+        );
+        setup.approver = std::sync::Arc::new(Answers { decision, asked: Mutex::default() });
+        let mut harness = setup.build();
+        let plan = plan_of_two();
+        let Err(AnswerError::Denied { calls, report }) = harness.agent.execute_step(&plan, 0).await else {
+            panic!("the step counts as done")
+        };
+        assert_eq!(calls, [DeniedCall { tool: "change".into(), reason: reason(), is_unanswered }]);
+        assert_eq!(report, "all done");
+        let statuses = |harness: &mut Harness| -> Vec<StepStatus> {
+            let events = harness.events().into_iter();
+            events
+                .filter_map(|e| if let EventKind::PlanStep { status, .. } = e { Some(status) } else { None })
+                .collect()
+        };
+        assert_eq!(statuses(&mut harness), [StepStatus::Running, StepStatus::Failed]);
+        // What was denied before does not count against the next step.
+        assert!(harness.agent.execute_step(&plan, 1).await.unwrap().value.done);
+    }
+}

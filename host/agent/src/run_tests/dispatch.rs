@@ -140,3 +140,46 @@ async fn l26_other_arguments_or_other_results_are_no_repetition() {
     harness.prompt("go").await;
     assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 8);
 }
+
+#[tokio::test]
+async fn each_result_is_stored_when_its_call_ends_and_told_in_the_order_of_the_calls() {
+    let gate = Arc::new(Notify::new());
+    let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
+    let mut harness =
+        Setup::new(replies).tool("slow", Act::Wait(gate.clone())).tool("fast", Act::Answer("quick")).build();
+    let kept = |harness: &crate::testing::Harness| -> Vec<String> {
+        harness.store.kept.lock().unwrap().iter().map(|m| crate::testing::letters(m)).collect()
+    };
+    let release = async {
+        // The fast call is in the store, while the slow one still runs.
+        while !kept(&harness).iter().any(|line| line == "result call-1: quick") {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kept(&harness).len(), 3);
+        gate.notify_one();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), release);
+    assert_eq!(kept(&harness)[2..4], ["result call-1: quick", "result call-0: let go"]);
+    crate::testing::assert_paired(&outcome.messages);
+    let told: Vec<String> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            EventKind::MessageEnd { message } => Some(crate::testing::letters(&message)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told[2..4], ["result call-0: let go", "result call-1: quick"]);
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_stored_ends_the_run_and_no_further_call_begins() {
+    let replies = vec![calls(&[("look", json!({})), ("look", json!({})), ("look", json!({}))]), says("done")];
+    let mut setup = Setup::new(replies).tool("look", Act::Answer("seen")).full_after(3);
+    setup.strategy = Strategy::Sequential;
+    let harness = setup.build();
+    let outcome = harness.prompt("go").await;
+    assert!(matches!(outcome.end, RunEnd::Error { .. }), "{:?}", outcome.end);
+    assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-0", "-call-0", "+call-1", "-call-1"]);
+    assert_eq!(outcome.messages.len(), 3, "what is in the store is in the history, and nothing else");
+}

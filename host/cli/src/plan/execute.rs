@@ -2,17 +2,22 @@
 //!
 //! Before each step the file is read again, so what the user changes meanwhile holds from the next step on. The host marks
 //! each step when it begins and when it ends. A step whose run was interrupted, or killed with this program, stays
-//! `running`: it may be half done, and whoever does it next is told so.
+//! `running`: it may be half done, and whoever does it next is told so. A step of which a call was denied is `failed`,
+//! whatever the model reports.
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total};
+use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::compose::Base;
-use crate::failure::{Failure, Result};
-use crate::print::{Finished, Headless, fields, verdict, write_line};
+use crate::failure::{Failure, Result, Status};
+use crate::print::{Finished, Headless, fields, no_one, verdict, write_line};
 use crate::signals::interruptible_runs;
 use crate::stdout_failure;
-use pinion_agent::{Agent, ApprovalMode, Outcome, Plan, RunEnd, StepStatus, StopReason};
+use crate::terminal::is_interactive;
+use pinion_agent::{
+    Agent, AnswerError, ApprovalMode, Approver, DeniedCall, Outcome, Plan, RunEnd, StepStatus, StopReason,
+};
 use pinion_session_store::printable;
 use serde::Serialize;
 use serde_json::json;
@@ -27,7 +32,7 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     if plan.next_step().is_none() {
         return nothing_left(&file, &plan, args.output_format, global);
     }
-    let headless = Headless::begin(base, args, global).await?;
+    let headless = Headless::begin(base, args, global, approver()).await?;
     if !headless.ready.session.messages.is_empty() {
         return Err(Failure::usage("the session holds a conversation already: a plan is executed in a new one"));
     }
@@ -42,8 +47,13 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     };
     let outcome = total(&agent, end);
     answer(finished, &file, &told, &outcome)?;
-    let ended = failure.map_or_else(|| verdict(outcome, was_interrupted), Err);
+    let ended = failure.map_or_else(|| verdict(outcome, was_interrupted, &agent), Err);
     ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
+}
+
+/// Asks where there is someone to ask.
+fn approver() -> Arc<dyn Approver> {
+    if is_interactive() { Arc::new(TerminalApprover::default()) } else { no_one() }
 }
 
 /// What the user can do about a step that is not done.
@@ -121,11 +131,19 @@ impl Execution<'_> {
     /// Does a step; says how all ended when it is not done.
     async fn step(&mut self, plan: &Plan, index: usize) -> Result<Option<RunEnd>> {
         let (step, title) = (index + 1, plan.steps[index].title.clone());
+        let named = format!("step {step} of {}, `{title}`,", plan.steps.len());
+        let mut unanswered = None;
         let (status, report, end) = match self.agent.execute_step(plan, index).await {
             Ok(answer) if answer.value.done => (StepStatus::Done, answer.value.report, None),
             Ok(answer) => {
                 let report = answer.value.report;
-                let message = format!("step {step} of {}, `{title}`, is not done: {report}", plan.steps.len());
+                let message = format!("{named} is not done: {report}");
+                (StepStatus::Failed, report, Some(RunEnd::Error { message }))
+            }
+            Err(AnswerError::Denied { calls, report }) => {
+                let (message, is_unanswered) = denied(&calls);
+                let message = format!("{named} is not done: {message}; {report}");
+                unanswered = is_unanswered.then(|| Failure::new(Status::Denied, &message));
                 (StepStatus::Failed, report, Some(RunEnd::Error { message }))
             }
             Err(error) if error.is_abort() => return Ok(Some(RunEnd::Aborted)),
@@ -137,6 +155,17 @@ impl Execution<'_> {
             let text = format!("step {step}, `{title}`, is {status}, and that could not be written down: {failure}");
             Failure::new(failure.status, text)
         })?;
-        Ok(end)
+        unanswered.map_or(Ok(end), Err)
     }
+}
+
+/// Why a step does not count as done, and whether that is because no one could be asked.
+fn denied(calls: &[DeniedCall]) -> (String, bool) {
+    let is_unanswered = calls.iter().any(|call| call.is_unanswered);
+    let mut tools: Vec<&str> =
+        calls.iter().filter(|call| call.is_unanswered == is_unanswered).map(|call| call.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let why = if is_unanswered { "no one could be asked about calls of" } else { "you denied calls of" };
+    (format!("{why} `{}`", tools.join("`, `")), is_unanswered)
 }

@@ -5,7 +5,7 @@ use super::{command, end_of, gap, total, word};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::compose::Base;
 use crate::failure::{Failure, Result};
-use crate::print::{Headless, fields, prompt, verdict};
+use crate::print::{Headless, fields, no_one, prompt, verdict};
 use crate::signals::interruptible;
 use pinion_agent::{Message, Plan};
 use serde_json::json;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let named = args.plan_file.as_deref().map(|path| named(base, path)).transpose()?;
     let prompt = prompt(args)?;
-    let headless = Headless::begin(base, args, global).await?;
+    let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, agent.plan(vec![Message::user(prompt)])).await;
     let (plan, end) = match answer {
@@ -31,7 +31,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
         tell(&file, global);
     }
-    verdict(outcome, was_interrupted)
+    verdict(outcome, was_interrupted, &agent)
 }
 
 /// The file that the user has named. That it cannot be one is told before anything is asked.

@@ -29,7 +29,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
             .hint(format!("it has: {}", names.join(", "))));
     };
-    let arguments = Schemas::default().check(definition, &arguments).map_err(|problem| {
+    let arguments = Schemas::default().check(definition, &arguments).await.map_err(|problem| {
         Failure::usage(format!("the arguments do not fit: {problem}"))
             .hint(format!("the schema: {}", definition.input_schema))
     })?;

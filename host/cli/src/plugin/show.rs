@@ -160,12 +160,12 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
         return Err(failed(&"changed while it was checked"));
     }
     let tools = runtime.definitions();
-    let warnings = warnings(&inspection, &tools)?;
+    let warnings = warnings(&inspection, &tools).await?;
     print_out(&format!("{}  {:<12} {}\n{warnings}ok\n", about(&info, &tools), "size", bytes(component.len() as u64)))
 }
 
 /// What loads and is still not right.
-fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
+async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<String> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = String::new();
     for import in inspection.our_imports() {
@@ -182,7 +182,7 @@ fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<St
     }
     for tool in tools {
         // Whatever does not fit is fine; a schema that is none is not.
-        if let Err(problem) = Schemas::default().check(tool, &json!({}))
+        if let Err(problem) = Schemas::default().check(tool, &json!({})).await
             && problem.contains("schema is broken")
         {
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
