@@ -357,7 +357,7 @@ fn files_that_are_no_plans_are_told() {
     let pinion = Pinion::default();
     let executed = |path: &str| pinion.run(["--execute", path]);
     assert_told(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
-    assert_told(&executed("."), 2, &["it is no file"]);
+    assert_told(&executed("."), 2, &["it is a directory"]);
     pinion.write("a.md", "# Only words\n");
     assert_told(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
     pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
@@ -379,7 +379,7 @@ fn options_that_make_no_sense_together_are_told() {
     }
     assert_told(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
     assert_told(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
-    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["is no file"]);
+    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["it is a directory"]);
     let session = pinion.home().join("s.jsonl");
     let session = ["--session", session.to_str().unwrap()];
     assert_eq!(scripted(&pinion, &[json!({ "text": "hi" })], &[&session[..], &["-p", "hi"]].concat()).code, Some(0));

@@ -33,11 +33,13 @@ fn plugins_and_config_of_a_project_are_inert_until_it_is_trusted() {
 }
 
 #[test]
-fn a_trusted_project_brings_its_plugins() {
+fn a_trusted_project_brings_its_plugins_and_widens_nothing() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
     pinion.config(&format!("trusted = [{:?}]\n", pinion.workspace()));
     let (out, err) = run(&pinion, "greet", 0);
     assert!(out.contains("hello from version one"), "{out}");
-    assert_eq!(err, "");
+    assert_eq!(err.matches("is ignored: ").count(), 4, "{err}");
+    let (out, _) = run(&pinion, "bash", 4);
+    assert!(out.contains("Denied") && !pinion.workspace().join("made").exists(), "{out}");
 }

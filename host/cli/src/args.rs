@@ -177,6 +177,9 @@ pub(crate) enum Command {
     /// Write, build, check and try plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Decide which projects may use a config and plugins of their own
+    #[command(subcommand)]
+    Trust(TrustCommand),
     /// Look at sessions, copy, export and delete them
     #[command(subcommand)]
     Session(SessionCommand),
@@ -280,6 +283,25 @@ pub(crate) enum PluginCommand {
         /// files=read, files=DIR:read, process, catalog, agents
         #[arg(value_name = "CAPABILITY")]
         capabilities: Vec<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustCommand {
+    /// List the directories that are trusted, and whether what they bring is still the same
+    List,
+    /// Show what a directory brings in `.pinion`, and trust exactly that
+    Add {
+        /// The directory [default: the one to work in]
+        dir: Option<PathBuf>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Trust a directory no longer
+    Remove {
+        /// The directory [default: the one to work in]
+        dir: Option<PathBuf>,
     },
 }
 

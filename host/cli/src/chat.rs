@@ -82,8 +82,10 @@ impl Chat<'_> {
         let folder = self.base.workspace.display();
         self.say(&format!("{name} · {model} · {folder}"));
         self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
-        let notices = self.base.untrusted_notice().into_iter().chain(self.ready.session.notices.iter().cloned());
-        notices.for_each(|notice| self.say(&self.style.yellow(format!("! {notice}"))));
+        self.ready
+            .notices(self.base)
+            .into_iter()
+            .for_each(|notice| self.say(&self.style.yellow(format!("! {notice}"))));
     }
 
     /// Writes a line. A terminal that is gone ends the conversation soon enough.

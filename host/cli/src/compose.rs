@@ -4,6 +4,7 @@ use crate::agents::{Branches, ConfiguredModels};
 use crate::args::RunArgs;
 use crate::builtin::BUILT_IN;
 use crate::config::{Config, FileGrants, FileProcessGrant};
+use crate::context::Context as ContextFiles;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
@@ -136,7 +137,12 @@ impl Base {
             built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
         sources.extend(args.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_folders(args));
-        let new: Vec<Source> = files.into_iter().filter(|file| !sources.contains(file)).collect();
+        // With `PINION_HOME` in the workspace, the user's directory can be the project's.
+        let users = self.paths.plugins().canonicalize().ok();
+        let is_left_out = args.no_plugins || self.workspace.join(".pinion/plugins").canonicalize().ok() == users;
+        let project = if is_left_out { Vec::new() } else { self.config.project.plugins() };
+        let project = project.into_iter().map(|plugin| Source::File { path: plugin.path, origin: FileOrigin::Project });
+        let new: Vec<Source> = files.into_iter().chain(project).filter(|file| !sources.contains(file)).collect();
         sources.extend(new);
         sources
     }
@@ -165,20 +171,11 @@ impl Base {
         }
     }
 
-    /// Directories whose `*.wasm` files are plugins: the user's, and that of a project that the user trusts.
+    /// Directories whose `*.wasm` files are plugins, also those that appear later: the user's. Plugins of a project are
+    /// single files with the digests that the user trusts.
     pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
-        let mut directories = Vec::new();
-        if !args.no_plugins {
-            let users = self.paths.plugins();
-            let path = self.workspace.join(PROJECT_PLUGINS);
-            // With `PINION_HOME` in the workspace, both can be one.
-            let is_projects = self.config.is_trusted && path.canonicalize().ok() != users.canonicalize().ok();
-            directories.push(PluginDirectory { path: users, origin: FileOrigin::User });
-            if is_projects {
-                directories.push(PluginDirectory { path, origin: FileOrigin::Project });
-            }
-        }
-        directories
+        let users = || PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User };
+        if args.no_plugins { Vec::new() } else { vec![users()] }
     }
 
     /// The files in the user's plugin directory.
@@ -188,25 +185,22 @@ impl Base {
 
     /// Returns whether a file is a plugin of this project, which the user trusts.
     pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
-        self.config.is_trusted && path.parent() == Some(&self.workspace.join(PROJECT_PLUGINS))
+        self.config.project.plugins().iter().any(|plugin| plugin.path == path)
     }
 
-    /// What the project would like to bring in, and may not.
-    pub(crate) fn untrusted_notice(&self) -> Option<String> {
-        let brings = ["config.toml", "plugins"].iter().any(|name| self.workspace.join(".pinion").join(name).exists());
-        (brings && !self.config.is_trusted).then(|| {
-            format!(
-                "`.pinion` of this project is not used, because the folder is not trusted; \
-                 to trust it, add {:?} to `trusted` in `{}`",
-                self.workspace,
-                self.paths.config_file().display()
-            )
-        })
+    /// What the user should know of what the project brings and what it may not.
+    pub(crate) fn project_notices(&self) -> Vec<String> {
+        self.config.project.notices().into_iter().chain(self.config.notices.iter().cloned()).collect()
+    }
+
+    /// The context files of a run.
+    pub(crate) fn context(&self, args: &RunArgs) -> ContextFiles {
+        match args.no_context_files {
+            true => ContextFiles::default(),
+            false => ContextFiles::read(&self.paths, &self.workspace, crate::paths::home().as_deref()),
+        }
     }
 }
-
-/// The directory of a project's plugins.
-const PROJECT_PLUGINS: &str = ".pinion/plugins";
 
 /// Returns whether a file lies in the plugin directory of some project.
 fn is_in_project(path: &Path) -> bool {
@@ -338,6 +332,7 @@ pub(crate) struct AgentParts<'a> {
     pub(crate) tools: Arc<dyn ToolExecutor>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) session: &'a OpenSession,
+    pub(crate) context: &'a ContextFiles,
 }
 
 impl Base {
@@ -363,7 +358,7 @@ impl Base {
             ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();
-        let prompt = system_prompt(args, &self.workspace, &self.paths.config, &today);
+        let prompt = system_prompt(args, &self.workspace, parts.context, &today);
         let prompt = self.secrets.clean(&prompt).into_owned();
         let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
         Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
@@ -392,10 +387,18 @@ pub(crate) struct Ready {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: OpenSession,
     pub(crate) info: Arc<SessionInfo>,
+    context: ContextFiles,
     branches: Option<Branches>,
 }
 
 impl Ready {
+    /// What the user should know before a run begins. To be called when it is shown: what changed is reported once.
+    pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
+        self.context.remember();
+        let context = self.context.notices().iter().cloned();
+        base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned()).collect()
+    }
+
     /// Works prompts off, on branches where the config says so.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         match &self.branches {
@@ -426,8 +429,10 @@ impl Base {
         let models = ConfiguredModels::new(self, &chosen);
         let branches = self.config.branches.found(&models, &chosen).await?;
         let tools = self.tools(args, runtime.clone())?;
-        let agent = Arc::new(self.agent(args, AgentParts { chosen, tools, approver, session: &session }));
+        let context = self.context(args);
+        let parts = AgentParts { chosen, tools, approver, session: &session, context: &context };
+        let agent = Arc::new(self.agent(args, parts));
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info, branches })
+        Ok(Ready { agent, runtime, session, info, context, branches })
     }
 }

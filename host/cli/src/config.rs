@@ -3,11 +3,17 @@
 //! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
 //! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
 //! first, so that an error names the file and the line.
+//!
+//! A project's file is untrusted input even then: it may set what [`crate::project_config`] lists, and what it may not is
+//! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
 
 use crate::agents::{FileAgents, FileAgentsGrant, FileBranches};
 use crate::args::{Approve, RunArgs, Thinking};
+use crate::context::line;
 use crate::failure::{Failure, Result};
 use crate::paths::Paths;
+use crate::project_config::{Restricted, restrict};
+use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
 use serde::{Deserialize, Serialize};
@@ -100,13 +106,21 @@ pub(crate) struct FileProvider {
     pub(crate) region: Option<String>,
     /// `vertex`.
     pub(crate) project: Option<String>,
-    /// A PEM file of certificate authorities besides the platform's.
+    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
     pub(crate) certificates: Option<PathBuf>,
     /// Sent with every request. Kept as secret as a key.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) connect_timeout_seconds: Option<u64>,
     pub(crate) header_timeout_seconds: Option<u64>,
     pub(crate) idle_timeout_seconds: Option<u64>,
+}
+
+impl FileProvider {
+    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
+    /// may be a repository that brings a file of that name.
+    fn below(self, config: &Path) -> Self {
+        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -177,12 +191,14 @@ pub(crate) struct Config {
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     /// The defaults and the user's own file: the only layers that grant anything.
     pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
-    /// The file of a trusted project alone.
+    /// The file of a trusted project alone, as far as it may say anything.
     pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
-    /// The project's own files may be used.
-    pub(crate) is_trusted: bool,
+    /// What the project brings, and whether the user trusts it.
+    pub(crate) project: Project,
+    /// What of the project's config was ignored, for the user.
+    pub(crate) notices: Vec<String>,
     /// All layers but the command line, for people.
     pub(crate) merged: toml::Table,
 }
@@ -193,21 +209,11 @@ impl Config {
     /// # Errors
     /// A file cannot be read, or says something that makes no sense: which file, which line, what.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
-        let mut merged = layer(DEFAULTS, "the built-in defaults")?;
-        if let Some(text) = read(&paths.config_file())? {
-            merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
-        }
+        let mut merged = users(paths)?;
         // Trust is the user's own word: it is looked up before the project may say anything.
         let user = typed(&merged)?;
-        let is_trusted = trusts(&user, workspace);
-        let mut project_plugins = BTreeMap::new();
-        let project = workspace.join(".pinion/config.toml");
-        if is_trusted && let Some(text) = read(&project)? {
-            let mut table = layer(&text, &project.display().to_string())?;
-            table.remove("trusted");
-            project_plugins = typed(&table)?.plugins;
-            merge(&mut merged, table);
-        }
+        let project = Project::open(paths, workspace, &user.trusted)?;
+        let (project_plugins, notices) = merge_project(&mut merged, &project)?;
         let file = typed(&merged)?;
         Ok(Self {
             model: args.model.clone().or(file.model),
@@ -224,16 +230,38 @@ impl Config {
             branches: file.branches,
             approve: approval_mode(args.approve, file.approve),
             limits: limits(&file.limits, args),
-            providers: file.providers,
+            providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
             user_plugins: user.plugins,
             project_plugins,
             process_environment: file.process.environment,
             engine_limits: file.engine.limits,
-            is_trusted,
+            project,
+            notices,
             merged,
         })
     }
+}
+
+impl Config {
+    /// The entries of `trusted` in the user's config.
+    pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
+        Ok(typed(&users(paths)?)?.trusted)
+    }
+
+    /// What a project's config would set if it were trusted, and what of it would be ignored.
+    pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
+        Ok(restrict(text, &users(paths)?))
+    }
+}
+
+/// The layers that the user vouches for: the defaults, and the user's file over them.
+fn users(paths: &Paths) -> Result<toml::Table> {
+    let mut merged = layer(DEFAULTS, "the built-in defaults")?;
+    if let Some(text) = read(&paths.config_file())? {
+        merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
+    }
+    Ok(merged)
 }
 
 fn read(path: &Path) -> Result<Option<String>> {
@@ -271,12 +299,21 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Did the user say that this folder, or one above it, is to be trusted?
-fn trusts(file: &File, workspace: &Path) -> bool {
-    file.trusted.iter().any(|folder| {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        folder.is_absolute() && workspace.starts_with(folder)
-    })
+/// Puts what a trusted project may say over the layers below, and returns what it says of plugins and what was ignored. A
+/// config that makes no sense is ignored as a whole: it must not keep the user from working.
+fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
+    let Some(text) = project.config() else { return Ok(Default::default()) };
+    let Restricted { table, mut notices } = restrict(text, merged);
+    match toml::Value::Table(table.clone()).try_into::<File>() {
+        Ok(file) => {
+            merge(merged, table);
+            Ok((file.plugins, notices))
+        }
+        Err(error) => {
+            notices.push(format!("`{CONFIG}` is not used: {}", line(error.message())));
+            Ok((BTreeMap::new(), notices))
+        }
+    }
 }
 
 fn thinking_level(thinking: Thinking) -> ThinkingLevel {
@@ -387,12 +424,31 @@ mod tests {
     }
 
     #[test]
-    fn a_project_is_heard_only_when_it_is_trusted_and_cannot_say_so_itself() {
-        let project = "trusted = [\"/\"]\napprove = \"all\"\n";
+    fn project_is_heard_only_when_trusted_and_cannot_widen_anything() {
+        let project = "trusted = [\"/\"]\napprove = \"all\"\nmodel = \"small\"\n";
         let config = Setup::new("", project).load(&[]).unwrap();
-        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::Smart, false));
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, None));
         let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
-        assert_eq!((config.approve, config.is_trusted), (ApprovalMode::All, true));
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, Some("small")));
+        assert_eq!(config.notices.len(), 2, "{:?}", config.notices);
+    }
+
+    #[test]
+    fn entry_of_trusted_that_is_another_directory_each_time_is_refused() {
+        for entry in
+            [".", "", "work", "./", "../work", "/proc/self/cwd", "/proc//self/./cwd/", "/dev/fd/3", "/x/../proc/1/cwd"]
+        {
+            let error = Setup::new(&format!("trusted = [{entry:?}]"), "").load(&[]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")) && error.contains("hint:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn broken_config_of_a_trusted_project_is_ignored_with_a_notice() {
+        for project in ["= nonsense", "thinking = 3", "compaction = 1\n[compaction]\n"] {
+            let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
+            assert!(config.notices[0].contains("is not used"), "{:?}", config.notices);
+        }
     }
 
     #[test]

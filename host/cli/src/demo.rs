@@ -8,6 +8,7 @@ use crate::args::{Cli, GlobalArgs};
 use crate::builtin::GREETER;
 use crate::compose::{AgentParts, Base, For, OpenSession};
 use crate::config::Config;
+use crate::context::Context;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
@@ -117,7 +118,8 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     let session = OpenSession::unkept();
     let approver = Arc::new(DenyAll { reason: "the demo asks nobody".to_owned() });
     let chosen = Chosen::scripted(script(), "demo");
-    let agent = Arc::new(base.agent(&args, AgentParts { chosen, tools: runtime, approver, session: &session }));
+    let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
+    let agent = Arc::new(base.agent(&args, parts));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
     let showing = tokio::spawn(show(agent.subscribe(256), style, detail));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;

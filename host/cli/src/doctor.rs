@@ -31,9 +31,7 @@ pub(crate) async fn run(base: &Base) -> Result<()> {
     findings.push(model(base).await);
     findings.extend(plugins(base).await);
     findings.extend([program("git", "`bash` and the model use it"), toolchain()]);
-    if let Some(notice) = base.untrusted_notice() {
-        findings.push(Finding::Missing(notice));
-    }
+    findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
     let lines: String = findings.iter().map(|finding| format!("{}\n", line(finding, style))).collect();
     print_out(&lines)?;

@@ -10,6 +10,8 @@ mod builtin;
 mod chat;
 mod compose;
 mod config;
+mod confirm;
+mod context;
 mod demo;
 mod doctor;
 mod effects;
@@ -28,14 +30,17 @@ mod plugin;
 mod policy;
 mod print;
 mod private;
+mod project_config;
 mod prompt;
 mod provider;
 mod render;
+mod repository;
 mod sdk;
 mod secrets;
 mod session;
 mod signals;
 mod terminal;
+mod trust;
 
 use crate::args::{Cli, Command, ConfigCommand, GlobalArgs, RunArgs};
 use crate::compose::Base;
@@ -108,7 +113,13 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
     }
     let paths = Paths::from_environment()?;
     let workspace = paths::workspace(global.work_in.as_deref())?;
-    let config = Config::load(&paths, &workspace, &run)?;
+    if let Some(Command::Trust(command)) = &command {
+        return trust::run(&paths, &workspace, command);
+    }
+    let mut config = Config::load(&paths, &workspace, &run)?;
+    if command.is_none() && is_conversation(&run) && trust::ask_again(&paths, &workspace, &config)? {
+        config = Config::load(&paths, &workspace, &run)?;
+    }
     let exchanges = Exchanges::of(&run)?;
     secrets::add_files(secrets, &paths, &config);
     let output = Arc::new(Output::new(paths.output()));
@@ -121,10 +132,16 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
         Some(Command::Model(command)) => model::run(&base, command).await,
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
-        Some(Command::Demo | Command::Completions { .. }) => Ok(()),
+        Some(Command::Demo | Command::Trust(_) | Command::Completions { .. }) => Ok(()),
     };
     base.output.close();
     done
+}
+
+/// Says whether a person at the terminal takes part.
+fn is_conversation(args: &RunArgs) -> bool {
+    let is_one_run = args.print || args.plan || args.execute.is_some();
+    !is_one_run && terminal::is_interactive()
 }
 
 /// The ways to put the agent to work.
@@ -132,7 +149,7 @@ async fn work(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     match &args.execute {
         Some(plan) => plan::execute(base, args, global, plan).await,
         None if args.plan => plan::make(base, args, global).await,
-        None if !args.print && terminal::is_interactive() => chat::run(base, args, global).await,
+        None if is_conversation(args) => chat::run(base, args, global).await,
         None => print::run(base, args, global).await,
     }
 }

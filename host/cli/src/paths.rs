@@ -63,6 +63,16 @@ impl Paths {
         self.data.join("sessions")
     }
 
+    /// What the user trusts of each project.
+    pub(crate) fn trust_file(&self) -> PathBuf {
+        self.data.join("trust.toml")
+    }
+
+    /// What the context files of each workspace were when they were last read.
+    pub(crate) fn context(&self) -> PathBuf {
+        self.data.join("context")
+    }
+
     pub(crate) fn history_file(&self) -> PathBuf {
         self.data.join("history")
     }
@@ -84,6 +94,12 @@ impl Paths {
     pub(crate) fn sdk(&self) -> PathBuf {
         self.data.join("sdk")
     }
+}
+
+/// The user's home directory without links; none when there is none.
+pub(crate) fn home() -> Option<PathBuf> {
+    let home = env::home_dir().filter(|home| home.is_absolute())?;
+    Some(home.canonicalize().unwrap_or(home))
 }
 
 /// The folder to work in: absolute, without links.

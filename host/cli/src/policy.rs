@@ -307,6 +307,9 @@ impl PluginPolicy for Policy {
                     return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
                 }
                 let path = identity(path);
+                if let Some(problem) = self.base.config.project.refuses(&path, component.digest) {
+                    return Err(LoadError::Policy(problem));
+                }
                 // A name may not lead to a project's plugin: the user must say which file is meant.
                 let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
                 (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])

@@ -70,8 +70,7 @@ impl<'a> Headless<'a> {
     ) -> Result<Self> {
         let ready = base.ready(args, For::Run, approver, report_problem).await?;
         if !global.quiet {
-            let notices = base.untrusted_notice().into_iter().chain(ready.session.notices.clone());
-            notices.for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
+            ready.notices(base).into_iter().for_each(|notice| drop(writeln!(io::stderr(), "! {notice}")));
         }
         let (format, is_over) = (args.output_format, CancellationToken::new());
         let events = ready.agent.subscribe(CHANNEL);

@@ -61,6 +61,20 @@ fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Makes `bytes` the content of a file of mode 0600, in one step.
+///
+/// # Errors
+/// The directory is not there, or the system refuses.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // Of mode 0600 from the beginning.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
 /// Makes a folder, and those above it, with mode 0700.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -68,6 +82,14 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// 32 random letters and digits, for a name that nobody can foretell.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(crate) fn random_name() -> io::Result<String> {
+    Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(unix)]

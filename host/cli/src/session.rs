@@ -4,12 +4,12 @@ use crate::args::{Export, SessionCommand};
 use crate::compose::{Base, session_failure};
 use crate::failure::{Failure, Result};
 use crate::render::bytes;
+use crate::repository::{Located, Make, Refusal};
 use crate::secrets::CleanWriter;
 use crate::{print_out, stdout_failure};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, printable, render, render_branch,
 };
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 

@@ -60,12 +60,13 @@ const SYSTEM_MAGIC: [u64; 13] = [
     0x4249_4e4d,
 ];
 /// Entries of the host's directories that belong to the host, where the workspace lies beside them.
-const HOST_PARTS: [&str; 14] = [
+const HOST_PARTS: [&str; 16] = [
     "auth.toml",
     "cache",
     "cache.key",
     "components",
     "config.toml",
+    "context",
     "grants.toml",
     "history",
     "models.toml",
@@ -74,6 +75,7 @@ const HOST_PARTS: [&str; 14] = [
     "recordings",
     "sdk",
     "sessions",
+    "trust.lock",
     "trust.toml",
 ];
 /// The directory of plugins. Where it is a link, the user reads and builds plugins at its target.

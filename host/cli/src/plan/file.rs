@@ -1,23 +1,28 @@
 //! Plan files: where they lie, and how they are read and written.
 //!
 //! Written beside and moved into place, so that nobody ever reads half of one. A file that is there is replaced only when
-//! the user has named it.
+//! the user has named it. One in the repository is untrusted input: it is reached beneath the root and through no link
+//! that leads out, to be read as well as to be written.
 
 use crate::failure::{Failure, Result, chain};
+use crate::paths::home;
+use crate::repository::{Links, Located, Make, Refusal, Repository};
 use pinion_agent::{Plan, StepStatus};
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// Plans of the same title that are told from each other by a number.
 const SAME_TITLE: u32 = 1000;
 /// Characters of a title in the name of its file.
 const NAME_CHARACTERS: usize = 60;
 
+/// Where new plans go.
+const FOLDER: &str = ".pinion/plans";
+
 /// A plan file.
 #[derive(Debug)]
 pub(super) struct PlanFile {
+    workspace: PathBuf,
     /// Absolute.
     pub(super) path: PathBuf,
     /// As people see it: from the workspace where it lies in there.
@@ -28,41 +33,47 @@ impl PlanFile {
     pub(super) fn new(workspace: &Path, path: &Path) -> Self {
         let path = workspace.join(path);
         let shown = path.strip_prefix(workspace).unwrap_or(&path).display().to_string();
-        Self { path, shown }
+        Self { workspace: workspace.to_owned(), path, shown }
     }
 
-    /// Writes a new plan to the folder for plans of a workspace, under a name that is free.
+    /// Writes a new plan to the directory for plans of a workspace, under a name that is free.
     pub(super) fn create(workspace: &Path, title: &str, text: &str) -> Result<Self> {
-        let folder = folder_for_plans(workspace)?;
-        let failed = |error: io::Error| Failure::failed(format!("could not write to `{}`: {error}", folder.display()));
-        let mut temporary = temporary(&folder, text, None).map_err(failed)?;
         let name = slug(title);
-        for number in 1..=SAME_TITLE {
-            let number = if number == 1 { String::new() } else { format!("-{number}") };
-            let file = Self::new(workspace, &folder.join(format!("{name}{number}.md")));
-            match temporary.persist_noclobber(&file.path) {
-                Ok(_) => return Ok(file),
-                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => temporary = error.file,
-                Err(error) => return Err(failed(error.error)),
-            }
+        let names = (1..=SAME_TITLE).map(|number| match number {
+            1 => format!("{name}.md"),
+            number => format!("{name}-{number}.md"),
+        });
+        let created = Repository::at(workspace)
+            .map_err(Refusal::Io)
+            .and_then(|project| project.create(Path::new(FOLDER), names, text.as_bytes()));
+        let failed = |problem: String| Failure::failed(problem).hint("--plan-file says where the plan goes");
+        match created {
+            Ok(Some(name)) => Ok(Self::new(workspace, &Path::new(FOLDER).join(name))),
+            Ok(None) => Err(failed(format!("there are {SAME_TITLE} plans named `{name}` already"))),
+            Err(refusal) => Err(failed(format!("`{FOLDER}` cannot hold the plan: {refusal}"))),
         }
-        Err(Failure::failed(format!("there are {SAME_TITLE} plans named `{name}` already"))
-            .hint("--plan-file says where the plan goes"))
     }
 
     /// Makes this the text of the file, which need not be there yet.
     pub(super) fn replace(&self, text: &str) -> Result<()> {
-        self.try_replace(text).map_err(|error| Failure::failed(format!("could not write `{}`: {error}", self.shown)))
+        let replaced =
+            self.located(Make::Directories).and_then(|file| file.repository.replace(&file.path, text.as_bytes()));
+        replaced.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", self.shown)))
     }
 
-    fn try_replace(&self, text: &str) -> io::Result<()> {
-        // A link stays one.
-        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
-        let before = fs::metadata(&path).ok().map(|metadata| metadata.permissions());
-        temporary(folder, text, before)?.persist(&path)?;
-        Ok(())
+    /// Says why this can be no plan file, before anything is asked of a model.
+    pub(super) fn check(&self) -> Result<()> {
+        let found = self.located(Make::Nothing).and_then(|file| file.repository.open(&file.path, Links::Inside));
+        match found {
+            Err(refusal) if !matches!(&refusal, Refusal::Io(error) if error.kind() == io::ErrorKind::NotFound) => {
+                Err(Failure::usage(format!("`{}` cannot hold the plan: {refusal}", self.shown)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn located(&self, make: Make) -> Result<Located, Refusal> {
+        Located::find(&self.workspace, home().as_deref(), &self.path, make).map_err(Refusal::Io)
     }
 
     /// The plan as it is now, and the text that it stands in.
@@ -76,18 +87,11 @@ impl PlanFile {
         Ok((text, plan))
     }
 
-    fn text(&self) -> io::Result<String> {
-        // To open a pipe would wait for whoever writes to it.
-        if !fs::metadata(&self.path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
-        }
-        let mut bytes = Vec::new();
-        let most = Plan::MAX_BYTES as u64;
-        File::open(&self.path)?.take(most + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > most {
-            return Err(io::Error::other(format!("it has more than {most} bytes")));
-        }
-        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
+    fn text(&self) -> Result<String, Refusal> {
+        let file = self.located(Make::Nothing)?;
+        let bytes = file.repository.read(&file.path, Links::Inside, Plan::MAX_BYTES as u64)?;
+        let bytes = bytes.ok_or_else(|| Refusal::Io(io::Error::new(io::ErrorKind::NotFound, "no such file")))?;
+        String::from_utf8(bytes).map_err(|_| Refusal::Io(io::Error::other("it is not UTF-8 text")))
     }
 
     /// Marks a step that begins, in the text that was just read.
@@ -109,27 +113,6 @@ impl PlanFile {
     }
 }
 
-/// `.pinion/plans`, made when it is not there. A link in a project must not lead what is written there to anywhere else.
-fn folder_for_plans(workspace: &Path) -> Result<PathBuf> {
-    let mut folder = workspace.to_owned();
-    for name in [".pinion", "plans"] {
-        folder.push(name);
-        let made = fs::create_dir(&folder).or_else(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Ok(()),
-            _ => Err(error),
-        });
-        let found = made.and_then(|()| folder.canonicalize());
-        let problem = match found {
-            Ok(found) if found == folder && found.is_dir() => continue,
-            Ok(found) => format!("it is `{}`", found.display()),
-            Err(error) => error.to_string(),
-        };
-        return Err(Failure::failed(format!("`{}` cannot hold the plan: {problem}", folder.display()))
-            .hint("--plan-file says where the plan goes"));
-    }
-    Ok(folder)
-}
-
 /// The step that was begun. The user may have moved or renamed it since.
 fn begun(plan: &Plan, index: usize, title: &str) -> Option<usize> {
     let is_running = |at: &usize| plan.steps[*at].status == StepStatus::Running;
@@ -137,19 +120,6 @@ fn begun(plan: &Plan, index: usize, title: &str) -> Option<usize> {
     let mut named = running.iter().copied().filter(|at| plan.steps[*at].title == title);
     let there = named.clone().find(|at| *at == index).or_else(|| named.next());
     there.or_else(|| running.first().copied().filter(|_| running.len() == 1))
-}
-
-fn temporary(folder: &Path, text: &str, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".plan-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    if let Some(permissions) = permissions {
-        file.as_file().set_permissions(permissions)?;
-    }
-    Ok(file)
 }
 
 /// A title as the name of a file.
@@ -163,6 +133,7 @@ fn slug(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use tempfile::TempDir;
 
     #[test]
@@ -190,7 +161,7 @@ mod tests {
         let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(".pinion")).unwrap();
         let created = PlanFile::create(&folder.path().canonicalize().unwrap(), "A", "");
-        assert!(created.unwrap_err().to_string().contains("cannot hold the plan: it is"));
+        assert!(created.unwrap_err().to_string().contains("cannot hold the plan: it"));
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 
@@ -202,8 +173,8 @@ mod tests {
         let workspace = folder.path().canonicalize().unwrap();
         let (file, link) = (workspace.join("a.md"), workspace.join("link.md"));
         fs::write(&file, "old").unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a.md", &link).unwrap();
         PlanFile::new(&workspace, &link).replace("new").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);

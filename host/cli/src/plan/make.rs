@@ -37,10 +37,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
 /// The file that the user has named. That it cannot be one is told before anything is asked.
 fn named(base: &Base, path: &Path) -> Result<PlanFile> {
     let file = PlanFile::new(&base.workspace, path);
-    match file.path.metadata() {
-        Ok(metadata) if !metadata.is_file() => Err(Failure::usage(format!("`{}` is no file", file.shown))),
-        _ => Ok(file),
-    }
+    file.check().map(|()| file)
 }
 
 fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result<PlanFile> {

@@ -32,7 +32,7 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
     for (plugin, problem) in runtime.problems() {
         text.push_str(&format!("{plugin:<16} not loaded: {problem}\n"));
     }
-    if let Some(notice) = base.untrusted_notice() {
+    for notice in base.project_notices() {
         text.push_str(&format!("! {notice}\n"));
     }
     print_out(&text)

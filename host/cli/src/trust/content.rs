@@ -1,0 +1,233 @@
+//! What a project brings: every file of `.pinion`, and those beside it that decide what runs.
+//!
+//! Read within bounds and without following links; of each file the digest is kept, of the config also the text.
+
+use super::records::{Record, Records, State, as_text};
+use crate::context::line;
+use crate::failure::{Failure, Result};
+use crate::paths::Paths;
+use crate::repository::{Links, Refusal, Repository, open_in};
+use cap_std::fs::Dir;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// The directory that holds what a project brings.
+pub(super) const FOLDER: &str = ".pinion";
+/// The config in it.
+pub(crate) const CONFIG: &str = ".pinion/config.toml";
+/// The directory of plugin files in it.
+pub(super) const PLUGINS: &str = ".pinion/plugins/";
+/// Written by this program and by the user's agents, read as text only.
+const NOT_TRUSTED: &str = ".pinion/plans";
+/// Files beside it that decide what runs.
+const BESIDE: [&str; 1] = [".mcp.json"];
+
+const MAX_CONFIG_BYTES: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_FILES: usize = 1000;
+const MAX_ENTRIES: usize = 10_000;
+const MAX_DEPTH: usize = 8;
+/// Characters of a digest that people see.
+const DIGEST: usize = 16;
+
+/// Everything in a project that could take effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    files: BTreeMap<String, Item>,
+    /// The text of the config, as its digest was taken.
+    config: Option<String>,
+    /// Files that are never used, and why.
+    refused: Vec<String>,
+    /// Why not all of it could be read.
+    unbounded: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Item {
+    /// BLAKE3, in hexadecimal.
+    digest: String,
+    bytes: u64,
+}
+
+impl Content {
+    /// Reads everything in a project that could take effect.
+    pub(crate) fn read(workspace: &Path) -> Self {
+        let mut reading = Reading::default();
+        if let Err(refusal) = reading.project(workspace) {
+            reading.content.unbounded = Some(refusal.to_string());
+        }
+        reading.content
+    }
+
+    /// Records this content as what the user agreed to in `workspace`; as long as the config names it, if it does.
+    ///
+    /// # Errors
+    /// The record cannot be written, or the content has no bounds.
+    pub(crate) fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool) -> Result<()> {
+        if let Some(problem) = &self.unbounded {
+            return Err(Failure::failed(format!(
+                "`{}` cannot be trusted: {problem}",
+                line(&workspace.to_string_lossy())
+            )));
+        }
+        let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
+        let state = if is_wished { State::Config } else { State::Trusted };
+        let record = Record { path: as_text(workspace)?.to_owned(), state, files };
+        Records::update(paths, |records| records.put(record))
+    }
+
+    /// The config that the project brings.
+    pub(crate) fn config(&self) -> Option<&str> {
+        self.config.as_deref()
+    }
+
+    /// The plugin files that the project brings, from its directory.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = &str> {
+        let is_plugin =
+            |path: &&str| path.strip_prefix(PLUGINS).is_some_and(|name| !name.contains('/') && name.ends_with(".wasm"));
+        self.files.keys().map(String::as_str).filter(is_plugin)
+    }
+
+    /// Everything that takes effect once it is trusted, a line for each file, then what is never used.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (path, item) in &self.files {
+            // Writing to a string does not fail.
+            let _ =
+                writeln!(text, "  {}  {:>9}  {}", &item.digest[..DIGEST], crate::render::bytes(item.bytes), line(path));
+        }
+        for what in &self.refused {
+            let _ = writeln!(text, "  never used: {what}");
+        }
+        text
+    }
+
+    /// Files that are never used, and why.
+    pub(super) fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    /// Why not all of it could be read.
+    pub(super) fn unbounded(&self) -> Option<&str> {
+        self.unbounded.as_deref()
+    }
+
+    /// The digest of a file; empty when there is no such file.
+    pub(super) fn digest(&self, path: &str) -> &str {
+        self.files.get(path).map_or("", |item| &item.digest)
+    }
+
+    /// The files with their digests.
+    pub(super) fn digests(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.files.iter().map(|(path, item)| (path, &item.digest))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.refused.is_empty()
+    }
+}
+
+/// Reads content within bounds.
+#[derive(Default)]
+struct Reading {
+    content: Content,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Reading {
+    fn project(&mut self, workspace: &Path) -> Result<(), Refusal> {
+        let project = Repository::at(workspace).map_err(Refusal::Io)?;
+        match project.directory(Path::new(FOLDER)) {
+            Ok(Some(folder)) => self.directory(&folder, FOLDER, 1)?,
+            Ok(None) => {}
+            Err(refusal) => self.refuse(FOLDER, &refusal),
+        }
+        for path in BESIDE {
+            match project.open(Path::new(path), Links::Never) {
+                Ok(Some(file)) => self.file(path, file)?,
+                Ok(None) => {}
+                Err(refusal) => self.refuse(path, &refusal),
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), Refusal> {
+        if depth > MAX_DEPTH {
+            return Err(Refusal::Io(io::Error::other(format!("`{}` is nested too deep", line(path)))));
+        }
+        for entry in folder.entries().map_err(Refusal::Io)? {
+            let entry = entry.map_err(Refusal::Io)?;
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES || self.content.files.len() > MAX_FILES {
+                return Err(Refusal::Io(io::Error::other(format!("`{FOLDER}` holds more than {MAX_FILES} files"))));
+            }
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else {
+                self.refuse(&format!("{path}/{}", name.to_string_lossy()), &"its name is not UTF-8");
+                continue;
+            };
+            let path = format!("{path}/{name}");
+            if path == NOT_TRUSTED {
+                continue;
+            }
+            self.entry(folder, name, &path, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, folder: &Dir, name: &str, path: &str, depth: usize) -> Result<(), Refusal> {
+        let metadata = folder.symlink_metadata(name).map_err(Refusal::Io)?;
+        if metadata.is_dir() {
+            let below = folder.open_dir(name).map_err(Refusal::from)?;
+            return self.directory(&below, path, depth + 1);
+        }
+        match open_in(folder, name) {
+            Ok(file) => self.file(path, file),
+            Err(refusal) => {
+                self.refuse(path, &refusal);
+                Ok(())
+            }
+        }
+    }
+
+    fn file(&mut self, path: &str, file: File) -> Result<(), Refusal> {
+        let left = MAX_BYTES - self.bytes;
+        let too_large = || Refusal::Io(io::Error::other(format!("`{FOLDER}` holds more than {MAX_BYTES} bytes")));
+        if path != CONFIG && file.metadata().map_err(Refusal::Io)?.len() > left {
+            return Err(too_large());
+        }
+        let item = match path == CONFIG {
+            true => {
+                let mut bytes = Vec::new();
+                file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes).map_err(Refusal::Io)?;
+                if bytes.len() as u64 > MAX_CONFIG_BYTES {
+                    self.refuse(path, &Refusal::TooLarge(MAX_CONFIG_BYTES));
+                    return Ok(());
+                }
+                let item = Item { digest: blake3::hash(&bytes).to_hex().to_string(), bytes: bytes.len() as u64 };
+                self.content.config = Some(String::from_utf8_lossy(&bytes).into_owned());
+                item
+            }
+            false => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(file.take(left.saturating_add(1))).map_err(Refusal::Io)?;
+                Item { digest: hasher.finalize().to_hex().to_string(), bytes: hasher.count() }
+            }
+        };
+        if item.bytes > left {
+            return Err(too_large());
+        }
+        self.bytes += item.bytes;
+        self.content.files.insert(path.to_owned(), item);
+        Ok(())
+    }
+
+    fn refuse(&mut self, path: &str, why: &dyn std::fmt::Display) {
+        self.content.refused.push(format!("`{}`: {why}", line(path)));
+    }
+}

@@ -1,0 +1,168 @@
+//! The record of what the user agreed to: `trust.toml` in the data directory, mode 0600.
+
+use super::content::Content;
+use crate::context::line;
+use crate::failure::{Failure, Result};
+use crate::paths::Paths;
+use crate::repository::{Links, Repository};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What is known of all projects, as it stands in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Records {
+    #[serde(default, rename = "project")]
+    projects: Vec<Record>,
+}
+
+/// What is known of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    pub(crate) path: String,
+    pub(crate) state: State,
+    /// Digests by path from the project.
+    #[serde(default)]
+    pub(super) files: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// By `pinion trust add`.
+    Trusted,
+    /// By an entry of `trusted` in the config, and only as long as that is there.
+    Config,
+    /// Trust was taken away, which also overrides the config.
+    Removed,
+}
+
+impl Record {
+    /// What differs from the record, a phrase for each file.
+    pub(super) fn changes(&self, content: &Content) -> Vec<String> {
+        let new = content.digests().filter_map(|(path, now)| match self.files.get(path) {
+            None => Some(format!("new `{}`", line(path))),
+            Some(digest) if digest != now => Some(format!("changed `{}`", line(path))),
+            Some(_) => None,
+        });
+        let gone = self.files.keys().filter(|path| content.digest(path).is_empty());
+        new.chain(gone.map(|path| format!("removed `{}`", line(path)))).collect()
+    }
+
+    /// Says whether the user agrees to this content today; `is_wished` says whether the config names the directory.
+    pub(super) fn holds(&self, is_wished: bool) -> bool {
+        match self.state {
+            State::Trusted => true,
+            State::Config => is_wished,
+            State::Removed => false,
+        }
+    }
+
+    /// How the directory is today, for a list.
+    pub(crate) fn describe(&self, is_wished: bool) -> &'static str {
+        if !self.holds(is_wished) {
+            return "not trusted";
+        }
+        match Path::new(&self.path).is_dir() {
+            false => "no such directory",
+            true if self.changes(&Content::read(Path::new(&self.path))).is_empty() => "trusted",
+            true => "changed, not used",
+        }
+    }
+}
+
+impl Records {
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub(crate) fn read(paths: &Paths) -> Result<Self> {
+        let file = paths.trust_file();
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::usage(format!("could not read `{}`: {error}", file.display()))
+                .hint("remove it to trust nothing, then use `pinion trust add`")
+        };
+        let Ok(folder) = Repository::at(&paths.data) else { return Ok(Self::default()) };
+        let name = file.file_name().map(Path::new).unwrap_or(Path::new(""));
+        let Some(file) = folder.open(name, Links::Inside).map_err(|error| failed(&error))? else {
+            return Ok(Self::default());
+        };
+        crate::private::check(&file).map_err(|error| failed(&error))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_RECORD_BYTES).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+        toml::from_slice(&bytes).map_err(|error| failed(&error))
+    }
+
+    /// Changes the file, one process at a time.
+    pub(super) fn update(paths: &Paths, change: impl FnOnce(&mut Self)) -> Result<()> {
+        let file = paths.trust_file();
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::failed(format!("could not write `{}`: {error}", file.display()));
+        crate::private::create_folder(&paths.data).map_err(|error| failed(&error))?;
+        let lock = lock(&file.with_extension("lock")).map_err(|error| failed(&error))?;
+        let mut records = Self::read(paths)?;
+        change(&mut records);
+        let text = toml::to_string(&records).map_err(|error| failed(&error))?;
+        let written = crate::private::replace(&file, text.as_bytes()).map_err(|error| failed(&error));
+        drop(lock);
+        written
+    }
+
+    pub(super) fn of(&self, workspace: &Path) -> Option<Record> {
+        self.projects.iter().find(|record| Path::new(&record.path) == workspace).cloned()
+    }
+
+    pub(super) fn put(&mut self, record: Record) {
+        self.projects.retain(|other| other.path != record.path);
+        self.projects.push(record);
+    }
+
+    pub(crate) fn all(&self) -> &[Record] {
+        &self.projects
+    }
+
+    /// Takes the trust in a directory away, which need not be there any more. An entry of `trusted` in the config does
+    /// not give it back.
+    ///
+    /// # Errors
+    /// The directory is not trusted, or the record cannot be written.
+    pub(crate) fn remove(paths: &Paths, directory: &Path, is_wished: bool) -> Result<()> {
+        let path = as_text(directory)?.to_owned();
+        let is_trusted = Self::read(paths)?.of(directory).is_some_and(|record| record.holds(is_wished));
+        if !is_trusted && !is_wished {
+            return Err(
+                Failure::usage(format!("`{}` is not trusted", line(&path))).hint("`pinion trust list` shows what is")
+            );
+        }
+        let removed = Record { path: path.clone(), state: State::Removed, files: BTreeMap::new() };
+        Self::update(paths, |records| match is_wished {
+            true => records.put(removed),
+            false => records.projects.retain(|record| record.path != path),
+        })
+    }
+}
+
+/// Holds others off while it lives.
+fn lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// The path as the record has it.
+///
+/// # Errors
+/// It is not UTF-8.
+pub(super) fn as_text(path: &Path) -> Result<&str> {
+    let problem =
+        || Failure::usage(format!("`{}` cannot be trusted: its path is not UTF-8", line(&path.to_string_lossy())));
+    path.to_str().ok_or_else(problem)
+}
