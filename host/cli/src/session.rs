@@ -94,8 +94,11 @@ fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>,
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
     let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
-    let out = BufWriter::new(File::create(file).map_err(failed)?);
-    let mut out = CleanWriter::new(out, base.secrets.clone());
+    // One in the repository may be a link that the user knows nothing of.
+    let located = Located::find(&base.workspace, crate::paths::home().as_deref(), file, Make::Nothing);
+    let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
+    let opened = opened.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", file.display())))?;
+    let mut out = CleanWriter::new(BufWriter::new(opened), base.secrets.clone());
     let written = pinion_session_store::export(&mut transcript, format, &mut out);
     match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
         Err(RenderError::Output(error)) => Err(failed(error)),
