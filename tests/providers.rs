@@ -12,22 +12,25 @@ use std::sync::{Arc, Mutex};
 const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
 
 /// A vendor that speaks Chat Completions.
-struct Vendor {
-    url: String,
+pub(crate) struct Vendor {
+    pub(crate) url: String,
     /// The heads of the requests that it was sent.
-    asked: Arc<Mutex<Vec<String>>>,
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Vendor {
     /// Answers one request after the other so, and the last answer from then on.
-    fn answering(answers: Vec<String>) -> Self {
+    pub(crate) fn answering(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = asked.clone();
         std::thread::spawn(move || {
+            // A connection may stay open while another one is used.
+            let answers = Arc::new(answers);
             for stream in listener.incoming().map_while(Result::ok) {
-                converse(stream, &answers, &kept);
+                let (answers, kept) = (answers.clone(), kept.clone());
+                std::thread::spawn(move || converse(stream, &answers, &kept));
             }
         });
         Self { url, asked }
@@ -63,11 +66,11 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     Some(head)
 }
 
-fn answer(status: &str, kind: &str, body: &str) -> String {
+pub(crate) fn answer(status: &str, kind: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-fn reply(delta: &Value, finish: &str) -> String {
+pub(crate) fn reply(delta: &Value, finish: &str) -> String {
     let chunk = |delta: &Value, finish: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
         format!("data: {}\n\n", json!({ "id": "c", "model": "m", "choices": [choice] }))
@@ -84,7 +87,7 @@ fn two_turns() -> Vendor {
     Vendor::answering(vec![looks, reply(&json!({ "content": "There is one file." }), "stop")])
 }
 
-fn ended(mut command: Command) -> Ended {
+pub(crate) fn ended(mut command: Command) -> Ended {
     let output = command.output().unwrap();
     Ended {
         code: output.status.code(),
@@ -117,7 +120,7 @@ fn events(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| without(serde_json::from_str(line).unwrap())).collect()
 }
 
-fn all_files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn all_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
 }
@@ -190,8 +193,8 @@ fn a_key_from_any_place_gets_to_the_vendor_and_nowhere_else() {
         for file in all_files(&pinion.home()).into_iter().filter(|file| !holds_it(file)) {
             seen.push_str(&String::from_utf8_lossy(&std::fs::read(file).unwrap()));
         }
-        for start in 0..=KEY.len() - 10 {
-            let piece = &KEY[start..start + 10];
+        for start in 0..=KEY.len() - 8 {
+            let piece = &KEY[start..start + 8];
             assert!(
                 !seen.contains(piece),
                 "{place}: {}",

@@ -1,1 +1,588 @@
-//! Secrets never come back out.
+//! Secrets never come back out, whoever repeats them; keys go to the place that they were set for.
+
+use crate::providers::{Vendor, all_files, answer, ended, reply};
+use pinion_tests::{Ended, Pinion};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What follows the well-known prefix `sk-ant-api03-`.
+const SECRET: &str = "Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
+const KEY: &str = "sk-ant-api03-Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
+const OTHER: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
+
+fn windows(secret: &str) -> impl Iterator<Item = &str> {
+    (0..=secret.len() - 8).map(|at| &secret[at..at + 8])
+}
+
+fn assert_hidden(seen: &str, secret: &str, place: &str) {
+    let seen = seen.to_ascii_lowercase();
+    for window in windows(secret) {
+        let found = seen.find(&window.to_ascii_lowercase());
+        let around = |at: usize| {
+            String::from_utf8_lossy(&seen.as_bytes()[at.saturating_sub(100)..][..200.min(seen.len() - at)]).into_owned()
+        };
+        assert!(found.is_none(), "`{window}` in {place}: {}", found.map(around).unwrap_or_default());
+    }
+}
+
+/// All that a run showed and left behind, but for the files in which the user keeps secrets.
+fn seen(pinion: &Pinion, run: &Ended) -> String {
+    let is_users = |file: &PathBuf| ["auth.toml", "config.toml"].iter().any(|name| file.ends_with(name));
+    let files = all_files(&pinion.home()).into_iter().filter(|file| !is_users(file));
+    let files = files.map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned());
+    std::iter::once(format!("{}\n{}\n", run.stdout, run.stderr)).chain(files).collect()
+}
+
+fn with_key<'a>(pinion: &Pinion, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = pinion.command(arguments);
+    command.env("OPENAI_API_KEY", KEY);
+    command
+}
+
+/// A run against a vendor, with everything that can be turned on to be seen.
+fn asked(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
+    let record = pinion.home().join("run.jsonl");
+    let record = record.to_str().unwrap();
+    let base = ["-vv", "-p", "-m", "openai-chat/m", "--base-url", &vendor.url, "--record", record];
+    let stream = ["--output-format", "stream-json", "--approve", "all"];
+    ended(with_key(pinion, base.iter().chain(&stream).chain(more).copied()))
+}
+
+/// A reply whose deltas come one by one.
+fn deltas(deltas: &[Value], finish: &str) -> String {
+    let chunk = |delta: &Value, finish: Option<&str>| {
+        let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
+        format!("data: {}\n\n", json!({ "id": "c", "model": "m", "choices": [choice] }))
+    };
+    let body: String = deltas.iter().map(|delta| chunk(delta, None)).collect();
+    answer("200 OK", "text/event-stream", &(body + &chunk(&json!({}), Some(finish)) + "data: [DONE]\n\n"))
+}
+
+fn pieces(text: &str, size: usize) -> Vec<String> {
+    text.as_bytes().chunks(size).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect()
+}
+
+fn all_deltas(events: &str) -> String {
+    let delta = |line: &str| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        Some(event["delta"]["delta"].as_str()?.to_owned())
+    };
+    events.lines().filter_map(delta).collect()
+}
+
+fn scripted(pinion: &Pinion, replies: &[Value]) -> Ended {
+    let script = pinion.script(replies);
+    let script = script.to_str().unwrap();
+    let arguments = ["-vv", "-p", "--replay", script, "--approve", "all", "--output-format", "stream-json", "go"];
+    let mut command = with_key(pinion, arguments);
+    command.env("MISTRAL_API_KEY", OTHER);
+    ended(command)
+}
+
+fn call(tool: &str, arguments: &Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
+}
+
+fn private_file(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn key_in_models_text_is_redacted_however_it_is_cut() {
+    for size in [1, 2, 3, 7, 8, 11, 64] {
+        let pinion = Pinion::default();
+        let said = pieces(&format!("the key is {KEY}, all of it"), size);
+        let content: Vec<Value> = said.iter().map(|piece| json!({ "content": piece })).collect();
+        let run = asked(&pinion, &Vendor::answering(vec![deltas(&content, "stop")]), &["hi"]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        assert!(run.stdout.contains("the key is sk-ant[redacted], all of it"), "{run:?}");
+        assert_hidden(&seen(&pinion, &run), SECRET, &format!("pieces of {size}"));
+        assert_hidden(&all_deltas(&run.stdout), SECRET, &format!("deltas of {size}, put together"));
+    }
+}
+
+#[test]
+fn any_eight_characters_of_a_key_are_redacted() {
+    let pinion = Pinion::default();
+    let said: String = windows(SECRET).map(|window| format!("({window}) ")).collect();
+    let vendor = Vendor::answering(vec![reply(&json!({ "content": said }), "stop")]);
+    let run = asked(&pinion, &vendor, &["hi"]);
+    assert_hidden(&seen(&pinion, &run), SECRET, "text");
+    assert!(run.stdout.contains("([redacted]) ([redacted])"), "{run:?}");
+}
+
+#[test]
+fn key_in_thinking_is_redacted() {
+    let pinion = Pinion::default();
+    let mut said: Vec<Value> = pieces(KEY, 5).iter().map(|piece| json!({ "reasoning_content": piece })).collect();
+    said.push(json!({ "content": "done" }));
+    let run = asked(&pinion, &Vendor::answering(vec![deltas(&said, "stop")]), &["hi"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_hidden(&seen(&pinion, &run), SECRET, "thinking");
+}
+
+#[test]
+fn key_in_encodings_of_a_model_is_redacted() {
+    let pinion = Pinion::default();
+    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let reversed: String = KEY.chars().rev().collect();
+    let base64 = "c2stYW50LWFwaTAzLVpxN1h3M1ZiOU5tMktwNUxkOFJ0SGo0Rw==";
+    let said = format!("{hex} {reversed} {base64} {}", KEY.to_uppercase());
+    let vendor = Vendor::answering(vec![reply(&json!({ "content": said }), "stop")]);
+    let seen = seen(&pinion, &asked(&pinion, &vendor, &["hi"]));
+    for hidden in [&hex[26..], &reversed[..24], &base64[18..50], SECRET] {
+        assert_hidden(&seen, hidden, "encodings");
+    }
+}
+
+#[test]
+fn escaped_key_in_arguments_does_not_reach_the_tool() {
+    let escaped: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+    for size in [1, 5, 9, 1000] {
+        let pinion = Pinion::default();
+        let arguments = format!("{{\"path\":\"out.txt\",\"content\":\"a {escaped} b\"}}");
+        let name = json!({ "tool_calls": [{ "index": 0, "id": "c1", "type": "function", "function": { "name": "write", "arguments": "" } }] });
+        let piece = |piece: &String| json!({ "tool_calls": [{ "index": 0, "function": { "arguments": piece } }] });
+        let said: Vec<Value> = std::iter::once(name).chain(pieces(&arguments, size).iter().map(piece)).collect();
+        let vendor = Vendor::answering(vec![deltas(&said, "tool_calls"), reply(&json!({ "content": "ok" }), "stop")]);
+        let run = asked(&pinion, &vendor, &["hi"]);
+        let written = std::fs::read_to_string(pinion.workspace().join("out.txt"));
+        let written = written.unwrap_or_else(|error| panic!("{error}: {run:?}"));
+        assert!(written.ends_with("[redacted] b"), "{written}");
+        assert_hidden(&(seen(&pinion, &run) + &written), SECRET, "arguments");
+    }
+}
+
+#[test]
+fn key_in_names_and_ids_of_a_reply_is_redacted() {
+    let pinion = Pinion::default();
+    let choice = json!({ "index": 0, "finish_reason": "tool_calls", "delta": { "tool_calls": [
+        { "index": 0, "id": KEY, "type": "function", "function": { "name": SECRET, "arguments": format!("{{\"{SECRET}\":1}}") } }
+    ] } });
+    let body = format!("data: {}\n\ndata: [DONE]\n\n", json!({ "id": KEY, "model": KEY, "choices": [choice] }));
+    let first = answer("200 OK", "text/event-stream", &body);
+    let vendor = Vendor::answering(vec![first, reply(&json!({ "content": "ok" }), "stop")]);
+    let run = asked(&pinion, &vendor, &["hi"]);
+    assert_hidden(&seen(&pinion, &run), SECRET, "names");
+}
+
+#[test]
+fn pieces_of_a_key_in_errors_are_redacted() {
+    let middle = &SECRET[7..15];
+    let json = |status: &str, text: &str| {
+        answer(status, "application/json", &json!({ "error": { "message": text, "code": text } }).to_string())
+    };
+    for refusal in [
+        json("401 Unauthorized", &format!("wrong key …{middle}…")),
+        json("400 Bad Request", &format!("x-api-key: {}", &SECRET[..8])),
+        json("500 Oh", &SECRET[16..]),
+        json("200 OK", middle),
+        answer("502 Bad Gateway", "text/html", &format!("<title>{middle}</title>")),
+        answer("200 OK", "text/event-stream", &format!("data: {{\"error\":{{\"message\":\"{middle}\"}}}}\n\n")),
+        answer("200 OK", "text/event-stream", &format!("data: {middle}\n\n")),
+    ] {
+        let pinion = Pinion::default();
+        let run = asked(&pinion, &Vendor::answering(vec![refusal]), &["--timeout", "1", "hi"]);
+        assert_ne!(run.code, Some(0), "{run:?}");
+        assert_hidden(&seen(&pinion, &run), SECRET, "an error");
+    }
+}
+
+#[test]
+fn key_in_a_tools_result_is_redacted() {
+    let pinion = Pinion::default();
+    private_file(&pinion.home().join("auth.toml"), "[groq]\nkey = \"gsk_Mn3Bv2Cx1Zl0Kj9Hg8Fd7\"\n");
+    pinion.config("[providers.xai]\nheaders = { x-gateway = 'gw-Aa1Ss2Dd3Ff4Gg5' }\n");
+    pinion.write(
+        ".env",
+        format!("KEY={KEY}\nOTHER={OTHER}\nGROQ=gsk_Mn3Bv2Cx1Zl0Kj9Hg8Fd7\nGATEWAY=gw-Aa1Ss2Dd3Ff4Gg5\n"),
+    );
+    let run = scripted(
+        &pinion,
+        &[
+            call("read", &json!({ "path": ".env" })),
+            call("search", &json!({ "pattern": "KEY" })),
+            call("bash", &json!({ "command": "cat .env; cat .env >&2; base64 .env; rev .env" })),
+            call("bash", &json!({ "command": "cat .env; exit 3" })),
+            json!({ "text": "done" }),
+        ],
+    );
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let seen = seen(&pinion, &run);
+    for secret in [SECRET, OTHER, "Mn3Bv2Cx1Zl0Kj9Hg8Fd7", "Aa1Ss2Dd3Ff4Gg5"] {
+        assert_hidden(&seen, secret, "a tool's result");
+    }
+    assert!(run.stdout.contains("KEY=sk-ant[redacted]"), "{run:?}");
+}
+
+#[test]
+fn key_in_the_prompt_is_neither_stored_nor_shown() {
+    let pinion = Pinion::default();
+    let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
+    let run = asked(&pinion, &vendor, &[&format!("is {KEY} right?")]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_hidden(&seen(&pinion, &run), SECRET, "the prompt");
+    let file = all_files(&pinion.home()).into_iter().find(|file| file.ends_with("run.jsonl")).unwrap();
+    assert!(std::fs::read_to_string(file).unwrap().contains("[redacted] right?"));
+}
+
+#[test]
+fn older_session_is_shown_without_the_key() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[json!({ "text": "ok" })]);
+    let prompt = format!("remember {KEY}");
+    let unaware = pinion.run(["-p", "--replay", script.to_str().unwrap(), "--output-format", "json", &prompt]);
+    let id = serde_json::from_str::<Value>(&unaware.stdout).unwrap()["session_id"].as_str().unwrap().to_owned();
+    for arguments in [vec!["session", "show", &id], vec!["session", "export", &id], vec!["session", "list"]] {
+        let shown = ended(with_key(&pinion, arguments));
+        assert!(shown.stdout.contains("remember"), "{shown:?}");
+        assert_hidden(&format!("{shown:?}"), SECRET, "a session");
+    }
+}
+
+#[test]
+fn recording_plays_back_what_was_redacted() {
+    let pinion = Pinion::default();
+    let content: Vec<Value> = pieces(&format!("a {KEY} b"), 9).iter().map(|text| json!({ "content": text })).collect();
+    asked(&pinion, &Vendor::answering(vec![deltas(&content, "stop")]), &["hi"]);
+    let file = pinion.home().join("run.jsonl");
+    let played = pinion.run(["-p", "--replay", file.to_str().unwrap(), "--approve", "all", "hi"]);
+    assert_eq!(played.code, Some(0), "{played:?}");
+    assert_hidden(&played.stdout, SECRET, "a replay without the key");
+}
+
+#[test]
+fn text_without_a_key_comes_out_as_it_is() {
+    let pinion = Pinion::default();
+    let text = "sk-ant-api03- is how keys begin; Zq7Xw3V is no key. Größe: 8.\n\t{\"a\":\"\\u0041\"}";
+    let content: Vec<Value> = text.chars().map(|c| json!({ "content": c.to_string() })).collect();
+    let run = asked(&pinion, &Vendor::answering(vec![deltas(&content, "stop")]), &["hi"]);
+    let result: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((result["result"].as_str(), all_deltas(&run.stdout).as_str()), (Some(text), text));
+}
+
+#[cfg(unix)]
+mod files {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn recorded_to(pinion: &Pinion, vendor: &Vendor, file: &Path) -> Ended {
+        let arguments =
+            ["-p", "-m", "openai-chat/m", "--base-url", &vendor.url, "--record", file.to_str().unwrap(), "hi"];
+        ended(with_key(pinion, arguments))
+    }
+
+    fn good() -> Vendor {
+        Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")])
+    }
+
+    #[test]
+    fn everything_that_is_kept_is_private_without_a_umask() {
+        let pinion = Pinion::default();
+        let vendor = good();
+        let binary = pinion.command([""; 0]).get_program().to_str().unwrap().to_owned();
+        let record = pinion.home().join("run.jsonl");
+        let line = format!(
+            "umask 0; exec {binary} -p -m openai-chat/m --base-url {} --record {} hi",
+            vendor.url,
+            record.display()
+        );
+        let command = with_key(&pinion, [""; 0]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).env_clear().current_dir(pinion.workspace());
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let run = ended(shell);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let kept = all_files(&pinion.home().join("sessions"));
+        assert_eq!(kept.len(), 1);
+        assert_eq!((mode(&record), mode(&kept[0]), mode(kept[0].parent().unwrap())), (0o600, 0o600, 0o700));
+        assert_eq!(mode(&pinion.home().join("cache/output")), 0o700);
+    }
+
+    #[test]
+    fn recording_replaces_a_file_that_others_can_read() {
+        let (pinion, vendor) = (Pinion::default(), good());
+        let file = pinion.home().join("run.jsonl");
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let reader = std::fs::File::open(&file).unwrap();
+        assert_eq!(recorded_to(&pinion, &vendor, &file).code, Some(0));
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
+    }
+
+    #[test]
+    fn recording_follows_no_link() {
+        let (pinion, vendor) = (Pinion::default(), good());
+        for target in ["notes.txt", "missing.txt"] {
+            let (target, link) = (pinion.workspace().join(target), pinion.workspace().join("run.jsonl"));
+            if target.ends_with("notes.txt") {
+                std::fs::write(&target, "mine").unwrap();
+            }
+            symlink(&target, &link).unwrap();
+            let run = recorded_to(&pinion, &vendor, &link);
+            assert_eq!(run.code, Some(2), "{run:?}");
+            std::fs::remove_file(link).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(pinion.workspace().join("notes.txt")).unwrap(), "mine");
+        assert!(!pinion.workspace().join("missing.txt").exists());
+    }
+
+    #[test]
+    fn session_that_others_can_read_is_made_private_when_it_is_resumed() {
+        let pinion = Pinion::default();
+        scripted(&pinion, &[json!({ "text": "ok" })]);
+        let file = all_files(&pinion.home().join("sessions")).remove(0);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let script = pinion.script(&[json!({ "text": "ok" })]);
+        assert_eq!(pinion.run(["-p", "-c", "--replay", script.to_str().unwrap(), "more"]).code, Some(0));
+        assert_eq!(mode(&file), 0o600);
+    }
+}
+
+/// The file that a run's long output went to.
+fn spilled(run: &Ended) -> PathBuf {
+    let (_, rest) = run.stdout.split_once("full output: ").unwrap_or_else(|| panic!("{run:?}"));
+    PathBuf::from(rest.split(']').next().unwrap())
+}
+
+fn session_id(run: &Ended) -> String {
+    let result: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    result["session_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn long_output_belongs_to_its_session() {
+    let pinion = Pinion::default();
+    let long = call("bash", &json!({ "command": "seq 200000" }));
+    let first = scripted(&pinion, &[long, json!({ "text": "ok" })]);
+    let (file, id) = (spilled(&first), session_id(&first));
+    assert!(file.is_file() && file.parent().unwrap().ends_with(format!("output/{id}")), "{}", file.display());
+    let read = call("read", &json!({ "path": file, "limit": 3 }));
+    let list = call("list", &json!({ "path": file.parent().unwrap() }));
+    let second = scripted(&pinion, &[read.clone(), list, json!({ "text": "ok" })]);
+    assert_eq!(second.stdout.matches("\"is_error\":true,\"content\"").count(), 2, "{second:?}");
+    let script = pinion.script(&[read, json!({ "text": "ok" })]);
+    let resumed = ["-p", "--replay", script.to_str().unwrap(), "-r", &id, "--output-format", "stream-json", "go"];
+    let resumed = pinion.run(resumed);
+    assert!(resumed.stdout.contains("\"is_error\":false"), "{resumed:?}");
+    assert_eq!(pinion.run(["session", "delete", &id]).code, Some(0));
+    assert!(!file.parent().unwrap().exists());
+}
+
+#[test]
+fn run_without_long_output_leaves_no_directory() {
+    let pinion = Pinion::default();
+    scripted(&pinion, &[json!({ "text": "ok" })]);
+    assert_eq!(std::fs::read_dir(pinion.home().join("cache/output")).unwrap().count(), 0);
+}
+
+mod endpoints {
+    use super::*;
+
+    fn heads(vendor: &Vendor) -> String {
+        vendor.asked.lock().unwrap().join("\n")
+    }
+
+    fn good() -> Vendor {
+        Vendor::answering(vec![reply(&json!({ "content": "here" }), "stop")])
+    }
+
+    fn refusing() -> Vendor {
+        Vendor::answering(vec![answer("404 Not Found", "application/json", "{\"error\":\"no such model\"}")])
+    }
+
+    fn ask(pinion: &Pinion, more: &[&str]) -> Ended {
+        let mut command = with_key(pinion, ["-p"].iter().chain(more).copied());
+        command.env("MISTRAL_API_KEY", OTHER);
+        ended(command)
+    }
+
+    #[test]
+    fn redirect_gets_no_key() {
+        for status in ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+            let (pinion, elsewhere) = (Pinion::default(), good());
+            let redirect = format!("HTTP/1.1 {status}\r\nlocation: {}/v1\r\ncontent-length: 0\r\n\r\n", elsewhere.url);
+            let vendor = Vendor::answering(vec![redirect]);
+            let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
+            assert_eq!((run.code, heads(&elsewhere).as_str()), (Some(1), ""), "{run:?}");
+        }
+    }
+
+    #[test]
+    fn fallback_of_the_same_provider_stays_at_the_base_url() {
+        let (pinion, vendor) = (
+            Pinion::default(),
+            Vendor::answering(vec![
+                answer("404 Not Found", "application/json", "{\"error\":\"no such model\"}"),
+                reply(&json!({ "content": "here" }), "stop"),
+            ]),
+        );
+        pinion.config("fallback = ['openai-chat/other']\n");
+        let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "here"), "{run:?}");
+        assert_eq!(vendor.asked.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn provider_with_the_same_key_stays_at_the_base_url() {
+        let (pinion, vendor) = (Pinion::default(), refusing());
+        pinion.config("fallback = ['openai-responses/other']\n");
+        ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
+        assert!(heads(&vendor).contains("post /v1/responses"), "{}", heads(&vendor));
+    }
+
+    #[test]
+    fn each_provider_gets_its_own_key_at_its_own_place() {
+        let (pinion, first, second) = (Pinion::default(), refusing(), good());
+        let config = format!("fallback = ['mistral/x']\n[providers.mistral]\nbase-url = '{}'\n", second.url);
+        pinion.config(&config);
+        let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &first.url, "hi"]);
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "here"), "{run:?}");
+        let (key, other) = (KEY.to_lowercase(), OTHER.to_lowercase());
+        assert!(heads(&first).contains(&key) && !heads(&first).contains(&other));
+        assert!(heads(&second).contains(&other) && !heads(&second).contains(&key));
+    }
+
+    #[test]
+    fn recording_cannot_name_a_place_that_is_asked() {
+        let (pinion, vendor, evil) = (Pinion::default(), good(), good());
+        asked(&pinion, &vendor, &["hi"]);
+        let file = pinion.home().join("run.jsonl");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace(&vendor.url, &evil.url)).unwrap();
+        let file = file.to_str().unwrap();
+        for prompt in ["hi", "something else"] {
+            ask(&pinion, &["--replay", file, "--approve", "all", prompt]);
+        }
+        assert_eq!(heads(&evil), "");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn unencrypted_key_is_announced() {
+        let (pinion, vendor) = (Pinion::default(), good());
+        let url = vendor.url.replace("127.0.0.1", "0.0.0.0");
+        let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &url, "hi"]);
+        assert!(run.stderr.contains("the key for `openai-chat` is sent unencrypted to `0.0.0.0`"), "{run:?}");
+        let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
+        assert!(!run.stderr.contains("unencrypted"), "{run:?}");
+    }
+
+    /// Reads until the prompt is shown after `awaited`, or the end.
+    #[cfg(target_os = "linux")]
+    fn read_to_prompt_after(output: &mut impl std::io::Read, shown: &mut String, awaited: &str) {
+        let start = shown.len();
+        let mut bytes = Vec::new();
+        let mut byte = [0];
+        while output.read(&mut byte).unwrap() > 0 {
+            bytes.push(byte[0]);
+            let text = String::from_utf8_lossy(&bytes);
+            let after = text.find(awaited).map(|at| &text[at..]);
+            if after.is_some_and(|after| after.contains("\u{203a} ")) {
+                break;
+            }
+        }
+        shown.truncate(start);
+        shown.push_str(&String::from_utf8_lossy(&bytes));
+    }
+
+    /// Needs a terminal: `script` of util-linux gives one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn model_command_keeps_the_base_url_and_the_fallback() {
+        let (pinion, first, second) = (Pinion::default(), refusing(), good());
+        let config = format!("fallback = ['mistral/x']\n[providers.mistral]\nbase-url = '{}'\n", second.url);
+        pinion.config(&config);
+        let binary = pinion.command([""; 0]).get_program().to_str().unwrap().to_owned();
+        let line = format!("{binary} -m openai-chat/m --base-url {}", first.url);
+        let mut command = Command::new("timeout");
+        command.args(["60", "script", "-qefc", &line, "/dev/null"]).current_dir(pinion.workspace()).env_clear();
+        let own = with_key(&pinion, [""; 0]);
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("MISTRAL_API_KEY", OTHER);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let Ok(mut child) = command.spawn() else { return };
+        let mut input = child.stdin.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut shown = String::new();
+        for (awaited, line) in [("\u{203a}", "/model openai-chat/other"), ("model: ", "hi"), ("here", "/quit")] {
+            read_to_prompt_after(&mut output, &mut shown, awaited);
+            std::io::Write::write_all(&mut input, format!("{line}\r").as_bytes()).unwrap();
+        }
+        drop(input);
+        std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
+        child.wait().unwrap();
+        assert!(heads(&first).contains("post /v1/chat/completions") && shown.contains("here"), "{shown}");
+        assert!(heads(&second).contains(&OTHER.to_lowercase()), "{shown}");
+        assert_hidden(&shown, SECRET, "a conversation");
+    }
+}
+
+mod costs {
+    use super::*;
+
+    fn refused(run: &Ended) {
+        assert_eq!(run.code, Some(2), "{run:?}");
+        for said in ["the prices of `", "are not known", "models.toml", "--max-cost"] {
+            assert!(run.stderr.contains(said), "{said}: {run:?}");
+        }
+    }
+
+    #[test]
+    fn limit_on_costs_needs_a_known_price_before_anything_is_sent() {
+        let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
+        let pinion = Pinion::default();
+        let model = ["-p", "-m", "openai-chat/unheard-of", "--base-url", &vendor.url];
+        refused(&ended(with_key(&pinion, model.into_iter().chain(["--max-cost", "1", "hi"]))));
+        pinion.config("[limits]\nmax-cost = 1.0\n");
+        refused(&ended(with_key(&pinion, model.into_iter().chain(["hi"]))));
+        assert!(vendor.asked.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn every_model_that_may_be_asked_needs_a_known_price() {
+        let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
+        let known = ["-p", "-m", "openai-chat/gpt-6-sol", "--max-cost", "1", "--base-url", &vendor.url, "hi"];
+        for config in [
+            "fallback = ['mistral/unheard-of']\n",
+            "[branches]\nmodels = ['openai-chat/gpt-6-sol', 'mistral/unheard-of']\n",
+        ] {
+            let pinion = Pinion::default();
+            pinion.config(config);
+            let mut command = with_key(&pinion, known);
+            command.env("MISTRAL_API_KEY", OTHER);
+            refused(&ended(command));
+        }
+        assert!(vendor.asked.lock().unwrap().is_empty());
+        let pinion = Pinion::default();
+        assert_eq!(ended(with_key(&pinion, known)).code, Some(0));
+    }
+
+    #[test]
+    fn script_has_the_price_of_the_model_it_is_named_after() {
+        let pinion = Pinion::default();
+        let script = pinion.script(&[json!({ "text": "ok" })]);
+        let run = ["-p", "--replay", script.to_str().unwrap(), "--max-cost", "1"];
+        refused(&pinion.run(run.iter().chain(&["hi"])));
+        assert_eq!(pinion.run(run.iter().chain(&["-m", "claude-opus-5-5", "hi"])).code, Some(0));
+    }
+
+    #[test]
+    fn users_own_price_is_known() {
+        let pinion = Pinion::default();
+        let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
+        let own = "[[openai-chat.models]]\nid = \"unheard-of\"\nprices = { input = 1.0, output = 2.0 }\n";
+        std::fs::write(pinion.home().join("models.toml"), own).unwrap();
+        let model = ["-p", "-m", "openai-chat/unheard-of", "--base-url", &vendor.url, "--max-cost", "1", "hi"];
+        let run = ended(with_key(&pinion, model));
+        assert_eq!(run.code, Some(0), "{run:?}");
+    }
+}

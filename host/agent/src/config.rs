@@ -15,6 +15,7 @@ use crate::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
+use crate::secrets::Secrets;
 use crate::store::{NoStore, SessionStore};
 use crate::tokens::{ByteCounter, TokenCounter};
 use crate::tool::ToolExecutor;
@@ -69,6 +70,8 @@ pub struct LoopConfig {
     pub branch_authority: Authority,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
+    /// What no message may hold.
+    pub secrets: Secrets,
 }
 
 /// Which calls of one assistant message run at the same time. A tool that demands to be alone is alone in any case.
@@ -115,6 +118,7 @@ impl LoopConfig {
             sub_agents: SubAgentPolicy::default(),
             branch_authority: Self::BRANCH_AUTHORITY,
             schemas: Arc::default(),
+            secrets: Secrets::default(),
         }
     }
 

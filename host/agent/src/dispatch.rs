@@ -125,7 +125,7 @@ impl Dispatch<'_> {
 
     /// Gives a result to the session's store, unless that failed before.
     fn store(&self, result: ToolResultMessage) -> Stored {
-        let message = Arc::new(Message::ToolResult(result));
+        let message = Arc::new(self.config.secrets.clean_message(Message::ToolResult(result)));
         let mut failure = self.failure();
         if failure.is_none() {
             *failure = self.config.store.append(&message).err();

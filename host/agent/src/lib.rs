@@ -44,6 +44,7 @@ mod run;
 #[cfg(test)]
 mod run_tests;
 mod schema;
+mod secrets;
 mod selection;
 mod store;
 mod structured;
@@ -95,6 +96,7 @@ pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::{SchemaError, Schemas, check_schema};
+pub use secrets::{RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{Answer, AnswerError};

@@ -374,7 +374,7 @@ impl<'a> Run<'a> {
     }
 
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
-        let message = Arc::new(message);
+        let message = Arc::new(self.config.secrets.clean_message(message));
         self.config.store.append(&message)?;
         self.take_in(message).await;
         Ok(())

@@ -24,7 +24,7 @@ use crate::message::Message;
 use crate::outcome::{Outcome, RunEnd};
 use crate::parallel::name::ChoiceName;
 use crate::parallel::{BranchStrategy, run_parallel};
-use crate::provider::ToolChoice;
+use crate::provider::{RequestOptions, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::run::run;
 use crate::selection::Selection;
@@ -244,7 +244,9 @@ impl Call {
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
         let FoundModel { provider, model } = self.model(name).await?;
-        Ok(LoopConfig { provider, model, ..config })
+        // A key of the parent's requests is for the parent's provider.
+        let options = RequestOptions { api_key: None, ..config.options };
+        Ok(LoopConfig { provider, model, options, ..config })
     }
 
     async fn model(&self, name: &str) -> Result<FoundModel, SubAgentError> {

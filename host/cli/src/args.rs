@@ -114,7 +114,7 @@ pub(crate) struct RunArgs {
     /// Tokens at most, without those that come from the vendor's cache
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_tokens: Option<u64>,
-    /// US dollars at most, where the model's prices are known
+    /// US dollars at most; the prices of all models must be known
     #[arg(long, value_name = "USD", value_parser = positive, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
     /// Seconds at most

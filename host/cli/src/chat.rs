@@ -15,7 +15,7 @@ use crate::render::{Detail, Renderer};
 use crate::signals::{interruptible, interruptible_by};
 use crate::terminal::Style;
 use pinion_agent::text::{find_unsafe, one_line};
-use pinion_agent::{EventReceiver, Message};
+use pinion_agent::{EventReceiver, Message, Secrets};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -100,7 +100,7 @@ impl Chat<'_> {
     }
 
     async fn converse(&mut self, first: String, notices: &Notices) -> Result<()> {
-        let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base.paths.history_file())?;
+        let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
         let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
         let mut insert = String::new();
         let mut interrupted = false;
@@ -220,10 +220,12 @@ impl Notices {
 struct LineEditor {
     editor: Option<Editor<Prompting, FileHistory>>,
     history: PathBuf,
+    secrets: Secrets,
 }
 
 impl LineEditor {
-    fn start(runtime: Arc<Runtime>, history: PathBuf) -> Result<Self> {
+    fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
+        let history = base.paths.history_file();
         let failed = |error: ReadlineError| Failure::failed(format!("lines cannot be read: {error}"));
         let mut editor = Editor::new().map_err(failed)?;
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
@@ -231,7 +233,7 @@ impl LineEditor {
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
         // The first time there is none.
         let _ = editor.load_history(&history);
-        Ok(Self { editor: Some(editor), history })
+        Ok(Self { editor: Some(editor), history, secrets: base.secrets.clone() })
     }
 
     async fn read(&mut self, initial: String) -> Result<Input> {
@@ -260,7 +262,7 @@ impl LineEditor {
         if line.trim().is_empty() {
             return;
         }
-        let _ = editor.add_history_entry(line);
+        let _ = editor.add_history_entry(&*self.secrets.clean(line));
         let folder = self.history.parent().map_or(Ok(()), create_folder);
         let _ = folder.map(|()| editor.save_history(&self.history));
     }

@@ -8,13 +8,14 @@ use crate::context::Context as ContextFiles;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::info::SessionInfo;
+use crate::output::Output;
 use crate::paths::Paths;
 use crate::policy::{self, Binding, Policy};
 use crate::prompt::system_prompt;
 use crate::provider::Chosen;
 use pinion_agent::{
-    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RequestOptions, Selection,
-    SessionStore, SubAgentPolicy, ToolExecutor,
+    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RedactedTools,
+    RequestOptions, Secrets, Selection, SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
     CacheKey, Compiler, FileOrigin, Grants, HostDirectories, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant,
@@ -34,6 +35,12 @@ pub(crate) struct Base {
     pub(crate) workspace: PathBuf,
     pub(crate) config: Config,
     pub(crate) exchanges: Exchanges,
+    /// Every credential that this process has met.
+    pub(crate) secrets: Secrets,
+    /// Where long output of programs goes.
+    pub(crate) output: Arc<Output>,
+    /// `--base-url`.
+    pub(crate) base_url: Option<String>,
 }
 
 /// The argument with which this program compiles a component for another process of itself, and does nothing else.
@@ -84,7 +91,7 @@ impl Base {
     /// The directories that no plugin may use, with the one in them that the model reads long output from.
     pub(crate) fn host_directories(&self) -> HostDirectories {
         let Paths { config, data, cache } = self.paths.clone();
-        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.paths.output()] }
+        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.output.directory().to_owned()] }
     }
 
     /// Where compiled code is kept, and the secret that seals it.
@@ -121,7 +128,7 @@ impl Base {
         };
         // A variable that is not text is no use to a program that expects text.
         let environment = crate::hardening::variables().into_iter().filter(|(name, _)| is_granted(name)).collect();
-        Some(ProcessGrant { environment, spill_folder: self.paths.output() })
+        Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
     }
 
     /// The plugins that a run loads, in the order in which they win where names collide. Disabled files are among them:
@@ -386,16 +393,19 @@ impl Base {
             store: parts.session.store.clone(),
             limits: self.config.limits.clone(),
             compaction: self.config.compaction.clone(),
+            secrets: self.secrets.clone(),
             ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
         };
         let today = self.exchanges.date().to_string();
         let prompt = system_prompt(args, &self.workspace, parts.context, &today);
+        let prompt = self.secrets.clean(&prompt).into_owned();
         let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
         Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
     }
 
-    /// The tools that the options leave of what is loaded.
+    /// The tools that the options leave of what is loaded. Their results hold no secrets.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
+        let runtime = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
         if args.no_tools {
             return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
         }
@@ -454,13 +464,16 @@ impl Base {
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
         let chosen = self.chosen(args).await?;
+        let mut session = OpenSession::of(self, args)?;
+        session.notices.extend(chosen.notices.iter().cloned());
+        self.output.begin(&session.id, session.on_disk.is_some());
+        self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
         self.load(args, purpose, &runtime).await;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = self.config.branches.found(&models, &chosen).await?;
-        let session = OpenSession::of(self, args)?;
         let tools = self.tools(args, runtime.clone())?;
         let context = self.context(args);
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context };

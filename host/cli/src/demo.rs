@@ -13,6 +13,7 @@ use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::loops::Loops;
 use crate::out::{Stdout, Text, print, stdout_failure, text};
+use crate::output::Output;
 use crate::paths::Paths;
 use crate::provider::Chosen;
 use crate::render::{Detail, Renderer};
@@ -99,7 +100,9 @@ fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let args = Cli::parse_from(["pinion"]).run;
     let mut config = Config::load(&paths, &workspace, &args)?;
     config.approve = ApprovalMode::All;
-    Ok(Base { paths, workspace, config, exchanges: Exchanges::Live })
+    let output = Arc::new(Output::new(folder.join("output")));
+    let secrets = crate::secrets::of_environment();
+    Ok(Base { paths, workspace, config, exchanges: Exchanges::Live, secrets, output, base_url: None })
 }
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {

@@ -27,7 +27,7 @@ impl Chat<'_> {
         for effect in effects {
             match effect {
                 Effect::Submit(text) => then.submit.push(text),
-                Effect::Insert(text) => then.insert = Some(text),
+                Effect::Insert(text) => then.insert = Some(self.base.secrets.clean(&text).into_owned()),
                 Effect::Quit => then.quit = true,
                 other => {
                     if let Err(failure) = self.do_now(other).await {
@@ -57,13 +57,14 @@ impl Chat<'_> {
     }
 
     async fn set_model(&mut self, name: &str) -> Result<()> {
-        let chosen = self.base.select(None, name, None, &self.base.models()?).await?;
+        let chosen = self.base.other_model(name).await?;
         self.ready.info.set_model(chosen.label.clone());
         self.say(&text!("model: {}", chosen.label));
         self.ready.agent.configure(|config| {
             config.provider = chosen.provider;
             config.model = chosen.model;
         });
+        chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
         Ok(())
     }
 

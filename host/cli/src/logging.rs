@@ -3,6 +3,8 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::Uptime;
 
+/// Writes no part of a secret.
+///
 /// Without options, warnings and errors; `-v` the same with what plugins say; `-vv` everything of ours. `PINION_LOG`
 /// says it in `tracing`'s own words.
 pub(crate) fn start(verbose: u8, quiet: bool) {

@@ -24,6 +24,7 @@ mod logging;
 mod loops;
 mod model;
 mod out;
+mod output;
 mod paths;
 mod plan;
 mod plugin;
@@ -36,6 +37,7 @@ mod provider;
 mod render;
 mod repository;
 mod sdk;
+mod secrets;
 mod session;
 mod signals;
 mod terminal;
@@ -47,9 +49,12 @@ use crate::config::Config;
 use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::out::{Text, note, text};
+use crate::output::Output;
 use crate::paths::Paths;
 use clap::{CommandFactory as _, Parser as _};
+use pinion_agent::Secrets;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A guest that sits in a system call is not waited for when the program ends.
@@ -74,9 +79,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let quiet = cli.global.quiet;
-    logging::start(cli.global.verbose, quiet);
-    match run(cli) {
+    let secrets = secrets::of_environment();
+    out::keep_out(secrets.clone());
+    logging::start(cli.global.verbose, cli.global.quiet);
+    match run(cli, &secrets) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
@@ -119,19 +125,19 @@ fn report(failure: &Failure) {
     note(&text!("{} {}", style.red("error:"), failure.text()));
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli, secrets: &Secrets) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("pinion")
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()
         .map_err(|error| Failure::failed(format!("could not start: {error}")))?;
-    let done = runtime.block_on(dispatch(cli));
+    let done = runtime.block_on(dispatch(cli, secrets));
     runtime.shutdown_timeout(SHUTDOWN);
     done
 }
 
-async fn dispatch(cli: Cli) -> Result<()> {
+async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
     let Cli { run, global, command } = cli;
     match command {
         Some(Command::Completions { shell }) => return completions(shell),
@@ -148,8 +154,11 @@ async fn dispatch(cli: Cli) -> Result<()> {
         config = Config::load(&paths, &workspace, &run)?;
     }
     let exchanges = Exchanges::of(&run)?;
-    let base = Base { paths, workspace, config, exchanges };
-    match command {
+    secrets::add_files(secrets, &paths, &config);
+    let output = Arc::new(Output::new(paths.output()));
+    let (secrets, base_url) = (secrets.clone(), run.base_url.clone());
+    let base = Base { paths, workspace, config, exchanges, secrets, output, base_url };
+    let done = match command {
         None => work(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,
         Some(Command::Session(command)) => session::run(&base, command),
@@ -157,7 +166,9 @@ async fn dispatch(cli: Cli) -> Result<()> {
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
         Some(Command::Demo | Command::Trust(_) | Command::Completions { .. }) => Ok(()),
-    }
+    };
+    base.output.close();
+    done
 }
 
 /// Says whether a person at the terminal takes part.

@@ -2,16 +2,19 @@
 //!
 //! No other module writes to them; a test of the architecture holds this. What is written is a [`Text`], which can only be
 //! made of literals of this program, of its own colours, and of untrusted text that [`pinion_agent::text`] has neutralized
-//! and bounded. Raw bytes, such as the answer of a model, go to stdout alone, and only while it is not a terminal.
+//! and bounded. Raw bytes, such as the answer of a model, go to stdout alone, and only while it is not a terminal. Secrets
+//! are redacted in all of it.
 
 use crate::failure::{Failure, Result};
+use crate::secrets::CleanWriter;
+use pinion_agent::Secrets;
 use pinion_agent::text::{bounded, one_line, printable};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing_subscriber::fmt::MakeWriter;
 use unicode_width::UnicodeWidthChar as _;
 
@@ -210,11 +213,25 @@ enum Stream {
 
 impl Stream {
     fn write(self, text: &Text) -> io::Result<()> {
+        let text = clean(&text.0);
         match self {
-            Self::Stdout => write(io::stdout().lock(), text.0.as_bytes()),
-            Self::Stderr => write(io::stderr().lock(), text.0.as_bytes()),
+            Self::Stdout => write(io::stdout().lock(), text.as_bytes()),
+            Self::Stderr => write(io::stderr().lock(), text.as_bytes()),
         }
     }
+}
+
+/// The secrets that no output may hold.
+static SECRETS: OnceLock<Secrets> = OnceLock::new();
+
+/// Keeps secrets out of everything that is written from now on.
+pub(crate) fn keep_out(secrets: Secrets) {
+    // Set once, at the start of the program.
+    let _ = SECRETS.set(secrets);
+}
+
+fn clean(text: &str) -> Cow<'_, str> {
+    SECRETS.get().map_or(Cow::Borrowed(text), |secrets| secrets.clean(text))
 }
 
 /// What waits while a question has the terminal; none while it has not.
@@ -304,7 +321,8 @@ pub(crate) fn stdout_failure(error: &io::Error) -> Failure {
 /// Writes an answer to stdout, with a newline at its end: raw into a pipe or file, neutralized on a terminal.
 pub(crate) fn answer(text: &str) -> io::Result<()> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    let text = if io::stdout().is_terminal() { printable(text) } else { Cow::Borrowed(text) };
+    let text = clean(text);
+    let text = if io::stdout().is_terminal() { printable(&text) } else { Cow::Borrowed(&*text) };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     write(out, end.as_bytes())
@@ -322,8 +340,9 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
 }
 
 /// A writer to stdout for documents that are made as they are written: raw into a pipe or file, neutralized on a terminal.
-pub(crate) fn document() -> io::BufWriter<Document> {
-    io::BufWriter::new(Document { is_terminal: io::stdout().is_terminal(), rest: Vec::new() })
+pub(crate) fn document() -> CleanWriter<io::BufWriter<Document>> {
+    let document = Document { is_terminal: io::stdout().is_terminal(), rest: Vec::new() };
+    CleanWriter::new(io::BufWriter::new(document), SECRETS.get().cloned().unwrap_or_default())
 }
 
 /// See [`document`].

@@ -111,9 +111,9 @@ impl Policy {
         let plugin = self.base.config.plugins.get(name);
         let mut grants = granted.unwrap_or_default();
         // What a program wrote is for the model to read, wherever `bash` had to put it.
-        let output = self.base.paths.output();
-        if name == "fs" && !grants.files.is_empty() && crate::private::create_folder(&output).is_ok() {
-            grants.files.insert(output, Access::Read);
+        let output = self.base.output.directory();
+        if name == "fs" && !grants.files.is_empty() && output.is_dir() {
+            grants.files.insert(output.to_owned(), Access::Read);
         }
         PluginSettings {
             grants,

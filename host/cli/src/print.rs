@@ -31,7 +31,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
-    headless.end().await?.answer(&outcome.text(), &outcome, Map::new())?;
+    // Parts of a message that hold a piece of a secret each are put together here.
+    let text = base.secrets.clean(&outcome.text()).into_owned();
+    headless.end().await?.answer(&text, &outcome, Map::new())?;
     verdict(outcome, was_interrupted, &agent)
 }
 

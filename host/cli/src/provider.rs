@@ -11,7 +11,7 @@ use crate::exchanges::Exchanges;
 use crate::failure::{Failure, Result, Status};
 use crate::hardening;
 use futures_util::future::join_all;
-use pinion_agent::Provider;
+use pinion_agent::{Provider, RedactedProvider};
 use pinion_providers::{
     Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PROVIDERS,
     PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, RegistryError, Replay, Script,
@@ -29,6 +29,8 @@ pub(crate) struct Chosen {
     pub(crate) label: String,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: pinion_agent::Model,
+    /// What the user should know of it.
+    pub(crate) notices: Vec<String>,
 }
 
 impl Chosen {
@@ -37,6 +39,7 @@ impl Chosen {
             label: format!("replay/{model}"),
             provider: Arc::new(Replay::new(script)),
             model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+            notices: Vec::new(),
         }
     }
 }
@@ -60,7 +63,7 @@ impl Base {
     /// The provider and the model that are meant, with those that are asked when they fail.
     pub(crate) async fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
         if let Exchanges::Scripted(script) = &self.exchanges {
-            return Ok(Chosen::scripted(script.clone(), args.model.as_deref().unwrap_or("script")));
+            return self.scripted(script, args.model.as_deref().unwrap_or("script"));
         }
         let models = self.models()?;
         let base_url = args.base_url.as_deref();
@@ -71,28 +74,74 @@ impl Base {
                 let base_url = base_url.or(asked.base_url.as_deref());
                 self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
             }
-            (Some(model), _) => self.select(self.config.provider.as_deref(), model, base_url, &models).await?,
+            (Some(model), _) => self.select(self.config.provider.as_deref(), model, None, &models).await?,
             (None, _) => return Err(self.no_model()),
         };
         self.with_fallback(first, &models).await
+    }
+
+    /// Another model for a conversation, by name: at the same place as before when it is of the same provider, and with
+    /// the same fallback.
+    pub(crate) async fn other_model(&self, name: &str) -> Result<Chosen> {
+        if let Exchanges::Scripted(_) = &self.exchanges {
+            return Err(Failure::usage("the model is a script, and there is no other"));
+        }
+        let models = self.models()?;
+        let chosen = self.select(None, name, None, &models).await?;
+        self.with_fallback(chosen, &models).await
+    }
+
+    /// The script as a model. With a limit on costs it needs the name of a model whose prices are known.
+    fn scripted(&self, script: &Script, name: &str) -> Result<Chosen> {
+        let mut chosen = Chosen::scripted(script.clone(), name);
+        chosen.provider = Arc::new(RedactedProvider::new(chosen.provider, self.secrets.clone()));
+        if self.config.limits.max_cost.is_some() {
+            let models = self.models()?;
+            let known = resolve(None, name, &models).ok().map(|(info, name)| models.find(info.name, &name));
+            let known = known.filter(|known| known.prices(0).is_some());
+            let known = known.ok_or_else(|| self.no_price(&chosen.label))?;
+            chosen.model.prices = Some(Arc::new(TablePrices(known)));
+        }
+        Ok(chosen)
+    }
+
+    fn no_price(&self, label: &str) -> Failure {
+        Failure::usage(format!("a limit on costs is set, and the prices of `{label}` are not known")).hint(format!(
+            "add the model with its `prices` to `{}`, or drop `--max-cost` and `max-cost`",
+            self.paths.models_file().display()
+        ))
+    }
+
+    /// `--base-url`, for the provider of the model that was named with it, and those that take the same key: the key was
+    /// set for that place.
+    fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
+        let url = self.base_url.clone()?;
+        let (named, _) = resolve(self.config.provider.as_deref(), self.config.model.as_deref()?, models).ok()?;
+        let shares_key = named.key_variable.is_some() && named.key_variable == info.key_variable;
+        (named.name == info.name || shares_key).then_some(url)
     }
 
     async fn with_fallback(&self, first: Chosen, models: &Arc<ModelTable>) -> Result<Chosen> {
         if self.config.fallback.is_empty() {
             return Ok(first);
         }
-        let Chosen { label, provider, mut model } = first;
+        let Chosen { label, provider, mut model, mut notices } = first;
         let mut others = Vec::new();
         let mut prices = FallbackPrices { first: model.prices, others: BTreeMap::new() };
         for name in &self.config.fallback {
-            let Chosen { provider, model, .. } = self.select(None, name, None, models).await?;
+            let other = self.select(None, name, None, models).await?;
+            if other.label == label {
+                continue;
+            }
+            notices.extend(other.notices);
+            let (provider, model) = (other.provider, other.model);
             let member = FallbackMember { provider, model: model.name };
             prices.others.insert(member.label(), model.prices);
             others.push(member);
         }
         let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
         model.prices = Some(Arc::new(prices));
-        Ok(Chosen { label, provider: Arc::new(fallback), model })
+        Ok(Chosen { label, provider: Arc::new(fallback), model, notices })
     }
 
     /// A model by name, with or without its provider.
@@ -106,7 +155,8 @@ impl Base {
         let usage = |error: RegistryError| Failure::of(Status::Usage, &error);
         let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
-        let base_url = base_url.map(str::to_owned).or(said.base_url.clone()).or_else(|| base_url_variable(info.name));
+        let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
+        let base_url = base_url.or(said.base_url.clone()).or_else(|| base_url_variable(info.name));
         let keys = self.keys(info);
         // A server at a place of the user's own may do without a key, and a recording needs none.
         let needs_key = info.key_variable.is_some()
@@ -116,7 +166,14 @@ impl Base {
         if needs_key && keys.origin().await.map_err(|error| Failure::of(Status::Usage, &error))?.is_none() {
             return Err(no_key(info, self));
         }
+        let mut notices = Vec::new();
+        if let Some(url) = base_url.as_deref().filter(|url| is_in_the_clear(url))
+            && (!said.headers.is_empty() || matches!(keys.origin().await, Ok(Some(_))))
+        {
+            notices.push(format!("the key for `{}` is sent unencrypted to `{}`; use https", info.name, host_of(url)));
+        }
         let context = ProviderContext {
+            secrets: self.secrets.clone(),
             region: said.region.clone().or_else(|| region_variable(info.name)),
             project: said.project.clone().or_else(|| project_variable(info.name)),
             keys: Some(Arc::new(keys)),
@@ -126,12 +183,15 @@ impl Base {
         };
         let provider = build_with(provider_config(info, said, base_url), context, models.clone()).map_err(usage)?;
         let known = models.find(info.name, &name);
+        if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
+            return Err(self.no_price(&format!("{}/{name}", info.name)));
+        }
         let model = pinion_agent::Model {
             name,
             prices: Some(Arc::new(TablePrices(known.clone()))),
             context_window: known.known.then_some(known.context_window),
         };
-        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model })
+        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
     }
 
     /// The places for a provider's key: the environment, the keyring, `auth.toml`, and the user's command.
@@ -197,6 +257,27 @@ fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<Str
             idle_timeout: seconds(said.idle_timeout_seconds, usual.idle_timeout),
             proxy: proxy(),
         },
+    }
+}
+
+/// Returns whether requests to `url` can be read on their way. Nobody is in between on this machine.
+fn is_in_the_clear(url: &str) -> bool {
+    let is_plain = url.trim().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    let host = host_of(url);
+    let is_loopback = host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_plain && !is_loopback
+}
+
+/// The host of a URL, without its port.
+fn host_of(url: &str) -> &str {
+    let rest = url.trim().split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
     }
 }
 
@@ -298,6 +379,19 @@ mod tests {
         let usage = Usage { input: 1_000_000, ..Usage::default() };
         let cost = |model| list.cost(model, &usage).map(|cost| cost.total());
         assert_eq!(["a-2026-01-01", "b/small", "c/free"].map(cost), [Some(10.0), Some(1.0), None]);
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_without_anybody_in_between() {
+        for url in ["https://h", "http://localhost:8080/v1", "http://127.0.0.1", "http://[::1]:1/", "http://127.8.8.8"]
+        {
+            assert!(!is_in_the_clear(url), "{url}");
+        }
+        for url in
+            ["http://h", "HTTP://10.0.0.1/v1", "http://localhost@h", "http://127.0.0.1.example:1", "http://[::2]"]
+        {
+            assert!(is_in_the_clear(url), "{url}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::out::{Text, document, fit, left, note, print, stdout_failure, text};
 use crate::render::bytes;
 use crate::repository::{Located, Make, Refusal};
+use crate::secrets::CleanWriter;
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, render, render_branch,
 };
@@ -22,7 +23,7 @@ pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
         SessionCommand::Show { id, branch } => show(&folder, &id, branch),
         SessionCommand::Export { id, format, out } => export(base, &folder, &id, format, out.as_deref()),
         SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
-        SessionCommand::Delete { ids } => delete(&folder, &ids),
+        SessionCommand::Delete { ids } => delete(base, &folder, &ids),
     }
 }
 
@@ -97,7 +98,7 @@ fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>,
     let located = Located::find(&base.workspace, crate::paths::home().as_deref(), file, Make::Nothing);
     let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
     let opened = opened.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", file.display())))?;
-    let mut out = BufWriter::new(opened);
+    let mut out = CleanWriter::new(BufWriter::new(opened), base.secrets.clone());
     let written = pinion_session_store::export(&mut transcript, format, &mut out);
     match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
         Err(RenderError::Output(error)) => Err(failed(error)),
@@ -112,10 +113,18 @@ fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> R
     print(&text!("{}\n", id))
 }
 
-/// Those that are found are deleted, up to the first that cannot be.
-fn delete(folder: &SessionFolder, ids: &[String]) -> Result<()> {
+/// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
+fn delete(base: &Base, folder: &SessionFolder, ids: &[String]) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
     let mut paths = paths.map_err(session_failure)?;
     paths.dedup();
-    paths.iter().try_for_each(|path| folder.delete(path)).map_err(session_failure)
+    for path in &paths {
+        let transcript = Transcript::open(path).ok();
+        folder.delete(path).map_err(session_failure)?;
+        if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
+            let failed = |error: io::Error| Failure::failed(format!("could not delete its output: {error}"));
+            crate::output::delete(&base.paths.output(), &header.id).map_err(failed)?;
+        }
+    }
+    Ok(())
 }

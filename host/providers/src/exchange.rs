@@ -1,11 +1,10 @@
 //! From one request to the events of its reply: packets go through a decoder, under an idle limit and a cancellation.
 
 use crate::http::Packets;
-use crate::redact::Redactor;
 use crate::wire::Decoder;
 use futures_util::future::TryFutureExt;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, ProviderError, StreamEvent};
+use pinion_agent::{EventStream, ProviderError, Secrets, StreamEvent};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
@@ -19,7 +18,7 @@ const DRAIN: Duration = Duration::from_millis(50);
 /// What an answer is read with.
 pub(crate) struct Opened {
     pub(crate) packets: Packets,
-    pub(crate) redactor: Redactor,
+    pub(crate) secrets: Secrets,
     /// How long it may be silent.
     pub(crate) idle: Duration,
 }
@@ -31,8 +30,8 @@ pub(crate) fn exchange(
     token: CancellationToken,
 ) -> EventStream {
     let opened = async move {
-        let Opened { packets, redactor, idle } = cancellable(&token, opening).await?;
-        Ok(events(packets, decoder, idle, redactor, token))
+        let Opened { packets, secrets, idle } = cancellable(&token, opening).await?;
+        Ok(events(packets, decoder, idle, secrets, token))
     };
     opened.try_flatten_stream().boxed()
 }
@@ -42,12 +41,12 @@ pub(crate) fn events(
     packets: Packets,
     decoder: Box<dyn Decoder>,
     idle: Duration,
-    redactor: Redactor,
+    secrets: Secrets,
     token: CancellationToken,
 ) -> EventStream {
     // Some replies end with their answer, whose end is then waited for once more.
     let packets = packets.fuse().boxed();
-    let reading = Reading { packets, decoder, idle, redactor, token, events: VecDeque::new(), state: State::Open };
+    let reading = Reading { packets, decoder, idle, secrets, token, events: VecDeque::new(), state: State::Open };
     stream::unfold(reading, |mut reading| async {
         let item = reading.next().await?;
         Some((item, reading))
@@ -59,7 +58,7 @@ struct Reading {
     packets: Packets,
     decoder: Box<dyn Decoder>,
     idle: Duration,
-    redactor: Redactor,
+    secrets: Secrets,
     token: CancellationToken,
     events: VecDeque<StreamEvent>,
     state: State,
@@ -87,7 +86,7 @@ impl Reading {
             }
             match std::mem::replace(&mut self.state, State::Open) {
                 State::Open => self.read().await,
-                State::Failed(error) => return self.over(Err(clean(error, &self.redactor))),
+                State::Failed(error) => return self.over(Err(self.secrets.clean_error(error))),
                 State::Over => {
                     self.state = State::Over;
                     return None;
@@ -139,25 +138,6 @@ async fn cancellable<T>(
     }
 }
 
-/// The same error without keys.
-pub(crate) fn clean(error: ProviderError, redactor: &Redactor) -> ProviderError {
-    let clean = |message: String| redactor.clean_cut(message);
-    match error {
-        ProviderError::Api { status, message } => ProviderError::Api { status, message: clean(message) },
-        ProviderError::Auth { message } => ProviderError::Auth { message: clean(message) },
-        ProviderError::RateLimited { message, retry_after } => {
-            ProviderError::RateLimited { message: clean(message), retry_after }
-        }
-        ProviderError::Overloaded { message, retry_after } => {
-            ProviderError::Overloaded { message: clean(message), retry_after }
-        }
-        ProviderError::Network { message } => ProviderError::Network { message: clean(message) },
-        ProviderError::ContextOverflow { message } => ProviderError::ContextOverflow { message: clean(message) },
-        ProviderError::Malformed { message } => ProviderError::Malformed { message: clean(message) },
-        ProviderError::Cancelled => ProviderError::Cancelled,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +151,7 @@ mod tests {
 
     async fn run(packets: Packets, token: CancellationToken) -> Vec<Result<StreamEvent, ProviderError>> {
         let decoder = Box::new(openai_chat::Decoder::new("call"));
-        events(packets, decoder, Duration::from_secs(120), Redactor::default(), token).collect().await
+        events(packets, decoder, Duration::from_secs(120), Secrets::default(), token).collect().await
     }
 
     fn some(packets: &[&'static [u8]]) -> impl stream::Stream<Item = Result<Bytes, ProviderError>> + Send + 'static {
@@ -207,7 +187,7 @@ mod tests {
         let token = CancellationToken::new();
         let decoder = Box::new(openai_chat::Decoder::new("call"));
         let packets = some(&[REPLY]).chain(stream::pending()).boxed();
-        let mut events = events(packets, decoder, Duration::from_secs(120), Redactor::default(), token.clone());
+        let mut events = events(packets, decoder, Duration::from_secs(120), Secrets::default(), token.clone());
         assert!(events.next().await.unwrap().is_ok());
         token.cancel();
         assert_eq!(events.next().await, Some(Err(ProviderError::Cancelled)));

@@ -10,7 +10,9 @@
 //! reply have been handed on there is no way back: an error in mid-reply is the reply's error.
 
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{AssistantMessage, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
+use pinion_agent::{
+    AssistantMessage, EventStream, Message, Provider, ProviderError, Request, RequestOptions, StreamEvent,
+};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -167,7 +169,9 @@ impl Shared {
             _ => message.clone(),
         };
         let messages = request.messages.iter().map(own).collect();
-        Request { model: member.model.clone(), messages, ..request.clone() }
+        // A key of the request is the first member's.
+        let options = RequestOptions { api_key: None, ..request.options.clone() };
+        Request { model: member.model.clone(), messages, options, ..request.clone() }
     }
 }
 

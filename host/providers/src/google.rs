@@ -8,11 +8,10 @@
 
 use crate::endpoint::percent_encoded;
 use crate::http::{Outgoing, Transport};
-use crate::redact::Redactor;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use pinion_agent::ProviderError;
+use pinion_agent::{ProviderError, Secrets};
 use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use ring::rand::SystemRandom;
@@ -28,6 +27,9 @@ use tokio::time::Instant;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
+
+/// Fields of the form that say who asks.
+const SECRET_FIELDS: &[&str] = &["assertion", "client_secret", "refresh_token"];
 
 /// A token is not used when it ends sooner than this.
 const MARGIN: Duration = Duration::from_secs(120);
@@ -114,9 +116,11 @@ impl GoogleTokens {
         let body = form.iter().map(pair).collect::<Vec<_>>().join("&");
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-        let redactor = Redactor::new(secrets.iter().chain(form.iter().map(|(_, value)| value)).cloned());
+        let known = Secrets::default();
+        let of_form = form.iter().filter(|(name, _)| SECRET_FIELDS.contains(name)).map(|(_, value)| value);
+        secrets.iter().chain(of_form).for_each(|secret| known.add(secret));
         let answer = self.transport.fetch(Outgoing { url, headers, body: body.into() }).await;
-        let answer = answer.map_err(|error| match crate::exchange::clean(error, &redactor) {
+        let answer = answer.map_err(|error| match known.clean_error(error) {
             ProviderError::Api { message, .. } => auth(format!("Google refused the credentials: {message}")),
             other => other,
         })?;

@@ -2,7 +2,7 @@
 
 use crate::auth::{Authenticator, secret_value};
 use crate::endpoint::{Endpoint, Layout, Tail};
-use crate::exchange::{Opened, clean, exchange};
+use crate::exchange::{Opened, exchange};
 use crate::http::{Outgoing, RawAnswer, Transport, reply};
 use crate::keys::{KeyError, KeySource};
 use crate::model_table::ModelTable;
@@ -10,12 +10,11 @@ use crate::models::Model;
 use crate::playback::{Playback, Played};
 use crate::recorder::Recorder;
 use crate::recording::RecordedRequest;
-use crate::redact::Redactor;
 use crate::wire::Decoder;
 use crate::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, Provider, ProviderError, Request};
+use pinion_agent::{EventStream, Provider, ProviderError, Request, Secrets};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -193,6 +192,8 @@ pub(crate) struct Caller {
     pub(crate) transport: Transport,
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) playback: Option<Arc<Playback>>,
+    /// Gets every credential before it is used.
+    pub(crate) secrets: Secrets,
 }
 
 impl Caller {
@@ -219,16 +220,15 @@ impl Caller {
         }
     }
 
-    /// The request as it goes out, and what must not be seen of it.
-    async fn sign(&self, draft: &Draft) -> Result<(Outgoing, Redactor), ProviderError> {
+    /// The request as it goes out. Its credentials are added to the secrets.
+    async fn sign(&self, draft: &Draft) -> Result<Outgoing, ProviderError> {
         let mut headers = draft.headers.clone();
-        let mut secrets: Vec<SecretString> = self.headers.iter().map(|(_, value)| value.clone()).collect();
         match self.key(draft.key.as_ref()).await? {
             Some(key) => {
+                self.secrets.add(&key);
                 let credentials = self.authenticator.credentials(&key, &draft.url, &draft.body).await?;
+                credentials.secrets.iter().for_each(|secret| self.secrets.add(secret));
                 headers.extend(credentials.headers);
-                secrets.extend(credentials.secrets);
-                secrets.push(key);
             }
             None if self.headers.iter().any(|(name, _)| is_key_header(name)) => {}
             None => {
@@ -244,8 +244,7 @@ impl Caller {
             };
             headers.insert(name.clone(), secret_value(&format!("the header `{name}`"), &value)?);
         }
-        let outgoing = Outgoing { url: draft.url.clone(), headers, body: draft.body.clone() };
-        Ok((outgoing, Redactor::new(secrets)))
+        Ok(Outgoing { url: draft.url.clone(), headers, body: draft.body.clone() })
     }
 }
 
@@ -262,10 +261,11 @@ impl Call {
         let idle = self.caller.transport.idle_timeout();
         if let Some(played) = self.played {
             let packets = reply(played.answer()?, idle).await?;
-            return Ok(Opened { packets, redactor: Redactor::default(), idle });
+            return Ok(Opened { packets, secrets: self.caller.secrets.clone(), idle });
         }
-        let (outgoing, redactor) = self.caller.sign(&self.draft).await?;
-        let answer = send(&self.caller, &self.draft, outgoing, &redactor).await;
+        let secrets = self.caller.secrets.clone();
+        let outgoing = self.caller.sign(&self.draft).await?;
+        let answer = send(&self.caller, &self.draft, outgoing).await;
         let packets = match answer {
             Ok(answer) => reply(answer, idle).await,
             Err(error) => Err(error),
@@ -274,25 +274,20 @@ impl Call {
             if let (ProviderError::Auth { .. }, Some(keys)) = (&error, &self.caller.keys) {
                 keys.refused();
             }
-            clean(error, &redactor)
+            secrets.clean_error(error)
         })?;
-        Ok(Opened { packets, redactor, idle })
+        Ok(Opened { packets, secrets, idle })
     }
 }
 
-async fn send(
-    caller: &Caller,
-    draft: &Draft,
-    outgoing: Outgoing,
-    redactor: &Redactor,
-) -> Result<RawAnswer, ProviderError> {
+async fn send(caller: &Caller, draft: &Draft, outgoing: Outgoing) -> Result<RawAnswer, ProviderError> {
     let started = Instant::now();
     tracing::debug!(provider = caller.name, path = draft.path, bytes = draft.body.len(), "request");
     let tape = match &caller.recorder {
         Some(recorder) => Some(recorder.begin(
             draft.recorded(caller.name, caller.base_url.as_deref())?,
             &outgoing.headers,
-            redactor.clone(),
+            caller.secrets.clone(),
         )),
         None => None,
     };

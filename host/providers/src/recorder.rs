@@ -3,13 +3,12 @@
 use crate::event_stream::{Frame, FrameReader};
 use crate::http::RawAnswer;
 use crate::recording::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
-use crate::redact::Redactor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use jiff::civil::Date;
-use pinion_agent::ProviderError;
+use pinion_agent::{ProviderError, Secrets};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,14 +40,19 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Writes to a new file, which only its owner may read: it holds the conversation. One that is there is replaced.
-    /// `date` is the day of the run.
+    /// Writes to a new file, which only its owner may read: it holds the conversation. A file that is there is removed
+    /// first, so that nobody who has it open reads on. `date` is the day of the run.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be made, or the path is something else than a file: a link is not followed.
     pub fn create(path: &Path, date: Date) -> io::Result<Self> {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.is_file() => std::fs::remove_file(path)?,
+            Ok(found) if found.is_symlink() => return Err(io::Error::other("it is a link")),
+            _ => {}
+        }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
+        options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         Ok(Self::new(options.open(path)?, date))
@@ -73,15 +77,15 @@ impl Recorder {
         }
     }
 
-    /// An exchange begins. `redactor` knows its secrets.
-    pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, redactor: Redactor) -> Tape {
+    /// Begins an exchange. `secrets` know those of its request.
+    pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
         let exchange = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.exchanges += 1;
             state.exchanges
         };
         let tape =
-            Tape { recorder: self.clone(), exchange, redactor, content: Content::Lines(Vec::new()), is_over: false };
+            Tape { recorder: self.clone(), exchange, secrets, content: Content::Lines(Vec::new()), is_over: false };
         let headers = readable(headers);
         tape.write(Step::Request(RecordedRequest { headers, ..request }));
         tape
@@ -105,7 +109,7 @@ impl Recorder {
 pub(crate) struct Tape {
     recorder: Arc<Recorder>,
     exchange: u64,
-    redactor: Redactor,
+    secrets: Secrets,
     content: Content,
     is_over: bool,
 }
@@ -166,7 +170,7 @@ impl Tape {
                 let whole = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
                 pending.extend_from_slice(packet);
                 let lines: Vec<u8> = pending.drain(..whole).collect();
-                text_step(lines).into_iter().collect::<Vec<_>>()
+                text_step(lines, &self.secrets).into_iter().collect::<Vec<_>>()
             }
             Content::Frames(reader) => {
                 let mut steps = Vec::new();
@@ -186,7 +190,7 @@ impl Tape {
             return;
         }
         if let Content::Lines(pending) = &mut self.content
-            && let Some(step) = text_step(std::mem::take(pending))
+            && let Some(step) = text_step(std::mem::take(pending), &self.secrets)
         {
             self.write(step);
         }
@@ -197,17 +201,20 @@ impl Tape {
     fn write(&self, step: Step) {
         let step = match step {
             Step::Request(request) => Step::Request(RecordedRequest {
+                base_url: request.base_url.map(|url| self.secrets.clean_answer(&url).into_owned()),
                 headers: self.clean_headers(request.headers),
-                body: self.redactor.clean_json(request.body),
+                body: self.secrets.clean_answer_json(request.body),
                 ..request
             }),
             Step::Response(head) => Step::Response(RecordedHead { headers: self.clean_headers(head.headers), ..head }),
-            Step::Data(text) => Step::Data(self.redactor.clean(text)),
+            Step::Data(text) => Step::Data(self.secrets.clean_wire(&text).into_owned()),
             Step::Frame(frame) => Step::Frame(RecordedFrame {
                 headers: self.clean_headers(frame.headers),
-                payload: self.redactor.clean_json(frame.payload),
+                payload: self.secrets.clean_answer_json(frame.payload),
             }),
-            Step::End(End::Network(message)) => Step::End(End::Network(self.redactor.clean(message))),
+            Step::End(End::Network(message)) => {
+                Step::End(End::Network(self.secrets.clean_answer(&message).into_owned()))
+            }
             Step::End(end) => Step::End(end),
             Step::Base64(text) => Step::Base64(text),
         };
@@ -215,7 +222,7 @@ impl Tape {
     }
 
     fn clean_headers(&self, headers: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        headers.into_iter().map(|(name, value)| (name, self.redactor.clean(value))).collect()
+        headers.into_iter().map(|(name, value)| (name, self.secrets.clean_answer(&value).into_owned())).collect()
     }
 }
 
@@ -225,10 +232,14 @@ impl Drop for Tape {
     }
 }
 
-fn text_step(bytes: Vec<u8>) -> Option<Step> {
+fn text_step(bytes: Vec<u8>, secrets: &Secrets) -> Option<Step> {
     match String::from_utf8(bytes) {
         Ok(text) if text.is_empty() => None,
         Ok(text) => Some(Step::Data(text)),
+        // Base64 would hide a secret from whoever looks for it.
+        Err(error) if secrets.are_in(error.as_bytes()) => {
+            Some(Step::Data(String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        }
         Err(error) => Some(Step::Base64(STANDARD.encode(error.as_bytes()))),
     }
 }

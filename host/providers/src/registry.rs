@@ -15,7 +15,7 @@ use crate::openai_responses;
 use crate::playback::Playback;
 use crate::provider::{Caller, Format, HttpProvider};
 use crate::recorder::Recorder;
-use pinion_agent::Provider;
+use pinion_agent::{Provider, RedactedProvider, Secrets};
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -272,6 +272,9 @@ pub struct ProviderContext {
     pub recorder: Option<Arc<Recorder>>,
     /// Answers from what was written down, instead of the network. No key is needed then.
     pub playback: Option<Arc<Playback>>,
+    /// Secrets that replies must not repeat. Every credential that the provider uses is added. Share them among providers
+    /// and tools, so that none repeats what another one was given.
+    pub secrets: Secrets,
 }
 
 /// A provider or model could not be found, or not be built.
@@ -417,6 +420,11 @@ pub fn build_with(
         Ok(name) => Ok((name, value)),
         Err(_) => Err(RegistryError::Header { name }),
     });
+    let secrets = context.secrets;
+    let headers: Vec<(HeaderName, SecretString)> = headers.collect::<Result<_, _>>()?;
+    headers.iter().for_each(|(name, value)| secrets.add_header(name.as_str(), value));
+    let known = config.api_key.iter().chain(config.http.proxy.iter().map(|proxy| &proxy.url));
+    known.for_each(|value| secrets.add(value));
     let transport = Transport::new(config.http, &context.certificates)
         .map_err(|reason| RegistryError::Certificates { provider: info.name, reason })?;
     let missing = |variable| format!("no key for `{}`: set the environment variable `{variable}`", info.name);
@@ -428,13 +436,15 @@ pub fn build_with(
         key: config.api_key,
         keys: context.keys,
         without_key: info.key_variable.filter(|_| !is_elsewhere).map(missing),
-        headers: headers.collect::<Result<_, _>>()?,
+        headers,
         transport,
         recorder: context.recorder,
         playback: context.playback,
+        secrets: secrets.clone(),
     };
     let format = if is_elsewhere { format.elsewhere() } else { format };
-    Ok(Arc::new(HttpProvider { name: info.name, format, endpoint, models, caller: Arc::new(caller) }))
+    let provider = HttpProvider { name: info.name, format, endpoint, models, caller: Arc::new(caller) };
+    Ok(Arc::new(RedactedProvider::new(Arc::new(provider), secrets)))
 }
 
 /// "did you mean …": the names that are nearly `name`.

@@ -14,12 +14,26 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     require_file(path)?;
     let file = OpenOptions::new().read(true).append(true).open(path).map_err(SessionError::io("open", path))?;
     lock(path, &file)?;
+    make_private(&file);
     match is_deleted(&file) {
         // It was opened before it was deleted and locked after that: what is written to it would be lost.
         true => Err(SessionError::io("open", path)(io::ErrorKind::NotFound.into())),
         false => Ok(file),
     }
 }
+
+/// Takes a session away from others who may read it, as after it was copied. That it cannot be is no reason to refuse it.
+#[cfg(unix)]
+fn make_private(file: &File) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if file.metadata().is_ok_and(|found| found.permissions().mode() & 0o077 != 0) {
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(0o600));
+    }
+}
+
+/// Other systems have no such modes.
+#[cfg(not(unix))]
+fn make_private(_: &File) {}
 
 #[cfg(unix)]
 pub(crate) fn is_deleted(file: &File) -> bool {

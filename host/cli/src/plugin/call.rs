@@ -10,7 +10,9 @@ use crate::policy::{Binding, CallGrants, Policy};
 use crate::render::account;
 use crate::signals::interruptible_by;
 use crate::terminal::Style;
-use pinion_agent::{Authority, Content, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{
+    Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, Runtime};
 use serde_json::Value;
 use std::sync::Arc;
@@ -42,7 +44,8 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         agents: None,
         token: token.clone(),
     };
-    let (reply, _) = interruptible_by(move || token.cancel(), runtime.call(call, &Stderr)).await;
+    let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
+    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
     let style = Style::of_stderr();
     if let Some(ledger) = &reply.ledger {
         note(&style.dim(account(ledger)));

@@ -41,22 +41,32 @@ impl AuthFile {
         &self.path
     }
 
+    /// All keys in the file, none when it is not there.
+    ///
+    /// # Errors
+    /// As [`Self::key`].
+    pub fn keys(&self) -> Result<Vec<SecretString>, KeyError> {
+        Ok(self.read()?.into_values().map(|entry| entry.key).collect())
+    }
+
     /// The key of a provider; none when the file, or the provider's table in it, is not there.
     ///
     /// # Errors
     /// The file cannot be read, may be read by others, or is malformed.
     pub fn key(&self, provider: &str) -> Result<Option<SecretString>, KeyError> {
+        Ok(self.read()?.remove(provider).map(|entry| entry.key))
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Entry>, KeyError> {
         let failed = |source| KeyError::File { path: self.path.clone(), source };
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(failed(error)),
         };
         self.check_mode(&file)?;
         let text = limited(file).map_err(failed)?;
-        let mut entries: BTreeMap<String, Entry> =
-            toml::from_str(&text).map_err(|error| self.malformed(&text, &error))?;
-        Ok(entries.remove(provider).map(|entry| entry.key))
+        toml::from_str(&text).map_err(|error| self.malformed(&text, &error))
     }
 
     /// Asks the opened file, not its name, so that nobody can swap it in between.

@@ -1,0 +1,104 @@
+//! Redaction of messages, results and errors.
+
+use super::{Known, MARK, Secrets};
+use crate::content::Content;
+use crate::message::Message;
+use crate::tool::{ToolError, ToolOutput, ToolReply};
+
+impl Secrets {
+    /// `message` with every part of a secret in its texts, arguments and details replaced. A picture whose bytes hold one is
+    /// replaced by a text.
+    pub fn clean_message(&self, message: Message) -> Message {
+        let known = self.snapshot();
+        if known.grams.is_empty() {
+            return message;
+        }
+        let mut message = message;
+        match &mut message {
+            Message::User(message) => known.clean_contents(&mut message.content),
+            Message::Assistant(message) => {
+                known.clean_contents(&mut message.content);
+                known.clean_string(&mut message.model);
+                known.clean_option(&mut message.error);
+            }
+            Message::ToolResult(message) => {
+                known.clean_contents(&mut message.content);
+                message.details = message.details.take().map(|details| known.clean_json(details));
+            }
+            Message::Extension(message) => message.data = known.clean_json(message.data.take()),
+        }
+        message
+    }
+}
+
+impl Known {
+    pub(super) fn clean_contents(&self, contents: &mut [Content]) {
+        if !self.grams.is_empty() {
+            contents.iter_mut().for_each(|content| self.clean_content(content));
+        }
+    }
+
+    fn clean_content(&self, content: &mut Content) {
+        match content {
+            Content::Text { text } => self.clean_string(text),
+            Content::Image(image) => {
+                let is_clean = !self.grams.any(&image.data) && !self.grams.any(image.media_type.as_bytes());
+                if !is_clean {
+                    *content = Content::text(MARK);
+                }
+            }
+            Content::Thinking(thinking) => {
+                self.clean_string(&mut thinking.text);
+                self.clean_option(&mut thinking.signature);
+            }
+            Content::ToolCall(call) => {
+                [&mut call.id, &mut call.name].into_iter().for_each(|text| self.clean_string(text));
+                call.arguments = self.clean_json(call.arguments.take());
+                self.clean_option(&mut call.partial);
+                self.clean_option(&mut call.signature);
+            }
+        }
+    }
+
+    pub(super) fn clean_option(&self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            self.clean_string(text);
+        }
+    }
+
+    pub(super) fn clean_reply(&self, reply: ToolReply) -> ToolReply {
+        if self.grams.is_empty() {
+            return reply;
+        }
+        let result = match reply.result {
+            Ok(ToolOutput { mut content, details, display }) => {
+                self.clean_contents(&mut content);
+                Ok(ToolOutput { content, details: details.map(|details| self.clean_json(details)), display })
+            }
+            Err(error) => Err(self.clean_error(error)),
+        };
+        ToolReply { result, ..reply }
+    }
+
+    fn clean_error(&self, mut error: ToolError) -> ToolError {
+        match &mut error {
+            ToolError::InvalidArguments { message, .. } | ToolError::Failed { message, .. } => {
+                self.clean_string(message);
+            }
+            ToolError::Denied { reason, .. } => self.clean_string(reason),
+            ToolError::Fault { source, .. } => {
+                let text = chain(&**source);
+                if self.grams.any(text.as_bytes()) {
+                    *source = self.clean(&text).into_owned().into();
+                }
+            }
+            _ => {}
+        }
+        error
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,265 @@
+//! Secrets of the process, and redaction: no eight consecutive characters of one may be seen.
+//!
+//! [`Secrets`] knows every credential that the process has met. Whoever reads one adds it, before it is used; whoever
+//! takes text from outside asks it to clean that text. [`RedactedProvider`] and [`RedactedTools`] do so for all that models
+//! and tools say, so that what is shown, stored and sent on is clean. The loop asks once more for each message it keeps.
+//!
+//! A secret is found as it is (in either case of its letters), in base64, hex, URL and JSON escapes, and from back to front.
+//! Not covered: other encodings, characters set apart by others, and pieces in different parts of a message.
+
+mod forms;
+mod grams;
+mod json;
+mod mask;
+mod message;
+mod provider;
+mod stream;
+mod tools;
+
+pub use provider::RedactedProvider;
+pub use tools::RedactedTools;
+
+use grams::Grams;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Stands for what was redacted.
+const MARK: &str = "[redacted]";
+
+/// The shortest header value that is looked for as a whole.
+const LEAST_HEADER: usize = 8;
+
+/// The secrets of a process. Clones share them; new ones count at once, also for streams that are open.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    known: Arc<RwLock<Arc<Known>>>,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Default)]
+struct Known {
+    grams: Grams,
+    values: Vec<SecretString>,
+    /// Those that vendors mask.
+    keys: Vec<SecretString>,
+    /// Values of headers that are no credentials by their look: hidden in errors and recordings, as a whole.
+    headers: Vec<SecretString>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.snapshot().values.len())
+    }
+}
+
+impl Secrets {
+    /// Adds the value of a credential, as it was found: a key, the file of an account, a URL with a password. One that is
+    /// known already costs a comparison.
+    pub fn add(&self, value: &SecretString) {
+        let text = value.expose_secret();
+        if text.trim().is_empty() || self.snapshot().values.iter().any(|known| known.expose_secret() == text) {
+            return;
+        }
+        let forms = forms::forms(text);
+        self.update(|known| {
+            known.grams.add(forms.iter().map(Vec::as_slice));
+            known.values.push(value.clone());
+            if !forms.is_empty() && mask::can_be_masked(text) {
+                known.keys.push(value.clone());
+            }
+        });
+    }
+
+    /// Adds the value of a header that goes with every request.
+    pub fn add_header(&self, name: &str, value: &SecretString) {
+        if forms::is_credential(name, value.expose_secret()) {
+            return self.add(value);
+        }
+        let is_known = |known: &SecretString| known.expose_secret() == value.expose_secret();
+        if value.expose_secret().len() >= LEAST_HEADER && !self.snapshot().headers.iter().any(is_known) {
+            self.update(|known| known.headers.push(value.clone()));
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut known));
+    }
+
+    fn snapshot(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether no secret is known: then all text is clean.
+    pub fn is_empty(&self) -> bool {
+        let known = self.snapshot();
+        known.grams.is_empty() && known.headers.is_empty()
+    }
+
+    /// Whether `bytes` hold eight consecutive characters of a secret.
+    pub fn are_in(&self, bytes: &[u8]) -> bool {
+        self.snapshot().grams.any(bytes)
+    }
+
+    /// `text` with every part of a secret replaced by `[redacted]`.
+    pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.snapshot().clean(text)
+    }
+
+    /// [`Self::clean`] for what a server says of a request, such as an error or an answer to be recorded: masked secrets
+    /// (`sk-ab****yz`) and the values of all headers are redacted too.
+    pub fn clean_answer<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let known = self.snapshot();
+        let mut text = Cow::Borrowed(text);
+        // First, because a mask may begin with as much as gives a secret away.
+        if mask::has_mask(&text) {
+            for value in &known.keys {
+                text = Cow::Owned(mask::without_masked(&text, value.expose_secret()));
+            }
+        }
+        for header in known.headers.iter().map(ExposeSecret::expose_secret) {
+            if text.contains(header) {
+                text = Cow::Owned(text.replace(header, MARK));
+            }
+        }
+        match text {
+            Cow::Borrowed(text) => known.clean(text),
+            Cow::Owned(text) => Cow::Owned(known.clean(&text).into_owned()),
+        }
+    }
+
+    /// [`Self::clean_answer`] for a piece of what came over the wire, which may be JSON that escapes what needs no escape.
+    pub fn clean_wire<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let text = self.clean_answer(text);
+        if !text.contains("\\u00") {
+            return text;
+        }
+        let mut unescaper = json::Unescaper::default();
+        let plain = unescaper.push(&text) + &unescaper.finish();
+        match self.are_in(plain.as_bytes()) {
+            true => Cow::Owned(self.clean(&plain).into_owned()),
+            false => text,
+        }
+    }
+
+    /// [`Self::clean`] for all texts of a JSON value, the names of its fields included.
+    pub fn clean_json(&self, json: Value) -> Value {
+        self.snapshot().clean_json(json)
+    }
+
+    /// [`Self::clean_answer`] for all texts of a JSON value, the names of its fields included.
+    pub fn clean_answer_json(&self, json: Value) -> Value {
+        map_texts(json, &|text| match self.clean_answer(&text) {
+            Cow::Owned(clean) => clean,
+            Cow::Borrowed(_) => text,
+        })
+    }
+}
+
+impl Known {
+    fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.grams.any(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        let mut stream = stream::StreamRedactor::default();
+        let mut pieces = stream.push(&self.grams, text);
+        pieces.extend(stream.finish(&self.grams));
+        Cow::Owned(pieces.concat())
+    }
+
+    fn clean_string(&self, text: &mut String) {
+        if let Cow::Owned(clean) = self.clean(text) {
+            *text = clean;
+        }
+    }
+
+    fn clean_json(&self, json: Value) -> Value {
+        if self.grams.is_empty() {
+            return json;
+        }
+        map_texts(json, &|mut text| {
+            self.clean_string(&mut text);
+            text
+        })
+    }
+}
+
+fn map_texts(json: Value, change: &impl Fn(String) -> String) -> Value {
+    match json {
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| map_texts(item, change)).collect()),
+        Value::Object(fields) => {
+            let changed = |(name, value)| (change(name), map_texts(value, change));
+            Value::Object(fields.into_iter().map(changed).collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn secrets() -> Secrets {
+        let secrets = Secrets::default();
+        secrets.add(&SecretString::from("sk-live-0123456789"));
+        secrets
+    }
+
+    #[test]
+    fn any_eight_characters_are_replaced_wherever_they_stand() {
+        let secrets = secrets();
+        assert_eq!(secrets.clean("bad key sk-live-0123456789, \"live-012\""), "bad key [redacted], \"[redacted]\"");
+        assert!(matches!(secrets.clean("sk-liv 0123456"), Cow::Borrowed(_)));
+        assert!(secrets.are_in(b"\xff01234567\xff"));
+    }
+
+    #[test]
+    fn a_masked_key_is_replaced_in_answers() {
+        let secrets = secrets();
+        assert_eq!(secrets.clean_answer("key provided: sk-li****6789. See"), "key provided: [redacted] See");
+        assert_eq!(secrets.clean_answer("key 'sk-l...89' is wrong"), "key '[redacted]' is wrong");
+        assert_eq!(secrets.clean_answer("please wait... sk-other is fine"), "please wait... sk-other is fine");
+    }
+
+    #[test]
+    fn an_escaped_key_on_the_wire_is_replaced() {
+        let secrets = secrets();
+        let escaped = r#"data: {"a":"\u006c\u0069\u0076\u0065-0123","b":"\u00e4"}"#;
+        assert_eq!(secrets.clean_wire(escaped), r#"data: {"a":"[redacted]","b":"\u00e4"}"#);
+        assert_eq!(secrets.clean_wire(r#"{"a":"\u0062"}"#), r#"{"a":"\u0062"}"#);
+    }
+
+    #[test]
+    fn headers_are_hidden_as_a_whole_or_in_every_part() {
+        let secrets = Secrets::default();
+        secrets.add_header("x-team", &SecretString::from("platform-engineering"));
+        secrets.add_header("authorization", &SecretString::from("Bearer Zq7Xw3Vb9Nm2"));
+        assert_eq!(
+            secrets.clean_answer("for platform-engineering, Bearer w3Vb9Nm2"),
+            "for [redacted], Bearer [redacted]"
+        );
+        assert_eq!(secrets.clean("the platform-engineering team"), "the platform-engineering team");
+    }
+
+    #[test]
+    fn json_is_cleaned_in_texts_and_names() {
+        let json = json!({ "live-0123": ["0123456789", 7, { "x": "ok" }] });
+        assert_eq!(secrets().clean_json(json), json!({ MARK: [MARK, 7, { "x": "ok" }] }));
+    }
+
+    #[test]
+    fn new_secrets_count_for_all_clones_and_no_debug_print_shows_them() {
+        let secrets = Secrets::default();
+        let clone = secrets.clone();
+        assert!(clone.is_empty());
+        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
+        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
+        assert_eq!(clone.clean("Zq7Xw3Vb"), MARK);
+        assert_eq!(format!("{clone:?}"), "Secrets(1)");
+    }
+}

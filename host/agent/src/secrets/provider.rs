@@ -1,0 +1,298 @@
+//! A provider whose replies hold no secrets.
+
+use super::json::Unescaper;
+use super::stream::StreamRedactor;
+use super::{Known, Secrets};
+use crate::provider::{EventStream, PartKind, Provider, ProviderError, Request, StreamEvent};
+use futures_util::stream::{self, StreamExt as _};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// How many characters of a secret may go out when another part's events would have to wait for them.
+const MAX_GIVEN_UP: usize = 2;
+
+/// A provider whose events and errors hold no part of a secret, however it is cut into deltas. Everything else comes as the
+/// provider says it, and in that order; a delta with whose end a secret could begin waits for the next one.
+pub struct RedactedProvider {
+    inner: Arc<dyn Provider>,
+    secrets: Secrets,
+}
+
+impl RedactedProvider {
+    /// Redacts what `inner` says.
+    pub fn new(inner: Arc<dyn Provider>, secrets: Secrets) -> Self {
+        Self { inner, secrets }
+    }
+}
+
+impl Provider for RedactedProvider {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        let stream = self.inner.stream(request, token);
+        let secrets = self.secrets.clone();
+        let (parts, queue) = (Vec::new(), VecDeque::new());
+        let redacting = Redacting { stream, secrets, parts, queue, failed: None };
+        stream::unfold(redacting, |mut redacting| async {
+            let item = redacting.next().await?;
+            Some((item, redacting))
+        })
+        .boxed()
+    }
+}
+
+struct Redacting {
+    stream: EventStream,
+    secrets: Secrets,
+    parts: Vec<Part>,
+    queue: VecDeque<Slot>,
+    /// Comes after the queue.
+    failed: Option<ProviderError>,
+}
+
+/// A place in the order of events.
+enum Slot {
+    Event(StreamEvent),
+    /// A delta of this part, which is held back.
+    Held(usize),
+}
+
+#[derive(Default)]
+struct Part {
+    text: StreamRedactor,
+    /// Of the JSON of a tool call's arguments.
+    json: Option<Unescaper>,
+}
+
+impl Redacting {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        loop {
+            if let Some(event) = self.ready() {
+                return Some(Ok(event));
+            }
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
+            let item = self.stream.next().await;
+            // Taken now: the provider adds its key when the request is made.
+            let known = self.secrets.snapshot();
+            match item {
+                Some(Ok(event)) => self.take(&known, event),
+                Some(Err(error)) => {
+                    self.flush(&known, usize::MAX);
+                    self.failed = Some(self.secrets.clean_error(error));
+                }
+                None => {
+                    self.flush(&known, usize::MAX);
+                    return self.ready().map(Ok);
+                }
+            }
+        }
+    }
+
+    /// The first event, unless it is held back.
+    fn ready(&mut self) -> Option<StreamEvent> {
+        match self.queue.pop_front()? {
+            Slot::Event(event) => Some(event),
+            held @ Slot::Held(_) => {
+                self.queue.push_front(held);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, known: &Known, event: StreamEvent) {
+        let of_part = match &event {
+            StreamEvent::Delta { index, .. } | StreamEvent::PartEnd { index, .. } => Some(*index),
+            _ => None,
+        };
+        if self.queue.iter().any(|slot| matches!(slot, Slot::Held(index) if Some(*index) != of_part)) {
+            self.flush(known, MAX_GIVEN_UP);
+        }
+        match event {
+            StreamEvent::Start { mut model } => {
+                known.clean_option(&mut model);
+                self.queue.push_back(Slot::Event(StreamEvent::Start { model }));
+            }
+            StreamEvent::PartStart { index, part } => self.start(known, index, part),
+            StreamEvent::Delta { index, delta } => self.delta(known, index, &delta),
+            StreamEvent::PartEnd { index, mut signature } => {
+                let rest = self.parts.get_mut(index).map(|part| part.finish(known)).unwrap_or_default();
+                self.release(index, rest);
+                known.clean_option(&mut signature);
+                self.queue.push_back(Slot::Event(StreamEvent::PartEnd { index, signature }));
+            }
+            event @ (StreamEvent::Usage(_) | StreamEvent::End { .. }) => self.queue.push_back(Slot::Event(event)),
+        }
+    }
+
+    fn start(&mut self, known: &Known, index: usize, mut part: PartKind) {
+        let mut state = Part::default();
+        if let PartKind::ToolCall { id, name } = &mut part {
+            [id, name].into_iter().for_each(|text| known.clean_string(text));
+            state.json = Some(Unescaper::default());
+        }
+        // Indices count up from 0; others are the loop's to refuse.
+        if index == self.parts.len() {
+            self.parts.push(state);
+        }
+        self.queue.push_back(Slot::Event(StreamEvent::PartStart { index, part }));
+    }
+
+    fn delta(&mut self, known: &Known, index: usize, delta: &str) {
+        let Some(part) = self.parts.get_mut(index) else {
+            let delta = known.clean(delta).into_owned();
+            return self.queue.push_back(Slot::Event(StreamEvent::Delta { index, delta }));
+        };
+        self.queue.push_back(Slot::Held(index));
+        let texts = part.push(known, delta);
+        self.release(index, texts);
+    }
+
+    /// Puts texts into the first places that are held for a part. Empty ones leave no event.
+    fn release(&mut self, index: usize, texts: Vec<String>) {
+        for delta in texts {
+            let held = self.queue.iter().position(|slot| matches!(slot, Slot::Held(other) if *other == index));
+            match (held, delta.is_empty()) {
+                (Some(at), false) => self.queue[at] = Slot::Event(StreamEvent::Delta { index, delta }),
+                (Some(at), true) => drop(self.queue.remove(at)),
+                (None, false) => self.queue.push_back(Slot::Event(StreamEvent::Delta { index, delta })),
+                (None, true) => {}
+            }
+        }
+    }
+
+    /// Sends what was held back for the sake of `most` characters or fewer.
+    fn flush(&mut self, known: &Known, most: usize) {
+        for index in 0..self.parts.len() {
+            let texts = self.parts[index].text.give_up(&known.grams, most);
+            self.release(index, texts);
+        }
+    }
+}
+
+impl Part {
+    fn push(&mut self, known: &Known, delta: &str) -> Vec<String> {
+        match &mut self.json {
+            Some(json) if !known.grams.is_empty() => self.text.push(&known.grams, &json.push(delta)),
+            _ => self.text.push(&known.grams, delta),
+        }
+    }
+
+    fn finish(&mut self, known: &Known) -> Vec<String> {
+        let rest = self.json.as_mut().map(Unescaper::finish).filter(|rest| !rest.is_empty());
+        let mut texts = rest.map(|rest| self.text.push(&known.grams, &rest)).unwrap_or_default();
+        texts.extend(self.text.finish(&known.grams));
+        texts
+    }
+}
+
+impl Secrets {
+    /// The same error, with [`Self::clean_answer`] applied to what the vendor said.
+    pub fn clean_error(&self, mut error: ProviderError) -> ProviderError {
+        match &mut error {
+            ProviderError::Api { message, .. }
+            | ProviderError::Auth { message }
+            | ProviderError::RateLimited { message, .. }
+            | ProviderError::Overloaded { message, .. }
+            | ProviderError::Network { message }
+            | ProviderError::ContextOverflow { message }
+            | ProviderError::Malformed { message } => *message = self.clean_answer(message).into_owned(),
+            ProviderError::Cancelled => {}
+        }
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::StopReason;
+    use secrecy::SecretString;
+
+    const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
+
+    struct Says(Vec<Result<StreamEvent, ProviderError>>, Secrets);
+
+    impl Provider for Says {
+        fn name(&self) -> &str {
+            "says"
+        }
+
+        fn stream(&self, _: Request, _: CancellationToken) -> EventStream {
+            let (events, secrets) = (self.0.clone(), self.1.clone());
+            // A key is added when the request is made, after the stream was opened.
+            let add = async move { secrets.add(&SecretString::from(KEY)) };
+            stream::once(add).flat_map(move |()| stream::iter(events.clone())).boxed()
+        }
+    }
+
+    async fn said(events: Vec<Result<StreamEvent, ProviderError>>) -> Vec<Result<StreamEvent, ProviderError>> {
+        let secrets = Secrets::default();
+        let provider = RedactedProvider::new(Arc::new(Says(events, secrets.clone())), secrets);
+        let request = Request {
+            model: String::new(),
+            system: "".into(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tool_choice: Default::default(),
+            options: Default::default(),
+        };
+        provider.stream(request, CancellationToken::new()).collect().await
+    }
+
+    fn part(index: usize, part: PartKind, deltas: Vec<String>) -> Vec<Result<StreamEvent, ProviderError>> {
+        let start = std::iter::once(StreamEvent::PartStart { index, part });
+        let deltas = deltas.into_iter().map(|delta| StreamEvent::Delta { index, delta });
+        start.chain(deltas).chain([StreamEvent::PartEnd { index, signature: Some(KEY.to_owned()) }]).map(Ok).collect()
+    }
+
+    fn texts(events: &[Result<StreamEvent, ProviderError>], wanted: usize) -> String {
+        let delta = |event: &Result<StreamEvent, ProviderError>| match event {
+            Ok(StreamEvent::Delta { index, delta }) if *index == wanted => Some(delta.clone()),
+            _ => None,
+        };
+        events.iter().filter_map(delta).collect()
+    }
+
+    #[tokio::test]
+    async fn a_key_in_single_characters_is_redacted_in_every_kind_of_part() {
+        let letters = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
+        let call = PartKind::ToolCall { id: KEY.to_owned(), name: KEY.to_owned() };
+        let escaped: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+        let mut events = part(0, PartKind::Text, letters(&format!("it is {KEY}!")));
+        events.extend(part(1, PartKind::Thinking, letters(KEY)));
+        events.extend(part(2, call, letters(&format!("{{\"a\":\"{escaped}\"}}"))));
+        events.push(Ok(StreamEvent::End { stop_reason: StopReason::Stop }));
+        let out = said(events).await;
+        assert_eq!(texts(&out, 0), "it is [redacted]!");
+        assert_eq!((texts(&out, 1), texts(&out, 2)), ("[redacted]".to_owned(), "{\"a\":\"[redacted]\"}".to_owned()));
+        let all = format!("{out:?}");
+        assert!(!all.contains("Zq7X") && !all.contains("\\u00"), "{all}");
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_held_back_comes_before_the_end_of_its_part() {
+        let out = said(part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()])).await;
+        assert_eq!(texts(&out, 0), "the end: Zq7X");
+        assert!(matches!(out.last(), Some(Ok(StreamEvent::PartEnd { .. }))));
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_held_back_comes_before_an_error() {
+        let mut events = part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()]);
+        events.pop();
+        events.push(Err(ProviderError::Cancelled));
+        let out = said(events).await;
+        assert_eq!((texts(&out, 0).as_str(), out.last()), ("the end: Zq7X", Some(&Err(ProviderError::Cancelled))));
+    }
+
+    #[tokio::test]
+    async fn errors_are_cleaned() {
+        let out = said(vec![Err(ProviderError::Api { status: Some(400), message: format!("no {KEY}") })]).await;
+        assert_eq!(out[0].as_ref().unwrap_err().to_string(), "HTTP 400: no [redacted]");
+    }
+}

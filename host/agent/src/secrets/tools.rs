@@ -1,0 +1,59 @@
+//! Tools whose results hold no secrets.
+
+use super::Secrets;
+use crate::content::Content;
+use crate::definition::ToolDefinition;
+use crate::tool::{ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
+/// An executor whose results, errors and progress hold no part of a secret.
+pub struct RedactedTools {
+    inner: Arc<dyn ToolExecutor>,
+    secrets: Secrets,
+}
+
+impl RedactedTools {
+    /// Redacts what `inner` says.
+    pub fn new(inner: Arc<dyn ToolExecutor>, secrets: Secrets) -> Self {
+        Self { inner, secrets }
+    }
+}
+
+impl ToolExecutor for RedactedTools {
+    fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        self.inner.definitions()
+    }
+
+    fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
+        if self.secrets.is_empty() {
+            return self.inner.call(call, progress);
+        }
+        async move {
+            let progress = RedactedProgress { inner: progress, secrets: &self.secrets };
+            let reply = self.inner.call(call, &progress).await;
+            self.secrets.snapshot().clean_reply(reply)
+        }
+        .boxed()
+    }
+}
+
+struct RedactedProgress<'a> {
+    inner: &'a dyn ToolProgress,
+    secrets: &'a Secrets,
+}
+
+impl ToolProgress for RedactedProgress<'_> {
+    fn report(&self, message: String) {
+        let mut message = message;
+        self.secrets.snapshot().clean_string(&mut message);
+        self.inner.report(message);
+    }
+
+    fn update(&self, partial: Vec<Content>) {
+        let mut partial = partial;
+        self.secrets.snapshot().clean_contents(&mut partial);
+        self.inner.update(partial);
+    }
+}
