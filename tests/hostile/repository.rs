@@ -442,6 +442,19 @@ fn export_is_not_written_through_a_link_of_the_repository() {
 }
 
 #[test]
+fn packed_plugin_is_not_written_through_a_link_of_the_repository() {
+    let pinion = Pinion::default();
+    let profile = pinion.write("../outside/profile", "mine");
+    symlink("../outside/profile", in_workspace(&pinion, "out.wasm")).unwrap();
+    std::fs::copy(pinion_tests::guest("greet_one"), in_workspace(&pinion, "in.wasm")).unwrap();
+    let ended = pinion.run(["plugin", "pack", "in.wasm", "--name", "packed", "-o", "out.wasm"]);
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(profile).unwrap(), "mine");
+    let fine = pinion.run(["plugin", "pack", "in.wasm", "--name", "packed", "-o", "fine.wasm"]);
+    assert_eq!(fine.code, Some(0), "{fine:?}");
+}
+
+#[test]
 fn ignore_files_of_a_hostile_repository_never_block_nor_lead_out() {
     let pinion = Pinion::default();
     pinion.write("../outside/ignore", "a.txt\n");

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::out::{print, text};
+use crate::repository::{Located, Make, Refusal};
 use pinion_plugin_runtime::{
     API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
 };
@@ -20,7 +21,7 @@ pub(crate) struct About {
 }
 
 /// Gives a component a manifest, instead of the one that it may have.
-pub(crate) fn pack(file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
+pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
     let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
     let manifest = Manifest {
         manifest: 1,
@@ -36,8 +37,16 @@ pub(crate) fn pack(file: &Path, about: About, out: Option<PathBuf>) -> Result<()
     let packed = with_manifest(&bytes, &json).map_err(|e| Failure::usage(format!("`{}`: {e}", file.display())))?;
     Inspection::of(&packed).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
     let out = out.unwrap_or_else(|| file.to_owned());
-    fs::write(&out, packed).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", out.display())))?;
+    write(workspace, &out, &packed)
+        .map_err(|error| Failure::failed(format!("could not write `{}`: {error}", out.display())))?;
     print(&text!("{}\n", out))
+}
+
+/// Writes a file that the user named, in one step, and through no link that leads out of the repository.
+fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+    let located =
+        Located::find(workspace, crate::paths::home().as_deref(), file, Make::Nothing).map_err(Refusal::Io)?;
+    located.repository.replace(&located.path, bytes)
 }
 
 /// The component with a manifest section at its end.

@@ -18,7 +18,8 @@ pub(crate) async fn run(base: &Base, command: PluginCommand) -> Result<()> {
         PluginCommand::Build { folder, out, install } => build::run(base, &folder, out, install),
         PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
             let about = binary::About { name, version: plugin_version, description, asks: grant::asks(&asks)? };
-            binary::pack(&base.workspace.join(file), about, out.map(|out| base.workspace.join(out)))
+            let out = out.map(|out| base.workspace.join(out));
+            binary::pack(&base.workspace, &base.workspace.join(file), about, out)
         }
         PluginCommand::Check { file } => show::check(base, &base.workspace.join(file)).await,
         PluginCommand::List => show::list(base).await,
