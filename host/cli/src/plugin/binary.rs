@@ -7,7 +7,6 @@ use pinion_plugin_runtime::{
     API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
 };
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Path, PathBuf};
 use wasm_encoder::{ComponentSection as _, CustomSection, Encode as _};
 use wasmparser::{Parser, Payload};
