@@ -181,8 +181,8 @@ mod tests {
     use tempfile::TempDir;
 
     fn names(root: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let entries = fs::read_dir(root).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }

@@ -183,7 +183,7 @@ impl Repository {
         let (folder, name) = self.parent(real.as_deref().unwrap_or(path))?;
         let temporary = Temporary::write(&folder, text, before.map(|before| before.permissions()))?;
         folder.rename(&temporary.name, &folder, &name).map_err(Refusal::from)?;
-        temporary.is_gone();
+        temporary.keep();
         Ok(())
     }
 
@@ -410,7 +410,8 @@ impl<'a> Temporary<'a> {
         Err(Refusal::Io(io::ErrorKind::AlreadyExists.into()))
     }
 
-    fn is_gone(mut self) {
+    /// Leaves the file where it was moved to.
+    fn keep(mut self) {
         self.is_there = false;
     }
 }

@@ -140,16 +140,16 @@ mod tests {
         for before in 0..20 {
             for window in 0..=secret.len() - WINDOW {
                 let text = format!("{}{}!", "y".repeat(before), &secret[window..window + WINDOW]);
-                assert_eq!(grams.find(text.as_bytes()), [before..before + WINDOW], "{text}");
+                assert_eq!(grams.find(text.as_bytes()), std::slice::from_ref(&(before..before + WINDOW)), "{text}");
             }
         }
         assert!(grams.find(b"Zq7Xw3V Zq7Xw3V Kp5Ld8R").is_empty());
-        assert_eq!(grams.find(b"zq7xW3vB"), [0..8]);
+        assert_eq!(grams.find(b"zq7xW3vB"), std::slice::from_ref(&(0..8)));
     }
 
     #[test]
     fn overlapping_windows_are_one_part() {
-        assert_eq!(grams("Zq7Xw3Vb9Nm2Kp5Ld8Rt").find(b"a Zq7Xw3Vb9Nm2Kp5Ld8Rt b"), [2..22]);
+        assert_eq!(grams("Zq7Xw3Vb9Nm2Kp5Ld8Rt").find(b"a Zq7Xw3Vb9Nm2Kp5Ld8Rt b"), std::slice::from_ref(&(2..22)));
     }
 
     #[test]
