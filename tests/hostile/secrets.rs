@@ -573,6 +573,8 @@ mod costs {
         let run = ["-p", "--replay", script.to_str().unwrap(), "--max-cost", "1"];
         refused(&pinion.run(run.iter().chain(&["hi"])));
         assert_eq!(pinion.run(run.iter().chain(&["-m", "claude-opus-5-5", "hi"])).code, Some(0));
+        pinion.config("[limits]\nmax-cost = 1.0\n");
+        assert_eq!(pinion.run(run[..3].iter().chain(&["hi"])).code, Some(0));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Base {
     /// The provider and the model that are meant, with those that are asked when they fail.
     pub(crate) async fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
         if let Exchanges::Scripted(script) = &self.exchanges {
-            return self.scripted(script, args.model.as_deref().unwrap_or("script"));
+            return self.scripted(script, args);
         }
         let models = self.models()?;
         let base_url = args.base_url.as_deref();
@@ -91,11 +91,13 @@ impl Base {
         self.with_fallback(chosen, &models).await
     }
 
-    /// The script as a model. With a limit on costs it needs the name of a model whose prices are known.
-    fn scripted(&self, script: &Script, name: &str) -> Result<Chosen> {
+    /// The script as a model. It costs nothing, so a limit in the config holds for it; whoever asks for one on the command
+    /// line names the model whose prices count.
+    fn scripted(&self, script: &Script, args: &RunArgs) -> Result<Chosen> {
+        let name = args.model.as_deref().unwrap_or("script");
         let mut chosen = Chosen::scripted(script.clone(), name);
         chosen.provider = Arc::new(RedactedProvider::new(chosen.provider, self.secrets.clone()));
-        if self.config.limits.max_cost.is_some() {
+        if args.max_cost.is_some() {
             let models = self.models()?;
             let known = resolve(None, name, &models).ok().map(|(info, name)| models.find(info.name, &name));
             let known = known.filter(|known| known.prices(0).is_some());
