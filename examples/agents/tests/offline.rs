@@ -117,7 +117,7 @@ fn plugins_that_are_not_there_are_told() {
     let output = run(CODING_ASSISTANT, &["--plugins", "/nowhere"], "");
     assert!(!output.status.success());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("error: could not load the plugin `fs`"), "{error}");
+    assert!(error.starts_with("error: could not load the plugin `fs.wasm`"), "{error}");
 }
 
 #[test]
