@@ -139,11 +139,12 @@ const SCHEMAS: [&str; 5] = [
 
 fn listed(random: &mut Random) -> Value {
     let schema = *random.pick(&SCHEMAS);
-    let repeat = if random.below(20) == 0 { 100_000 } else { 1 };
+    let description = text(random, "Does something.");
+    let repeat = if random.below(20) == 0 { 1_000_000 / description.len().max(1) } else { 1 };
     json!({
         "name": text(random, "tool_name"),
         "label": text(random, "A label"),
-        "description": text(random, "Does something.").repeat(repeat),
+        "description": description.repeat(repeat),
         "schema": text(random, schema),
         "guidelines": (0..random.below(3)).map(|_| text(random, "Use it well.")).collect::<Vec<_>>(),
     })

@@ -444,7 +444,11 @@ pub(crate) fn restore_terminal() {
 
 /// Columns and rows of the terminal behind stdout; none when there is none.
 pub(crate) fn size() -> Option<(usize, usize)> {
-    let (columns, rows) = crossterm::terminal::size().ok().filter(|_| io::stdout().is_terminal())?;
+    // Without a terminal, crossterm would run `tput` from the PATH, twice.
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, rows) = crossterm::terminal::size().ok()?;
     (columns > 0 && rows > 0).then_some((columns.into(), rows.into()))
 }
 
