@@ -107,7 +107,7 @@ pub(crate) fn listed(calls: &[DeniedCall]) -> String {
     format!("`{}`", tools.join("`, `"))
 }
 
-/// How calls are approved, and what was decided in this session. Clones share both: sub-agents and branches belong to the
+/// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
 /// session that started them.
 #[derive(Clone)]
 pub struct Approval {
@@ -125,7 +125,7 @@ struct Decided {
     denied_count: u64,
 }
 
-/// What "always" is remembered for.
+/// The subject of an "always": one tool of one version of a plugin.
 #[derive(PartialEq, Eq, Hash)]
 struct Subject {
     plugin: Arc<str>,
@@ -159,7 +159,7 @@ impl Approval {
         self.decided().denied.clone()
     }
 
-    /// How many calls were not approved since this was made.
+    /// Returns the number of calls that were not approved since this was made.
     pub(crate) fn denied_count(&self) -> u64 {
         self.decided().denied_count
     }

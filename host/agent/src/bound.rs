@@ -59,7 +59,7 @@ impl OutputBounds {
     }
 }
 
-/// What is left of the bounds while a result is cut to them.
+/// The remainder of the bounds while a result is cut to them.
 struct Room<'a> {
     bounds: &'a OutputBounds,
     text: usize,

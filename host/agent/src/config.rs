@@ -70,7 +70,7 @@ pub struct LoopConfig {
     pub branch_authority: Authority,
     /// Compiled schemas of tools.
     pub schemas: Arc<Schemas>,
-    /// What no message may hold.
+    /// Secrets that no message may hold.
     pub secrets: Secrets,
 }
 

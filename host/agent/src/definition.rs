@@ -21,7 +21,7 @@ pub struct ToolDefinition {
     pub authority: Authority,
     /// May calls of it run beside others?
     pub execution: Execution,
-    /// Where it comes from; the default for tools of the application's own.
+    /// Provenance of the tool; the default stands for the application's own tools.
     pub source: ToolSource,
 }
 

@@ -3,7 +3,7 @@
 //! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
 //!
-//! The session's store gets each result when its call ends, before anyone is told of the end, so that a kill in the middle
+//! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle
 //! of a long call does not lose the results of those beside it.
 
 use crate::approval::{Decision, Question};
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What the model is told of a call that the user's message came before.
 const STEERED: &str = "The user sent a message before this call ended; it was not carried through.";
-/// How often a call is decided on again because its tool was replaced meanwhile.
+/// Rounds of deciding again on a call whose tool was replaced meanwhile.
 const MAX_CHANGES: usize = 3;
 /// What the model is told of a call that was aborted.
 const ABORTED: &str = "The run was aborted before this call ended.";
@@ -42,7 +42,7 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
     pub(crate) family: Option<&'a Arc<Family>>,
-    /// Why the session could not be written; nothing more is written, and no further call begun then.
+    /// The error of writing the session. After it, nothing more is written and no further call begins.
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
 

@@ -150,7 +150,7 @@ pub enum EventKind {
         call_id: String,
         /// May it run?
         allowed: bool,
-        /// Why no one could be asked, where the call is denied for that.
+        /// The reason no one could be asked, when the call is denied for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<String>,
     },

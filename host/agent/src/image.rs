@@ -11,7 +11,7 @@ pub(crate) const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024 / 4 * 3;
 /// Pixels of one side.
 const MAX_SIDE: u32 = 8000;
 
-/// Why a picture cannot be given to a model.
+/// The reason a picture cannot be given to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
     /// The media type is none that models accept.
@@ -63,7 +63,7 @@ impl Image {
         if fits { Ok(()) } else { Err(ImageProblem::Format) }
     }
 
-    /// Width and height; none when the header is cut off or makes no sense.
+    /// Width and height; none when the header is cut off or invalid.
     fn pixels(&self) -> Option<(u32, u32)> {
         let data = self.data.as_slice();
         match self.media_type.as_str() {

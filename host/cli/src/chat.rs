@@ -80,7 +80,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     base.exchanges.finish()?;
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         let id: String = session.id().chars().take(8).collect();
-        chat.say(&chat.style.dim(text!("pinion -r {} goes on with this session", id)));
+        chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", id)));
     }
     Ok(())
 }
@@ -194,7 +194,7 @@ impl Notices {
                 text!("loaded plugin `{}` {}", notice.plugin, version)
             }
             NoticeEvent::Loaded { generation, version } => {
-                text!("plugin `{}` {} was loaded anew, generation {}", notice.plugin, version, generation)
+                text!("reloaded plugin `{}` {} (generation {})", notice.plugin, version, generation)
             }
             NoticeEvent::Refused(error) => {
                 text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))

@@ -37,7 +37,7 @@ const UNSUPPORTED: [&str; 7] =
 #[error("the schema {0}")]
 pub struct SchemaError(String);
 
-/// How much work a schema can make.
+/// The work that checking against a schema can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Measure {
     /// Subschemas, with all references expanded once.
@@ -257,7 +257,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// How many subschemas apply to the same value within one another.
+    /// Nesting of subschemas that apply to the same value.
     fn chain(&mut self, schema: &'a Value, depth: usize) -> Result<usize, SchemaError> {
         let Some(fields) = schema.as_object() else { return Ok(1) };
         match self.chains.get(&std::ptr::from_ref(schema)) {
