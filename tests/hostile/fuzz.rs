@@ -137,10 +137,11 @@ const SCHEMAS: [&str; 5] = [
     r#"{"type":"object","properties":{"a":{"type":"array","minItems":18446744073709551615,"uniqueItems":true}}}"#,
 ];
 
-fn listed(random: &mut Random) -> Value {
+/// A tool or command, one in twenty with a text as long as `long`.
+fn listed(random: &mut Random, long: usize) -> Value {
     let schema = *random.pick(&SCHEMAS);
     let description = text(random, "Does something.");
-    let repeat = if random.below(20) == 0 { 1_000_000 / description.len().max(1) } else { 1 };
+    let repeat = if random.below(20) == 0 { long / description.len().max(1) } else { 1 };
     json!({
         "name": text(random, "tool_name"),
         "label": text(random, "A label"),
@@ -167,9 +168,10 @@ async fn offer(tools: Vec<Value>, commands: Vec<Value>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn random_list_of_tools_and_commands_is_refused_or_offered() {
     for mut random in rounds(3) {
-        let count = if random.below(20) == 0 { 600 } else { random.below(4) };
-        let tools = (0..count).map(|_| listed(&mut random)).collect();
-        let commands = (0..random.below(3)).map(|_| listed(&mut random)).collect();
+        // Not both, as this process holds every list several times over before the guest has it.
+        let (count, long) = if random.below(20) == 0 { (600, 10_000) } else { (random.below(4), 1_000_000) };
+        let tools = (0..count).map(|_| listed(&mut random, long)).collect();
+        let commands = (0..random.below(3)).map(|_| listed(&mut random, long)).collect();
         offer(tools, commands).await;
     }
 }

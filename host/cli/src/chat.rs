@@ -12,7 +12,7 @@ use crate::loops::Loops;
 use crate::out::{self, Stdout, Text, stdout_failure, text};
 use crate::private::create_folder;
 use crate::render::{Detail, Renderer};
-use crate::signals::{interruptible, interruptible_by};
+use crate::signals::{self, interruptible, interruptible_by};
 use crate::terminal::Style;
 use pinion_agent::text::{find_unsafe, one_line};
 use pinion_agent::{EventReceiver, Message, Secrets};
@@ -103,7 +103,7 @@ impl Chat<'_> {
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
         let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
         let mut insert = String::new();
-        let mut interrupted = false;
+        let signals = signals::waiting(remark_on_interrupt);
         loop {
             // A question that was interrupted may still be leaving the terminal.
             self.approver.idle().await;
@@ -114,12 +114,8 @@ impl Chat<'_> {
             }
             match editor.read(std::mem::take(&mut insert)).await? {
                 Input::End => return Ok(()),
-                Input::Interrupt if interrupted => return Ok(()),
-                Input::Interrupt => {
-                    interrupted = true;
-                    self.say(&self.style.dim("Ctrl-C again leaves"));
-                    continue;
-                }
+                Input::Interrupt if signals.key() => return Ok(()),
+                Input::Interrupt => remark_on_interrupt(),
                 Input::Line(line) => {
                     let then = self.enter(line.trim()).await;
                     if then.quit {
@@ -127,9 +123,9 @@ impl Chat<'_> {
                     }
                     waiting.extend(then.submit);
                     insert = then.insert.unwrap_or_default();
+                    signals.forget();
                 }
             }
-            interrupted = false;
         }
     }
 
@@ -164,6 +160,10 @@ impl Chat<'_> {
         outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
         Ok(())
     }
+}
+
+fn remark_on_interrupt() {
+    out::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
 }
 
 async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {

@@ -61,8 +61,8 @@ use std::time::Duration;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 /// Threads for calls of plugins, each of which may have one for as long as its deadline allows; for loads, questions and
-/// the line editor. About 500 calls run at once at most.
-const MAX_BLOCKING_THREADS: usize = 1024;
+/// the line editor. About 250 calls run at once at most.
+const MAX_BLOCKING_THREADS: usize = 512;
 
 fn main() -> ExitCode {
     out::report_panics();

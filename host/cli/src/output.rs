@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+/// From the start of a run until old output is removed.
+const SWEEP_DELAY: Duration = Duration::from_millis(500);
 /// Directories that were not written to for so long are removed.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When there is more than this in bytes, the oldest directories are removed.
@@ -59,14 +61,17 @@ impl Output {
         };
     }
 
-    /// Removes what is old, in the background: it does not keep the process from ending.
+    /// Removes what is old, in the background and after a while: a short run neither waits for it nor slows down, and
+    /// leaves it to a later one.
     pub(crate) fn sweep(&self) {
         let root = self.root.clone();
-        // Without a thread it is done by a later process.
-        let _ = std::thread::Builder::new().name("sweep".to_owned()).spawn(move || {
-            if let Err(error) = sweep(&root, SystemTime::now(), MAX_BYTES) {
-                tracing::debug!(root = %root.display(), %error, "old output was not removed");
-            }
+        tokio::spawn(async move {
+            tokio::time::sleep(SWEEP_DELAY).await;
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = sweep(&root, SystemTime::now(), MAX_BYTES) {
+                    tracing::debug!(root = %root.display(), %error, "old output was not removed");
+                }
+            })
         });
     }
 }

@@ -50,28 +50,69 @@ pub(crate) fn last() -> Option<u8> {
     Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
+/// Waits for lines of the user until the result is dropped, whenever no other scope is open.
+///
+/// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, the
+/// second one without a [`Waiting::forget`] in between ends the program with success. Other signals end it at once.
+pub(crate) fn waiting(remark: fn()) -> Waiting {
+    let came = Arc::new(AtomicBool::new(false));
+    let scope = Scope::open(Current { came: came.clone(), at_signal: AtSignal::Remark(remark) });
+    Waiting { came, _scope: scope }
+}
+
+/// See [`waiting`].
+pub(crate) struct Waiting {
+    came: Arc<AtomicBool>,
+    _scope: Scope,
+}
+
+impl Waiting {
+    /// Counts a Ctrl-C that was a key. Returns whether it is the second one.
+    pub(crate) fn key(&self) -> bool {
+        self.came.swap(true, Ordering::AcqRel)
+    }
+
+    /// Forgets the first Ctrl-C, as something else was entered.
+    pub(crate) fn forget(&self) {
+        self.came.store(false, Ordering::Release);
+    }
+}
+
+/// The number of SIGINT everywhere.
+const INTERRUPT: u8 = 2;
+
 /// Work that a signal interrupts.
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static LAST: AtomicU8 = AtomicU8::new(0);
 
 struct Current {
     came: Arc<AtomicBool>,
-    interrupt: Option<Box<dyn FnOnce() + Send>>,
+    at_signal: AtSignal,
 }
 
-/// While it lives, the first signal interrupts, and the second one ends the program.
-struct Scope;
+enum AtSignal {
+    /// Called once; the next signal ends the program.
+    Interrupt(Option<Box<dyn FnOnce() + Send>>),
+    /// Called at the first of two SIGINT.
+    Remark(fn()),
+}
+
+/// While it lives, signals do what it says; then they do again what they did before.
+struct Scope(Option<Current>);
 
 impl Scope {
     fn begin(came: Arc<AtomicBool>, interrupt: impl FnOnce() + Send + 'static) -> Self {
-        *current() = Some(Current { came, interrupt: Some(Box::new(interrupt)) });
-        Self
+        Self::open(Current { came, at_signal: AtSignal::Interrupt(Some(Box::new(interrupt))) })
+    }
+
+    fn open(new: Current) -> Self {
+        Self(current().replace(new))
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        *current() = None;
+        *current() = self.0.take();
     }
 }
 
@@ -93,17 +134,26 @@ pub(crate) fn install() -> std::io::Result<()> {
 /// Called for each signal, on the thread that hears them.
 fn heard(number: u8) {
     LAST.store(number, Ordering::Release);
-    let interrupt = match &mut *current() {
-        Some(current) => {
-            current.came.store(true, Ordering::Release);
-            current.interrupt.take()
-        }
-        None => None,
-    };
-    match interrupt {
+    let what = current().as_mut().map_or(Err(128 + number), |current| current.heard(number));
+    match what {
         // On a thread of its own: whatever it waits for, the next signal is heard.
-        Some(interrupt) => drop(thread::Builder::new().name("pinion-interrupt".to_owned()).spawn(interrupt)),
-        None => end(128 + number),
+        Ok(call) => drop(thread::Builder::new().name("pinion-interrupt".to_owned()).spawn(call)),
+        Err(status) => end(status),
+    }
+}
+
+impl Current {
+    /// What to call, or with which status to end the program.
+    fn heard(&mut self, number: u8) -> Result<Box<dyn FnOnce() + Send>, u8> {
+        match &mut self.at_signal {
+            AtSignal::Interrupt(interrupt) => {
+                self.came.store(true, Ordering::Release);
+                interrupt.take().ok_or(128 + number)
+            }
+            AtSignal::Remark(_) if number != INTERRUPT => Err(128 + number),
+            AtSignal::Remark(_) if self.came.swap(true, Ordering::AcqRel) => Err(0),
+            AtSignal::Remark(remark) => Ok(Box::new(*remark)),
+        }
     }
 }
 

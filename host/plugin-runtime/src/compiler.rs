@@ -8,12 +8,12 @@
 //! a header and the component from its stdin and writes compiled code to its stdout; the end of its stdin means that
 //! nobody waits any more. Without such a command only components of moderate [`Weight`] are compiled, on a thread.
 
-use crate::cache::Origin;
 use crate::engine::compile_alone;
 use crate::generation::{LoadError, blocking, link_error};
 use crate::limits::CompileLimits;
 use crate::runtime::Shared;
 use crate::weight::Weight;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -36,30 +36,27 @@ pub struct Compiler {
     pub arguments: Vec<OsString>,
 }
 
-/// The compiled component: from the cache, or compiled now and cached.
+/// Looks a compiled component up in the cache. Blocks.
+pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component> {
+    shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
+}
+
+/// Compiles a component, and puts it into the cache.
 pub(crate) async fn compiled(
     shared: &Arc<Shared>,
-    bytes: Arc<[u8]>,
+    bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     is_built_in: bool,
-) -> Result<(Component, Origin), LoadError> {
-    let cached = {
-        let shared = shared.clone();
-        blocking(move || Ok(shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, &digest)))).await?
-    };
-    if let Some(component) = cached {
-        return Ok((component, Origin::Cached));
+) -> Result<Component, LoadError> {
+    match &shared.compiler {
+        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
+        _ => in_process(shared, bytes, digest, is_built_in).await,
     }
-    let component = match &shared.compiler {
-        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await?,
-        _ => in_process(shared, bytes, digest, is_built_in).await?,
-    };
-    Ok((component, Origin::Compiled))
 }
 
 async fn in_process(
     shared: &Arc<Shared>,
-    bytes: Arc<[u8]>,
+    bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     is_built_in: bool,
 ) -> Result<Component, LoadError> {

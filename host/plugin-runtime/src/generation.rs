@@ -22,6 +22,7 @@ use crate::wording::{self, FoldedNames};
 use pinion_agent::text::{clip, exposed};
 use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use wasmtime::component::Component;
@@ -162,25 +163,32 @@ impl Generation {
         before: Option<Arc<Ceiling>>,
         share: &Arc<Share>,
     ) -> Result<Arc<Self>, LoadError> {
-        let inspected = {
+        let is_built_in = matches!(source, Source::BuiltIn { .. });
+        let read = {
             let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
+            let share = share.clone();
             blocking(move || {
                 let _permit = permit;
-                inspect(&shared, &source, before)
+                let inspected = inspect(&shared, &source, before)?;
+                // All of it in one go: each step on a thread of its own costs more than most of them.
+                match compiler::cached(&shared, &inspected.digest) {
+                    Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
+                    None => Ok(Read::New(inspected)),
+                }
             })
             .await?
         };
-        let Inspected { bytes, digest, inspection, held } = inspected;
-        let is_built_in = matches!(source, Source::BuiltIn { .. });
-        let (component, origin) = compiler::compiled(shared, bytes, digest, is_built_in).await?;
-        let (program, inspection, held) = {
-            let (shared, share) = (shared.clone(), share.clone());
-            blocking(move || {
-                let program = link(&shared, &component, &inspection, &held, number, share)?;
-                Ok((Arc::new(program), inspection, held))
-            })
-            .await?
+        let (linked, origin) = match read {
+            Read::Linked(linked) => (linked, Origin::Cached),
+            Read::New(mut inspected) => {
+                let (bytes, digest) = (std::mem::take(&mut inspected.bytes), inspected.digest);
+                let component = compiler::compiled(shared, bytes, digest, is_built_in).await?;
+                let (shared, share) = (shared.clone(), share.clone());
+                let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
+                (linked, Origin::Compiled)
+            }
         };
+        let Linked { program, digest, inspection, held } = linked;
         // A component that misses its grants or its config may fail for that alone.
         let explained = |error: LoadError| match &held.held_back {
             Some(why) => LoadError::Policy(format!("{error}\n{why}")),
@@ -335,10 +343,25 @@ impl Held {
 
 /// A component that was read.
 struct Inspected {
-    bytes: Arc<[u8]>,
+    bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     inspection: Inspection,
     held: Held,
+}
+
+/// A component that was read, compiled and linked.
+struct Linked {
+    program: Arc<Program>,
+    digest: blake3::Hash,
+    inspection: Inspection,
+    held: Held,
+}
+
+enum Read {
+    /// Its compiled code was in the cache.
+    Linked(Linked),
+    /// It is still to be compiled.
+    New(Inspected),
 }
 
 /// Reads a component, what it says of itself, and what the policy says of it. Blocks.
@@ -352,7 +375,7 @@ fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Re
     let digest = blake3::hash(&bytes);
     let identity = policy::Component { manifest, source, digest: &digest.to_hex() };
     let held = Held::of(shared.policy.settings(&identity)?, before, manifest);
-    Ok(Inspected { bytes: bytes.into(), digest, inspection, held })
+    Ok(Inspected { bytes, digest, inspection, held })
 }
 
 /// Runs a step of loading on a thread that may block.
@@ -366,11 +389,11 @@ pub(crate) async fn blocking<T: Send + 'static>(
 fn link(
     shared: &Arc<Shared>,
     component: &Component,
-    inspection: &Inspection,
-    held: &Held,
+    inspected: Inspected,
     number: u32,
     share: Arc<Share>,
-) -> Result<Program, LoadError> {
+) -> Result<Linked, LoadError> {
+    let Inspected { digest, inspection, held, .. } = inspected;
     let manifest = &inspection.manifest;
     let pre = shared.linker.instantiate_pre(component).map_err(link_error)?;
     let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
@@ -383,16 +406,17 @@ fn link(
     )
     .with_hint(held.hint.clone());
     let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
-    Ok(Program {
+    let program = Program {
         name: manifest.name.as_str().into(),
         number,
         authority: Arc::new(authority),
         limits: Arc::new(limits),
         config: config.into(),
-        exported: Exported::of(component, inspection)?,
+        exported: Exported::of(component, &inspection)?,
         share,
         pre,
-    })
+    };
+    Ok(Linked { program: Arc::new(program), digest, inspection, held })
 }
 
 pub(crate) fn link_error(error: wasmtime::Error) -> LoadError {

@@ -1,6 +1,6 @@
 //! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
 
-use crate::shares::{MAX_PLUGINS, MAX_RESIDENTS};
+use crate::shares::MAX_RESIDENTS;
 use pinion_agent::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ pub struct PartialLimits {
 pub struct EngineLimits {
     /// Bytes of WebAssembly stack.
     pub stack_bytes: usize,
-    /// Calls that run at once, besides one of each plugin.
+    /// Calls that run at once, besides the first one of a plugin.
     pub concurrent_calls: u32,
     /// Bytes of memory of all calls of one plugin together, unless a single one may have more.
     pub plugin_memory_bytes: u64,
@@ -90,18 +90,20 @@ pub struct EngineLimits {
 
 impl EngineLimits {
     /// Plugins that are asked at once what they offer.
-    pub(crate) const DESCRIPTIONS: u32 = 32;
+    pub(crate) const DESCRIPTIONS: u32 = 16;
+    /// Calls of plugins of which no other call runs, besides all others.
+    pub(crate) const FIRST_CALLS: u32 = 48;
 
     /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
     pub(crate) fn delegating_calls(&self) -> u32 {
-        (self.concurrent_calls / 4).max(1)
+        (self.concurrent_calls / 2).max(1)
     }
 
-    /// All instances that may live at once.
+    /// All instances that may live at once. Each has a stack that is reserved at start, so the sum matters there.
     pub(crate) fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
         let calls = self.concurrent_calls.saturating_add(delegating);
-        calls.saturating_add(MAX_PLUGINS + MAX_RESIDENTS + Self::DESCRIPTIONS)
+        calls.saturating_add(Self::FIRST_CALLS + MAX_RESIDENTS + Self::DESCRIPTIONS)
     }
 }
 
@@ -166,7 +168,7 @@ impl Limits {
 impl Default for EngineLimits {
     /// What `limits.toml` says, which itself says all of it.
     fn default() -> Self {
-        Self { stack_bytes: 1024 * 1024, concurrent_calls: 128, plugin_memory_bytes: 2 * 1024 * 1024 * 1024 }
+        Self { stack_bytes: 1024 * 1024, concurrent_calls: 64, plugin_memory_bytes: 2 * 1024 * 1024 * 1024 }
     }
 }
 

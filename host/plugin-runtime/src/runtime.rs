@@ -131,10 +131,10 @@ impl Permits {
     fn new(limits: &EngineLimits) -> Self {
         let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
         // Only plugins that the user granted agents take these.
-        let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), false));
+        let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
         let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         Self {
-            calls: Turns::new(limits.concurrent_calls, true),
+            calls: Turns::new(limits.concurrent_calls, EngineLimits::FIRST_CALLS),
             delegating,
             reading: semaphore(cores.max(4)),
             compiling: semaphore(cores),

@@ -3,9 +3,9 @@
 //! A [`Share`] belongs to one source of plugins for as long as anything of it lives: all generations, calls and instances
 //! count to it, whatever names their manifests give.
 //!
-//! Calls take [`Turns`]. The first call of a plugin never waits: its turn is kept apart from all others. More turns come
-//! from a pool, of which a plugin may hold no more than is left free. So each plugin that takes as many turns as it can
-//! leaves half of what it found, and none can keep another from running.
+//! Calls take [`Turns`]. The first call of a plugin has a turn that is kept apart from all others, as long as there is
+//! one. More turns come from a pool, of which a plugin may hold no more than is left free. So each plugin that takes as
+//! many turns as it can leaves half of what it found.
 
 use crate::generation::LoadError;
 use std::collections::{HashMap, VecDeque};
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Plugins that may be there at once.
-pub(crate) const MAX_PLUGINS: u32 = 128;
+pub(crate) const MAX_PLUGINS: u32 = 1024;
 /// Instances of lifetime `session` that may live at once; each has a thread of its own.
-pub(crate) const MAX_RESIDENTS: u32 = 64;
+pub(crate) const MAX_RESIDENTS: u32 = 32;
 /// Instances of lifetime `session` of one plugin: the current one, and one whose last call still runs.
 const MAX_OWN_RESIDENTS: u32 = 2;
 
@@ -115,11 +115,19 @@ pub(crate) struct Turns(Arc<Mutex<Pool>>);
 
 struct Pool {
     free: u32,
-    /// Whether the first turn of a plugin is kept apart from the pool.
-    has_first_apart: bool,
-    /// How many turns each plugin holds.
-    held: HashMap<u64, u32>,
+    /// Turns that are only for plugins that hold none.
+    first: u32,
+    /// Turns of each plugin that holds any.
+    held: HashMap<u64, Held>,
     waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
+}
+
+/// Turns that one plugin holds.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    of_pool: u32,
+    /// Holds one of [`Pool::first`] as well.
+    first: bool,
 }
 
 /// The right to run, until it is dropped.
@@ -129,10 +137,10 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// A pool of so many turns, besides one for each plugin if the first turn is kept apart.
-    pub(crate) fn new(turns: u32, has_first_apart: bool) -> Self {
+    /// A pool of so many turns, and so many others for plugins that hold none.
+    pub(crate) fn new(turns: u32, first: u32) -> Self {
         let (held, waiting) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(Pool { free: turns, has_first_apart, held, waiting })))
+        Self(Arc::new(Mutex::new(Pool { free: turns, first, held, waiting })))
     }
 
     /// A turn for a plugin, once there is one. Dropping the future gives up the place among those that wait.
@@ -182,29 +190,38 @@ impl Turns {
 
 impl Pool {
     fn take(&mut self, plugin: u64) -> bool {
-        let held = self.held.get(&plugin).copied().unwrap_or(0);
-        let of_pool = held.saturating_sub(u32::from(self.has_first_apart));
-        let is_first = self.has_first_apart && held == 0;
-        if !is_first {
-            if of_pool >= self.free {
-                return false;
-            }
+        let mut held = self.held.get(&plugin).copied().unwrap_or_default();
+        if held.is_none() && self.first > 0 {
+            self.first -= 1;
+            held.first = true;
+        } else if held.of_pool < self.free {
             self.free -= 1;
+            held.of_pool += 1;
+        } else {
+            return false;
         }
-        self.held.insert(plugin, held + 1);
+        self.held.insert(plugin, held);
         true
     }
 
     fn give_back(&mut self, plugin: u64) {
         let Some(held) = self.held.get_mut(&plugin) else { return };
-        *held -= 1;
-        let left = *held;
-        if left > 0 || !self.has_first_apart {
+        if held.of_pool > 0 {
+            held.of_pool -= 1;
             self.free += 1;
+        } else {
+            held.first = false;
+            self.first += 1;
         }
-        if left == 0 {
+        if held.is_none() {
             self.held.remove(&plugin);
         }
+    }
+}
+
+impl Held {
+    fn is_none(self) -> bool {
+        self.of_pool == 0 && !self.first
     }
 }
 
@@ -236,18 +253,28 @@ mod tests {
     }
 
     #[test]
-    fn every_plugin_gets_a_turn_however_many_are_greedy() {
-        let (turns, shares) = (Turns::new(128, true), shares(u64::from(MAX_PLUGINS)));
+    fn every_plugin_gets_a_turn_however_greedy_others_are() {
+        let (turns, shares) = (Turns::new(64, 20), shares(24));
         let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
         let counts: Vec<usize> = taken.iter().map(Vec::len).collect();
-        assert_eq!(&counts[..8], [65, 33, 17, 9, 5, 3, 2, 2]);
-        assert!(counts.iter().all(|count| *count >= 1), "{counts:?}");
-        assert!(counts.iter().sum::<usize>() <= 128 + MAX_PLUGINS as usize);
+        assert_eq!(counts[..8], [33, 17, 9, 5, 3, 2, 2, 1]);
+        assert_eq!(counts[8..20], [1; 12]);
+        assert_eq!(counts[20..], [0; 4], "those that are apart are bounded, too");
+        drop(taken);
+        assert_eq!((turns.pool().free, turns.pool().first), (64, 20));
+    }
+
+    #[test]
+    fn first_turn_comes_from_the_pool_when_none_is_left_apart() {
+        let (turns, shares) = (Turns::new(8, 1), shares(2));
+        let apart = take_all(&turns, &shares[0]);
+        assert_eq!(apart.len(), 5);
+        assert_eq!(take_all(&turns, &shares[1]).len(), 2);
     }
 
     #[test]
     fn without_turns_apart_a_plugin_leaves_half_of_what_it_finds() {
-        let (turns, shares) = (Turns::new(32, false), shares(4));
+        let (turns, shares) = (Turns::new(32, 0), shares(4));
         let counts: Vec<usize> = {
             let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
             taken.iter().map(Vec::len).collect()
@@ -258,7 +285,7 @@ mod tests {
 
     #[tokio::test]
     async fn turn_goes_to_whoever_waits_longest_and_may_have_it() {
-        let (turns, shares) = (Turns::new(2, true), shares(2));
+        let (turns, shares) = (Turns::new(2, 2), shares(2));
         let mut greedy = take_all(&turns, &shares[0]);
         let mut first = Box::pin(turns.take(&shares[0]));
         let mut second = Box::pin(turns.take(&shares[0]));

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-const BUILTIN: &str = include_str!("models.toml");
+/// `models.toml`, as `build.rs` writes it.
+const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
 
 /// How often one model may refer to another before that is taken for a circle.
 const MAX_REFERENCES: usize = 4;
@@ -34,7 +35,7 @@ impl ModelTable {
     /// The table that comes with this crate. Read once, when it is first asked for.
     pub fn builtin() -> Arc<Self> {
         static TABLE: LazyLock<Arc<ModelTable>> =
-            LazyLock::new(|| Arc::new(ModelTable::read(BUILTIN).unwrap_or_default()));
+            LazyLock::new(|| Arc::new(serde_json::from_str(BUILTIN).map(ModelTable::of_file).unwrap_or_default()));
         TABLE.clone()
     }
 
@@ -43,9 +44,11 @@ impl ModelTable {
     /// # Errors
     /// The text is not TOML, or not of that form; the source says where.
     pub fn read(text: &str) -> Result<Self, ModelTableError> {
-        let file: BTreeMap<String, RawProvider> = toml::from_str(text)?;
-        let providers = file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw)));
-        Ok(Self::of(providers.collect()))
+        Ok(Self::of_file(toml::from_str(text)?))
+    }
+
+    fn of_file(file: BTreeMap<String, RawProvider>) -> Self {
+        Self::of(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
     }
 
     /// This table with `other`'s models added; where both name one, what `other` says of it holds, and what it does not
@@ -311,7 +314,8 @@ mod tests {
 
     #[test]
     fn the_table_that_comes_with_this_crate_is_sound() {
-        let table = ModelTable::read(BUILTIN).unwrap();
+        let table: BTreeMap<String, RawProvider> = serde_json::from_str(BUILTIN).unwrap();
+        let table = ModelTable::of_file(table);
         assert!(table.iter().count() > 50);
         for model in table.iter() {
             assert!(model.source.starts_with("https://"), "{} has no source", model.id);
