@@ -67,11 +67,12 @@ impl Output {
         let root = self.root.clone();
         tokio::spawn(async move {
             tokio::time::sleep(SWEEP_DELAY).await;
-            tokio::task::spawn_blocking(move || {
+            let sweeping = tokio::task::spawn_blocking(move || {
                 if let Err(error) = sweep(&root, SystemTime::now(), MAX_BYTES) {
                     tracing::debug!(root = %root.display(), %error, "old output was not removed");
                 }
-            })
+            });
+            sweeping.await
         });
     }
 }
