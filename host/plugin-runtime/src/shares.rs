@@ -261,7 +261,8 @@ mod tests {
         assert_eq!(counts[8..20], [1; 12]);
         assert_eq!(counts[20..], [0; 4], "those that are apart are bounded, too");
         drop(taken);
-        assert_eq!((turns.pool().free, turns.pool().first), (64, 20));
+        let pool = turns.pool();
+        assert_eq!((pool.free, pool.first), (64, 20));
     }
 
     #[test]
