@@ -34,7 +34,7 @@ async fn what_is_there_is_shown() {
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),
         ("model", "", "No models are known"),
-        ("cost", "", "Nothing was spent yet"),
+        ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {
             Ok([Effect::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
@@ -47,9 +47,9 @@ async fn what_is_there_is_shown() {
 async fn what_cannot_be_understood_is_refused() {
     let sandbox = with(&["commands"]).await;
     for (name, arguments, said) in [
-        ("new", "one", "`/new` takes no argument"),
+        ("new", "one", "`/new` takes no arguments"),
         ("model", "one two", "`/model` takes one word"),
-        ("help", "nothing", "there is no command `/nothing`"),
+        ("help", "nothing", "no command `/nothing`"),
     ] {
         let refused = entered(&sandbox, name, arguments).await.unwrap_err();
         assert!(refused.to_string().contains(said), "{refused}");

@@ -22,7 +22,7 @@ async fn a_file_is_written_with_its_folders_and_keeps_its_mode() {
     let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
     let error = sandbox.error("write", json!({ "path": "a/b", "content": "" })).await;
-    assert!(error.contains("is a folder"), "{error}");
+    assert!(error.contains("is a directory"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,9 +55,9 @@ async fn an_edit_that_matches_not_once_changes_nothing_and_says_why() {
     sandbox.write("a.rs", before);
     let edit = |old: &str| json!({ "path": "a.rs", "edits": [{ "old_text": "y", "new_text": "z" }, { "old_text": old, "new_text": "?" }] });
     let error = sandbox.error("edit", edit("let x = 1;")).await;
-    assert!(error.contains("edits[1]: old_text is in it 2 times, at lines 1, 3"), "{error}");
+    assert!(error.contains("edits[1]: old_text occurs 2 times, at lines 1, 3"), "{error}");
     let error = sandbox.error("edit", edit("let  y = 2;")).await;
-    assert!(error.contains("edits[1]: old_text is not in it; ") && error.contains("     2\tlet y = 2;"), "{error}");
+    assert!(error.contains("edits[1]: old_text not found; ") && error.contains("     2\tlet y = 2;"), "{error}");
     assert_eq!(sandbox.read("a.rs"), before);
     let all = json!({ "path": "a.rs", "edits": [{ "old_text": "x", "new_text": "z", "replace_all": true }] });
     let (_, details) = called(&sandbox, "edit", all).await;

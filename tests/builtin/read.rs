@@ -43,7 +43,7 @@ async fn a_long_line_is_cut_and_a_large_file_is_read_by_parts() {
     assert_eq!(details["truncated"], true);
     sandbox.write("large.txt", lines(200_000));
     let error = sandbox.error("read", json!({ "path": "large.txt" })).await;
-    assert!(error.contains("give offset and limit"), "{error}");
+    assert!(error.contains("pass offset and limit"), "{error}");
     let (text, _) = called(&sandbox, "read", json!({ "path": "large.txt", "offset": 150_000, "limit": 1 })).await;
     assert!(text.contains("150000\tline 150000\n[more lines follow; continue with offset=150001]"), "{text}");
 }
@@ -81,7 +81,7 @@ async fn a_pipe_is_not_waited_for() {
     let sandbox = with(&["fs"]).await;
     rustix::fs::mkfifoat(rustix::fs::CWD, sandbox.workspace().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
     let error = sandbox.error("read", json!({ "path": "pipe" })).await;
-    assert!(error.contains("neither a file nor a folder"), "{error}");
+    assert!(error.contains("neither a file nor a directory"), "{error}");
     let (text, _) = called(&sandbox, "search", json!({ "pattern": "x" })).await;
     assert!(text.starts_with("no match"), "{text}");
 }
@@ -117,10 +117,10 @@ async fn a_folder_is_listed_and_deeper_without_what_is_ignored() {
     (0..250).for_each(|n| sandbox.write(&format!("many/{n:03}"), ""));
     let (text, details) = called(&sandbox, "list", json!({ "path": "many" })).await;
     assert!(
-        text.ends_with("199  0 bytes\n[200 of 250 entries; list a subfolder, or use find with a pattern]"),
+        text.ends_with("199  0 bytes\n[200 of 250 entries; list a subdirectory, or use find with a pattern]"),
         "{text}"
     );
     assert_eq!(details["truncated"], true);
     let error = sandbox.error("list", json!({ "path": "src/a.rs" })).await;
-    assert!(error.contains("is a file, not a folder"), "{error}");
+    assert!(error.contains("is a file, not a directory"), "{error}");
 }

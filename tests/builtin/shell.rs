@@ -47,7 +47,7 @@ async fn a_cancelled_command_is_killed_with_its_children_and_says_what_it_wrote(
         token.cancel();
     });
     let (text, details) = told(result.unwrap());
-    assert!(text.ends_with("[cancelled, and killed]"), "{text}");
+    assert!(text.ends_with("[cancelled and killed]"), "{text}");
     assert_eq!((&details["cancelled"], &details["success"]), (&json!(true), &json!(false)));
     wait_until_gone(text.lines().next().unwrap()).await;
 }
@@ -58,7 +58,7 @@ async fn of_huge_output_start_and_end_are_kept_and_all_of_it_is_in_a_file() {
     let (text, details) = called(&sandbox, "bash", json!({ "command": "seq 1 500000; seq 1 100000 >&2" })).await;
     assert!(text.len() < 2 * 51 * 1024 && text.starts_with("1\n2\n3\n"), "{} bytes", text.len());
     assert!(
-        text.contains(" bytes left out ...]\n")
+        text.contains(" bytes omitted ...]\n")
             && text.contains("\n500000\n[stderr]\n1\n")
             && text.contains("\n100000\n[full")
     );
