@@ -1,4 +1,4 @@
-//! The integration tests of Pinion: real components in the real runtime, scripted models, and the command as a whole.
+//! Integration tests of Pinion: real components in the real runtime, scripted models, and the command end to end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod agents;

@@ -1,4 +1,4 @@
-//! Plan mode: what plans can do nothing else, and what is planned is done step by step, as the user has left it.
+//! Plan mode: planners are read-only, and steps run one by one in the plan's current state.
 
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::{Value, json};
@@ -54,10 +54,10 @@ fn events(ended: &Ended) -> Vec<Value> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// All files below a folder, with what is in them.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Returns all files below a directory with their content.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files(&path));
@@ -77,7 +77,7 @@ fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn a_plan_is_printed_and_kept_in_a_file_and_the_way_to_execute_it_is_told() {
+fn plan_is_printed_and_saved_with_next_command() {
     let pinion = Pinion::default();
     let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), planned()], &["--plan", "mend it"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -95,7 +95,7 @@ fn a_plan_is_printed_and_kept_in_a_file_and_the_way_to_execute_it_is_told() {
 }
 
 #[test]
-fn a_plan_never_takes_the_place_of_another_file_unless_that_was_named() {
+fn plan_overwrites_only_a_named_file() {
     let pinion = Pinion::default();
     let first = plan(&pinion);
     std::fs::write(&first, "mine").unwrap();
@@ -109,7 +109,7 @@ fn a_plan_never_takes_the_place_of_another_file_unless_that_was_named() {
 }
 
 #[test]
-fn the_forms_for_programs_name_the_file_and_what_was_spent() {
+fn json_output_of_a_plan_has_file_and_usage() {
     let pinion = Pinion::default();
     let said = json!({ "text": "It is the parser.", "usage": { "input": 10, "output": 5 } });
     let arguments = ["--plan", "--output-format", "stream-json", "mend it"];
@@ -124,14 +124,14 @@ fn the_forms_for_programs_name_the_file_and_what_was_spent() {
 }
 
 #[test]
-fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
+fn planner_is_read_only_whatever_was_approved() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     let replies = [
         call("write", json!({ "path": "a.txt", "content": "changed" })),
         call("edit", json!({ "path": "a.txt", "old": "hello", "new": "changed" })),
         bash("echo changed > a.txt"),
-        // The same plugin can write, by its grant.
+        // The same plugin may write, by its grant.
         call("read", json!({ "path": "a.txt" })),
         planned(),
     ];
@@ -153,7 +153,7 @@ fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
 }
 
 #[test]
-fn agents_that_a_planner_starts_can_only_read_either() {
+fn sub_agents_of_a_planner_are_read_only() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     pinion.config("[plugins.delegator.grants]\nagents = true\n");
@@ -183,7 +183,7 @@ fn agents_that_a_planner_starts_can_only_read_either() {
 }
 
 #[test]
-fn tools_that_are_named_are_no_way_around_planning() {
+fn naming_tools_does_not_lift_plan_mode() {
     let pinion = Pinion::default();
     let replies = [call("write", json!({ "path": "b.txt", "content": "x" })), planned()];
     let ended = scripted(&pinion, &replies, &["--plan", "--approve", "all", "--tools", "write,bash", "mend it"]);
@@ -192,7 +192,7 @@ fn tools_that_are_named_are_no_way_around_planning() {
 }
 
 #[test]
-fn without_a_plan_nothing_is_written_and_the_reason_is_told() {
+fn missing_plan_writes_nothing_and_is_reported() {
     let pinion = Pinion::default();
     let silent = [json!({ "text": "no" }), json!({ "text": "no" }), json!({ "text": "no" })];
     assert_told(&scripted(&pinion, &silent, &["--plan", "mend it"]), 1, &["no answer in 3 attempts"]);
@@ -202,7 +202,7 @@ fn without_a_plan_nothing_is_written_and_the_reason_is_told() {
 }
 
 #[test]
-fn steps_are_done_in_order_and_progress_is_told() {
+fn steps_run_in_order_with_progress() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [
@@ -234,7 +234,7 @@ fn steps_are_done_in_order_and_progress_is_told() {
 }
 
 #[test]
-fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
+fn executor_sees_the_plan_but_not_the_planning() {
     let pinion = Pinion::default();
     let said = json!({ "text": "A word of the planner.", "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
     assert_eq!(scripted(&pinion, &[said, planned()], &["--plan", "a secret wish"]).code, Some(0));
@@ -260,7 +260,7 @@ fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
 }
 
 #[test]
-fn a_step_that_is_not_done_stops_and_the_next_execution_goes_on_there() {
+fn failed_step_stops_and_next_execution_resumes_there() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let stopped = execute(&pinion, &[report(true, "Found."), report(false, "The disk is full.")], &[]);
@@ -281,7 +281,7 @@ fn a_step_that_is_not_done_stops_and_the_next_execution_goes_on_there() {
 }
 
 #[test]
-fn what_would_have_to_be_asked_is_denied_and_the_limits_hold_for_a_step() {
+fn approval_and_limits_apply_to_each_step() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
@@ -295,12 +295,12 @@ fn what_would_have_to_be_asked_is_denied_and_the_limits_hold_for_a_step() {
 }
 
 #[test]
-fn what_the_user_changes_while_a_step_is_done_holds_and_is_kept_byte_for_byte() {
+fn user_edits_during_a_step_are_kept_byte_for_byte() {
     let pinion = Pinion::default();
     let before =
         "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## First\r\nStatus:   OPEN\r\n\tDo  it.\r\n## Second\r\nNot this.\r\n";
     let file = pinion.write(PLAN, before);
-    // As an editor would do it while the first step runs: one step comes before it, the second one is another.
+    // Simulates an editor during the first step: inserts a step before it and replaces the second.
     let after = "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## New\r\nStatus: done\r\n## First\r\nStatus: running\r\n\tDo  it.\r\n\
                  ## Second\r\nBut this.  \r\n\r\n```\nStatus: open\n```";
     pinion.write("after.md", after);
@@ -316,7 +316,7 @@ fn what_the_user_changes_while_a_step_is_done_holds_and_is_kept_byte_for_byte() 
 }
 
 #[test]
-fn a_plan_that_is_broken_while_a_step_is_done_is_told_and_left_alone() {
+fn plan_broken_during_a_step_is_reported_and_kept() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash(&format!("printf '## a\\nStatus: perhaps\\n' > {PLAN}")), report(true, "ok")];
@@ -326,7 +326,7 @@ fn a_plan_that_is_broken_while_a_step_is_done_is_told_and_left_alone() {
 }
 
 #[test]
-fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
+fn interrupted_step_stays_running_and_next_executor_knows() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let script = pinion.script(&[bash("sleep 600")]);
@@ -353,7 +353,7 @@ fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
 }
 
 #[test]
-fn files_that_are_no_plans_are_told() {
+fn invalid_plan_files_are_reported() {
     let pinion = Pinion::default();
     let executed = |path: &str| pinion.run(["--execute", path]);
     assert_told(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
@@ -371,7 +371,7 @@ fn files_that_are_no_plans_are_told() {
 }
 
 #[test]
-fn options_that_make_no_sense_together_are_told() {
+fn conflicting_options_are_reported() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     for options in [&["--plan"][..], &["-c"], &["--resume", "x"], &["--fork", "x"], &["and", "words"]] {

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_written_with_its_folders_and_keeps_its_mode() {
+async fn write_creates_directories_and_keeps_the_mode() {
     let sandbox = with(&["fs"]).await;
     let write = |content: &str| json!({ "path": "a/b/run.sh", "content": content });
     let (text, details) = called(&sandbox, "write", write("one\ntwo\n")).await;
@@ -26,7 +26,7 @@ async fn a_file_is_written_with_its_folders_and_keeps_its_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_edits_are_made_at_once_and_shown_as_a_diff() {
+async fn several_edits_return_one_diff() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\n");
     let edits = json!([{ "old_text": "one", "new_text": "uno" }, { "old_text": "three()", "new_text": "tres()" }]);
@@ -40,7 +40,7 @@ async fn several_edits_are_made_at_once_and_shown_as_a_diff() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn line_endings_stay_as_the_file_has_them() {
+async fn edit_keeps_line_endings() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("dos.txt", "one\r\ntwo\r\nthree\r\n");
     let edits = json!([{ "old_text": "one\ntwo", "new_text": "1\n2\n2.5" }]);
@@ -49,7 +49,7 @@ async fn line_endings_stay_as_the_file_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_matches_not_once_changes_nothing_and_says_why() {
+async fn ambiguous_or_missing_edit_changes_nothing() {
     let sandbox = with(&["fs"]).await;
     let before = "let x = 1;\nlet y = 2;\nlet x = 1;\n";
     sandbox.write("a.rs", before);

@@ -5,7 +5,7 @@ use pinion_tests::{Pinion, Sandbox, SandboxBuilder};
 use serde_json::json;
 use std::path::Path;
 
-/// The guest `intruder` with these directories.
+/// The guest `intruder` with these grants.
 fn intruder(grants: &[(&str, Access)]) -> SandboxBuilder {
     let builder = SandboxBuilder::default().guest("intruder").with_file("outside/secret.txt", "the secret");
     grants.iter().fold(builder, |builder, (path, access)| builder.files("intruder", path, *access))
@@ -29,7 +29,7 @@ async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
     lines.into_iter().map(|line| line[3..].to_owned()).collect()
 }
 
-/// Every way into a directory of this name that was opened before.
+/// Returns every operation that enters a directory by its name.
 fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
     vec![
         vec!["read", file],
@@ -42,11 +42,11 @@ fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn granted_directory_swapped_for_a_link_leads_nowhere() {
+async fn granted_directory_replaced_by_a_link_leads_nowhere() {
     let sandbox =
         intruder(&[(".", Access::Write), ("sub", Access::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
     refused(&sandbox, &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
-    // Whoever can swap it from outside of the sandbox does not move the grant either.
+    // A swap from outside of the sandbox does not move the grant either.
     std::fs::rename(sandbox.workspace().join("sub"), sandbox.workspace().join("old")).unwrap();
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("sub")).unwrap();
     for way in ways_in("sub/secret.txt", "sub") {
@@ -58,7 +58,7 @@ async fn granted_directory_swapped_for_a_link_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relative_grant_that_the_project_made_a_link_is_refused() {
+async fn relative_grant_of_a_project_link_is_rejected() {
     for (path, target) in [("docs", "../outside"), ("a/docs", "../../outside"), ("docs", "elsewhere")] {
         let builder = intruder(&[(path, Access::Write)])
             .with_file("workspace/elsewhere/secret.txt", "the secret")
@@ -75,7 +75,7 @@ async fn relative_grant_that_the_project_made_a_link_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relative_grant_behind_a_link_of_the_project_is_refused() {
+async fn relative_grant_behind_a_project_link_is_rejected() {
     let builder = intruder(&[("a/docs", Access::Write)])
         .with_file("outside/docs/secret.txt", "the secret")
         .with_link("workspace/a", "../outside");
@@ -87,7 +87,7 @@ async fn relative_grant_behind_a_link_of_the_project_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_that_is_made_later_is_opened_then_and_kept() {
+async fn directory_created_later_is_opened_then() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
     refused(&sandbox, &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
     sandbox.write("later/a.txt", "a");
@@ -95,7 +95,7 @@ async fn directory_that_is_made_later_is_opened_then_and_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn link_put_where_a_granted_directory_is_missing_is_refused() {
+async fn link_in_place_of_a_missing_grant_is_rejected() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("later")).unwrap();
     for way in ways_in("later/secret.txt", "later") {
@@ -144,7 +144,7 @@ async fn narrower_grant_wins_over_the_wider_one_around_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_moved_or_linked_over_the_edge_of_a_narrower_grant() {
+async fn nothing_moves_across_the_boundary_of_a_narrower_grant() {
     let sandbox = narrowed().await;
     refused(
         &sandbox,
@@ -215,7 +215,7 @@ async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrower_grant_that_is_missing_cannot_be_made_by_the_guest() {
+async fn guest_cannot_create_a_missing_narrower_grant() {
     let sandbox = intruder(&[(".", Access::Write), ("out/docs", Access::Read)]).build().await;
     done(&sandbox, &[&["mkdir", "out"], &["mkdir", "tmp"], &["mkdir", "tmp/docs"], &["write", "tmp/docs/a.txt", "x"]])
         .await;
@@ -235,7 +235,7 @@ async fn narrower_grant_that_is_missing_cannot_be_made_by_the_guest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wider_grant_inside_a_narrower_one_is_writable_and_nothing_around_it() {
+async fn wider_grant_inside_a_narrower_one_is_writable() {
     let builder = intruder(&[(".", Access::Read), ("out", Access::Write)]);
     let sandbox = builder.with_file("workspace/out/a.txt", "old").with_file("workspace/b.txt", "kept").build().await;
     refused(
@@ -252,14 +252,14 @@ async fn wider_grant_inside_a_narrower_one_is_writable_and_nothing_around_it() {
     .await;
     done(&sandbox, &[&["write", "out/a.txt", "new"], &["replace", "out/c/d.txt", "new"]]).await;
     assert_eq!((sandbox.read("out/a.txt"), sandbox.read("b.txt")), ("new".to_owned(), "kept".to_owned()));
-    // A hard link would give it what it may not write.
+    // A hard link would give access to a read-only file.
     done(&sandbox, &[&["symlink", "../b.txt", "out/link"], &["read", "out/a.txt"]]).await;
     refused(&sandbox, &[&["write", "out/link", "x"], &["replace", "out/link", "x"]]).await;
     assert_eq!(sandbox.read("b.txt"), "kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
+async fn root_grant_excludes_proc_sys_and_dev() {
     let sandbox = intruder(&[("/", Access::Write)]).build().await;
     let link = sandbox.workspace().join("link");
     std::os::unix::fs::symlink("/proc/self", sandbox.workspace().join("absolute")).unwrap();
@@ -294,7 +294,7 @@ async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
     let file = sandbox.workspace().join("a.txt");
     let file = file.to_str().unwrap();
     assert_eq!(done(&sandbox, &[&["write", file, "written"], &["read", file]]).await[1], "written");
-    // Listing what is there is no way in.
+    // Listing the root grants no access.
     let entries = done(&sandbox, &[&["hold-directory", "/"]]).await;
     assert_eq!(entries, [""]);
     let lines =
@@ -304,7 +304,7 @@ async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_kernel_and_devices_cannot_be_granted_by_name() {
+async fn proc_sys_and_dev_cannot_be_granted_by_name() {
     for path in ["/proc", "/proc/self", "/sys", "/dev"] {
         let sandbox = intruder(&[(path, Access::Read)]).build().await;
         let environment = format!("{path}/environ");
@@ -312,7 +312,7 @@ async fn processes_kernel_and_devices_cannot_be_granted_by_name() {
     }
 }
 
-/// Two instances swap a directory and a link to the narrower grant under each other's feet, and write through it.
+/// Two instances swap a directory and a link to the narrower grant concurrently, and write through it.
 #[tokio::test(flavor = "multi_thread")]
 async fn rename_races_write_nothing_in_a_narrower_grant() {
     let sandbox = narrowed().await;
@@ -373,7 +373,7 @@ async fn paths_of_every_shape_still_work() {
     assert!(Path::new(absolute).join("a.txt").is_file());
 }
 
-/// What `bash` prints for a command, in a run of the `pinion` command with a key in its environment.
+/// Returns the output of a `bash` command in a run of `pinion` with a key in its environment.
 fn bash(pinion: &Pinion, command: &str) -> String {
     let call = json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] });
     let script = pinion.script(&[call, json!({ "text": "done" })]);
@@ -387,14 +387,14 @@ fn bash(pinion: &Pinion, command: &str) -> String {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    // What was asked for names what to look for, too.
+    // The call's arguments contain the searched text too.
     text.lines().filter(|line| line.contains("\"tool_execution_end\"")).collect()
 }
 
 const KEY: &str = "sk-ant-0123456789abcdef";
 
 #[test]
-fn programs_do_not_read_the_environment_of_the_host() {
+fn programs_cannot_read_the_host_environment() {
     let pinion = Pinion::default();
     let seen = bash(
         &pinion,
@@ -405,22 +405,22 @@ fn programs_do_not_read_the_environment_of_the_host() {
     }
 }
 
-/// Recent kernels let root open `environ` and `maps` for its other capabilities; there is nothing to be read in them.
+/// Recent kernels let root open `environ` and `maps` with its other capabilities; they contain no secrets.
 #[test]
 #[cfg(target_os = "linux")]
-fn programs_do_not_read_the_memory_of_the_host() {
+fn programs_cannot_read_the_host_memory() {
     let pinion = Pinion::default();
     let seen = bash(&pinion, "(exec 3< /proc/$PPID/mem) 2>/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
     let seen = bash(&pinion, "readlink /proc/$PPID/fd/1 >/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
-    // And what is denied to a program is denied to those that it starts.
+    // A denial for a program applies to its children.
     let seen = bash(&pinion, "P=$PPID; sh -c \"exec 3< /proc/$P/mem\" 2>/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
 }
 
 #[test]
-fn keys_of_the_environment_still_reach_their_provider() {
+fn environment_keys_reach_their_provider() {
     let pinion = Pinion::default();
     let output = pinion.command(["doctor"]).env("ANTHROPIC_API_KEY", KEY).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -428,14 +428,14 @@ fn keys_of_the_environment_still_reach_their_provider() {
 }
 
 #[test]
-fn variables_that_were_granted_still_reach_programs() {
+fn granted_variables_reach_programs() {
     let pinion = Pinion::default();
     pinion.config("[process]\nenvironment = [\"PATH\", \"UNRELATED\"]\n");
     assert!(bash(&pinion, "echo value=$UNRELATED").contains("value=sk-of-something-else"));
 }
 
 #[test]
-fn everything_works_in_the_root_of_the_file_system() {
+fn workspace_can_be_the_file_system_root() {
     let pinion = Pinion::default();
     let file = pinion.write("a.txt", "inside");
     let read = |path: &str| json!({ "calls": [{ "tool": "read", "arguments": { "path": path } }] });

@@ -1,11 +1,11 @@
-//! Files of the host, and files that decide what runs, are out of reach.
+//! Files of the host, and files that decide which code runs, are out of reach.
 
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
-/// The guest `intruder` with a directory that holds those of the host.
+/// The guest `intruder` with a directory that contains those of the host.
 async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
     SandboxBuilder::default()
         .guest("intruder")
@@ -40,7 +40,7 @@ async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directories_of_the_host_are_neither_read_nor_written() {
+async fn host_directories_are_neither_read_nor_written() {
     let sandbox = beside_the_host("..", Access::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let path = |path: &str| outside.join(path).to_str().unwrap().to_owned();
@@ -78,7 +78,7 @@ async fn directories_of_the_host_are_neither_read_nor_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn walks_and_searches_around_the_host_leave_it_out() {
+async fn walks_and_searches_skip_host_directories() {
     let sandbox = beside_the_host("..", Access::Read).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let inside = outside.join("workspace");
@@ -93,7 +93,7 @@ async fn walks_and_searches_around_the_host_leave_it_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_and_handles_do_not_lead_into_the_host() {
+async fn links_and_handles_do_not_reach_host_directories() {
     let sandbox = beside_the_host("..", Access::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     symlink("../home/config", sandbox.workspace().join("way")).unwrap();
@@ -121,7 +121,7 @@ async fn links_and_handles_do_not_lead_into_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_directory_inside_the_workspace_is_left_out() {
+async fn host_directory_inside_the_workspace_is_hidden() {
     let sandbox = beside_the_host(".", Access::Write).await;
     refused(
         &sandbox,
@@ -148,9 +148,9 @@ async fn host_directory_cannot_be_granted_by_name() {
     }
 }
 
-/// A key file kept elsewhere and linked to from the config directory is as secret as one in it.
+/// A key file elsewhere that the config directory links to is as secret as one inside.
 #[tokio::test(flavor = "multi_thread")]
-async fn key_file_that_the_config_links_to_is_secret_too() {
+async fn linked_key_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -170,7 +170,7 @@ async fn key_file_that_the_config_links_to_is_secret_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handed_out_directory_is_read_and_never_written() {
+async fn shared_host_directory_is_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -197,7 +197,7 @@ async fn handed_out_directory_is_read_and_never_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decides_what_runs_is_read_and_never_written() {
+async fn protected_files_are_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -248,7 +248,7 @@ async fn what_decides_what_runs_is_read_and_never_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decides_what_runs_cannot_be_made_where_it_is_missing() {
+async fn missing_protected_files_cannot_be_created() {
     let sandbox = SandboxBuilder::default().guest("intruder").files("intruder", ".", Access::Write).build().await;
     done(&sandbox, &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
     let mut steps: Vec<Vec<&str>> = Vec::new();
@@ -294,7 +294,7 @@ async fn narrow_grants_do_not_lift_the_protection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_that_the_git_file_of_the_workspace_names_is_protected() {
+async fn directory_named_by_the_git_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -316,15 +316,15 @@ async fn directory_that_the_git_file_of_the_workspace_names_is_protected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_loaded_plugins_are_not_written_wherever_they_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let plugin = folder.path().canonicalize().unwrap().join("echo.wasm");
+async fn files_of_loaded_plugins_are_never_writable() {
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = directory.path().canonicalize().unwrap().join("echo.wasm");
     std::fs::copy(guest("echo"), &plugin).unwrap();
-    std::fs::hard_link(&plugin, folder.path().join("alias")).unwrap();
+    std::fs::hard_link(&plugin, directory.path().join("alias")).unwrap();
     let builder = SandboxBuilder::default().file(plugin.clone()).guest("intruder");
-    let sandbox = builder.files("intruder", folder.path().to_str().unwrap(), Access::Write).build().await;
+    let sandbox = builder.files("intruder", directory.path().to_str().unwrap(), Access::Write).build().await;
     let before = std::fs::read(&plugin).unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (file, alias, new) = (path("echo.wasm"), path("alias"), path("new"));
     done(&sandbox, &[&["write", &new, "x"]]).await;
     refused(
@@ -348,7 +348,7 @@ async fn files_of_loaded_plugins_are_not_written_wherever_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workspace_inside_a_host_directory_works_beside_the_hosts_own_files() {
+async fn workspace_can_be_inside_a_host_directory() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -362,7 +362,7 @@ async fn workspace_inside_a_host_directory_works_beside_the_hosts_own_files() {
     refused(&sandbox, &[&["read", key.to_str().unwrap()], &["list", key.parent().unwrap().to_str().unwrap()]]).await;
 }
 
-/// A run of the command in `$HOME`, whose own files lie where they do without `PINION_HOME`.
+/// Runs the command in `$HOME`, with its own files in their default locations below it.
 fn in_home(pinion: &Pinion, calls: &[serde_json::Value]) -> String {
     let mut replies: Vec<_> = calls.iter().map(|call| json!({ "calls": [call] })).collect();
     replies.push(json!({ "text": "done" }));
@@ -376,7 +376,7 @@ fn in_home(pinion: &Pinion, calls: &[serde_json::Value]) -> String {
 }
 
 #[test]
-fn built_in_tools_do_not_reach_the_hosts_files_in_the_home_directory() {
+fn built_in_tools_cannot_reach_host_files_in_home() {
     let pinion = Pinion::default();
     let config = pinion.home().join(".config/pinion");
     std::fs::create_dir_all(&config).unwrap();
@@ -400,7 +400,7 @@ fn built_in_tools_do_not_reach_the_hosts_files_in_the_home_directory() {
 }
 
 #[test]
-fn built_in_tools_do_not_write_what_decides_what_runs() {
+fn built_in_tools_do_not_write_protected_files() {
     let pinion = Pinion::default();
     pinion.write(".git/config", "git");
     let write = |path: &str| json!({ "calls": [{ "tool": "write", "arguments": { "path": path, "content": "x" } }] });

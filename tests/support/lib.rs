@@ -1,4 +1,4 @@
-//! What the integration tests share: components as they were built, and a runtime in a folder of its own.
+//! Shared support of the integration tests: built components, and a runtime in a temporary directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails")]
 
 mod guests;
@@ -8,7 +8,7 @@ mod scale;
 #[cfg(target_os = "linux")]
 mod terminal;
 
-pub use guests::{builtin, guest, guests_folder};
+pub use guests::{builtin, guest, guests_directory};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
