@@ -325,7 +325,7 @@ fn configured_branches_run_and_session_continues_from_the_chosen_one() {
     let next = pinion.script(&[json!({ "text": "one" }), json!({ "text": "two" }), json!({ "text": "none" })]);
     let ended = pinion.run(["-p", "-c", "--replay", next.to_str().unwrap(), "and then?"]);
     assert_eq!(ended.stdout, "one\n", "{}", ended.stderr);
-    assert!(ended.stderr.contains("! "), "the judge did not decide, which is told: {}", ended.stderr);
+    assert!(ended.stderr.contains("! "), "the undecided judge is reported: {}", ended.stderr);
     let id = pinion.run(["session", "list"]).stdout;
     let shown = pinion.run(["session", "show", id.split_whitespace().next().unwrap()]).stdout;
     let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown}"));

@@ -27,10 +27,10 @@ async fn with(names: &[&str]) -> Sandbox {
 
 /// Calls a tool and returns its text and details.
 async fn called(sandbox: &Sandbox, tool: &str, arguments: Value) -> (String, Value) {
-    told(sandbox.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
+    text_and_details(sandbox.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
 }
 
-fn told(output: ToolOutput) -> (String, Value) {
+fn text_and_details(output: ToolOutput) -> (String, Value) {
     let text = output.content.iter().filter_map(|content| content.as_text()).collect();
     (text, output.details.expect("details"))
 }

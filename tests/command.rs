@@ -23,7 +23,7 @@ fn scripted(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
 }
 
 /// Asserts the exit status and that stderr has exactly one error, which contains all `parts`.
-fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
+pub(crate) fn assert_error(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for part in parts {
         assert!(ended.stderr.contains(part), "`{part}` is not in: {ended:?}");
@@ -112,7 +112,7 @@ fn session_in_use_is_an_error() {
     let second = scripted(&pinion, &[say("me too")], &["-c"]);
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_told(&second, 2, &["in use", &first.id().to_string()]);
+    assert_error(&second, 2, &["in use", &first.id().to_string()]);
     assert_eq!(scripted(&pinion, &[say("now")], &["-c"]).code, Some(0));
 }
 
@@ -143,32 +143,32 @@ fn interrupted_run_exits_130_and_keeps_its_session() {
 fn reached_limit_exits_3_and_is_named() {
     let pinion = Pinion::default();
     let endless: Vec<Value> = (0..10).map(|_| call("list", json!({ "path": "." }))).collect();
-    assert_told(&scripted(&pinion, &endless, &["--max-turns", "2"]), 3, &["limit of 2 turns", "--max-turns"]);
+    assert_error(&scripted(&pinion, &endless, &["--max-turns", "2"]), 3, &["limit of 2 turns", "--max-turns"]);
 }
 
 #[test]
 fn usage_error_exits_2() {
     let pinion = Pinion::default();
-    assert_told(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
-    assert_told(&pinion.run(["-p"]), 2, &["there is no prompt"]);
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
-    assert_told(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
-    assert_told(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
-    assert_told(&pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]), 2, &["no provider `anthropics`"]);
-    assert_told(&pinion.run(["-C", "/no/such/directory", "-p", "hi"]), 2, &["/no/such/directory"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--continue"]), 2, &["no session"]);
+    assert_error(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
+    assert_error(&pinion.run(["-p"]), 2, &["there is no prompt"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
+    assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
+    assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
+    assert_error(&pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]), 2, &["no provider `anthropics`"]);
+    assert_error(&pinion.run(["-C", "/no/such/directory", "-p", "hi"]), 2, &["/no/such/directory"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--continue"]), 2, &["no session"]);
 }
 
 #[test]
 fn invalid_config_is_reported_with_position() {
     let pinion = Pinion::default();
     pinion.config("model = \"x\"\n[limits]\nmax-turn = 3\n");
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["config.toml", "line 3", "max-turn"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["config.toml", "line 3", "max-turn"]);
     std::fs::remove_file(pinion.home().join("config.toml")).unwrap();
     std::fs::create_dir(pinion.home().join("config.toml")).unwrap();
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["could not read the config"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["could not read the config"]);
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn invalid_script_is_reported_with_line() {
     let pinion = Pinion::default();
     let script = pinion.write("bad.jsonl", "{\"text\":\"fine\"}\n{\"txet\":1}\n");
     let arguments = ["-p", "--replay", script.to_str().unwrap(), "hi"];
-    assert_told(&pinion.run(arguments), 2, &["line 2"]);
-    assert_told(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
+    assert_error(&pinion.run(arguments), 2, &["line 2"]);
+    assert_error(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
 }
 
 /// Runs with `--plugin` for a file of these bytes, which cannot be loaded.
@@ -190,12 +190,12 @@ fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
 fn invalid_components_are_reported() {
     let pinion = Pinion::default();
     let good = std::fs::read(guest("echo")).unwrap();
-    assert_told(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
-    assert_told(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
-    assert_told(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
+    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
+    assert_error(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
+    assert_error(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
     let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();
     let future = replace(&good, api.as_bytes(), b"\"api\":\"9.9.9\"");
-    assert_told(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
+    assert_error(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
 }
 
 fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
@@ -282,7 +282,7 @@ fn invalid_replies_are_reported() {
     let huge = [b"data: ".to_vec(), vec![b'x'; 20 << 20], b"\n\n".to_vec()].concat();
     for body in [b"data: {\"choices\": [\n\n".to_vec(), b"data: \xff\xfe\n\n".to_vec(), b"data: 42\n\n".to_vec(), huge]
     {
-        assert_told(&against(&pinion, streamed(&body)), 1, &["malformed reply"]);
+        assert_error(&against(&pinion, streamed(&body)), 1, &["malformed reply"]);
     }
 }
 
@@ -292,7 +292,7 @@ fn rejected_key_is_reported_and_never_shown() {
     let body = "{\"error\":{\"message\":\"Incorrect API key provided: sk-very-secret-key-1234\"}}";
     let answer = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let ended = against(&pinion, answer.into_bytes());
-    assert_told(&ended, 1, &["Incorrect API key"]);
+    assert_error(&ended, 1, &["Incorrect API key"]);
     let sessions: String =
         walk(&pinion.home()).iter().map(|f| String::from_utf8_lossy(&std::fs::read(f).unwrap()).into_owned()).collect();
     assert!(!format!("{ended:?}{sessions}").contains("very-secret"));
@@ -333,7 +333,7 @@ fn closed_pipe_is_not_an_error_for_lists() {
 fn unwritable_session_ends_the_run_with_an_error() {
     let pinion = Pinion::default();
     std::fs::write(pinion.home().join("sessions"), "a file where a directory should be").unwrap();
-    assert_told(&scripted(&pinion, &[say("x")], &[]), 1, &["sessions"]);
+    assert_error(&scripted(&pinion, &[say("x")], &[]), 1, &["sessions"]);
     assert_eq!(scripted(&pinion, &[say("x")], &["--no-session"]).code, Some(0));
 }
 

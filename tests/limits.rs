@@ -28,8 +28,8 @@ async fn limited(limits: PartialLimits) -> Sandbox {
 }
 
 /// Asserts that the error names the plugin, the limit and a remedy, and that both plugins answer the next call.
-async fn assert_told_and_survived(sandbox: &Sandbox, error: &str, told: &[&str]) {
-    for part in told.iter().chain(&["plugin `hostile`", "hint: "]) {
+async fn assert_limit_error(sandbox: &Sandbox, error: &str, parts: &[&str]) {
+    for part in parts.iter().chain(&["plugin `hostile`", "hint: "]) {
         assert!(error.contains(part), "`{part}` is not in: {error}");
     }
     assert_eq!(sandbox.text("echo", json!({ "message": "still here" })).await, "still here");
@@ -40,42 +40,42 @@ async fn assert_told_and_survived(sandbox: &Sandbox, error: &str, told: &[&str])
 async fn endless_computation_runs_out_of_fuel() {
     let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
     let error = sandbox.error("spin", json!({})).await;
-    assert_told_and_survived(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
+    assert_limit_error(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn computation_is_stopped_at_its_deadline() {
     let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(50), ..NONE }).await;
     let error = sandbox.error("spin", json!({})).await;
-    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms", "raise `deadline-ms`"]).await;
+    assert_limit_error(&sandbox, &error, &["deadline of 50 ms", "raise `deadline-ms`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sleeping_call_is_stopped_at_its_deadline() {
     let sandbox = limited(PartialLimits { deadline_ms: Some(50), ..NONE }).await;
     let error = sandbox.error("sleep", json!({ "amount": 3_600_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms"]).await;
+    assert_limit_error(&sandbox, &error, &["deadline of 50 ms"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_bounded() {
     let sandbox = limited(PartialLimits { memory_bytes: Some(8 << 20), ..NONE }).await;
     let error = sandbox.error("eat_memory", json!({ "amount": 64 << 20 })).await;
-    assert_told_and_survived(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stack_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("recurse", json!({ "amount": 1_000_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["stack of", "stack-bytes"]).await;
+    assert_limit_error(&sandbox, &error, &["stack of", "stack-bytes"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_result_is_rejected() {
     let sandbox = limited(PartialLimits { output_bytes: Some(100_000), ..NONE }).await;
     let error = sandbox.error("talk", json!({ "amount": 1_000_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 100000 bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 100000 bytes of output", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,14 +93,14 @@ async fn progress_beyond_the_output_limit_is_dropped() {
 async fn size_of_one_host_call_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("alias", json!({ "amount": 10_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn number_of_host_calls_is_bounded() {
     let sandbox = limited(PartialLimits { host_calls: Some(1000), ..NONE }).await;
     let error = sandbox.error("knock", json!({ "amount": 100_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 1000 times", "raise `host-calls`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 1000 times", "raise `host-calls`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +108,7 @@ async fn open_handles_are_bounded() {
     let sandbox = limited(PartialLimits { handles: Some(100), ..NONE }).await;
     sandbox.write("held.txt", "x");
     let error = sandbox.error("hold", json!({ "amount": 10_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 100 open handles", "raise `handles`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 100 open handles", "raise `handles`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

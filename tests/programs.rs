@@ -1,8 +1,7 @@
 //! Programs run by plugins: output, limits and cleanup.
 
-use pinion_tests::{Progress, Sandbox};
+use pinion_tests::{Progress, Sandbox, until_gone};
 use serde_json::json;
-use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,27 +77,11 @@ async fn dropped_call_kills_its_program() {
         }
     }
     let pid: i32 = sandbox.read("pid").trim().parse().unwrap();
-    wait_until_gone(pid).await;
+    until_gone(pid).await;
 }
 
 /// Asserts that the process whose id is on a line of `said` ends; after a kill this takes a moment.
 async fn assert_gone(said: &str) {
     let pid: i32 = said.lines().find_map(|line| line.trim().parse().ok()).expect("a process id");
-    wait_until_gone(pid).await;
-}
-
-fn is_running(pid: i32) -> bool {
-    // A zombie that waits to be reaped counts as ended.
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    status.is_ok_and(|status| !status.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
-}
-
-async fn wait_until_gone(pid: i32) {
-    tokio::task::spawn_blocking(move || {
-        while is_running(pid) {
-            std::thread::yield_now();
-        }
-    })
-    .await
-    .unwrap();
+    until_gone(pid).await;
 }

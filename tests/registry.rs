@@ -1,10 +1,9 @@
 //! The generation of a plugin that answers after changes.
 
-use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory, Runtime};
-use pinion_tests::{Sandbox, SandboxBuilder, guest};
+use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory};
+use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::path::Path;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Copies a replaceable plugin file into a directory.
@@ -86,16 +85,14 @@ async fn watched_directory_loads_plugins_and_generations() {
         .watch(vec![PluginDirectory { path: directory.path().to_owned(), origin: FileOrigin::User }])
         .unwrap();
     let file = greet(directory.path());
-    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 1)).await;
+    until("the plugin is loaded", || generation(&sandbox) == Some(1)).await;
     std::fs::copy(guest("greet_two"), &file).unwrap();
-    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 2)).await;
+    until("the plugin is reloaded", || generation(&sandbox) == Some(2)).await;
     assert_eq!(greeting(&sandbox).await, "hello from version two");
 }
 
-async fn until(runtime: &Arc<Runtime>, holds: impl Fn(&Runtime) -> bool) {
-    while !holds(runtime) {
-        tokio::task::yield_now().await;
-    }
+fn generation(sandbox: &Sandbox) -> Option<u32> {
+    sandbox.runtime.plugins().first().map(|plugin| plugin.generation)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,10 +3,9 @@
 use pinion_agent::{
     CompactionPolicy, EventKind, Message, Outcome, RunEnd, SessionStore, StopReason, StoreError, ToolResultMessage,
 };
-use pinion_tests::{EchoModel, Sandbox, as_result, assert_paired};
+use pinion_tests::{EchoModel, Sandbox, as_result, assert_paired, until};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -54,12 +53,7 @@ async fn hundred_agents_get_their_own_results_in_order() {
 
 /// The runtime counts an ended task until its worker has noticed.
 async fn assert_no_task_is_left(before: usize) {
-    let gone = async {
-        while Handle::current().metrics().num_alive_tasks() > before {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("tasks are left");
+    until("all tasks have ended", || Handle::current().metrics().num_alive_tasks() <= before).await;
 }
 
 /// Keeps all messages, like a session, and counts compactions.

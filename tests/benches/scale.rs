@@ -4,7 +4,7 @@
 //! Run `tests/build-guests.sh`, then `cargo bench -p pinion-tests --bench scale`. Fails if the process holds over a
 //! tenth more memory after 1,000 turns than after 100. Linux only: reads `/proc/self`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
 use futures_util::future::BoxFuture;
 use pinion_agent::{CompactionPolicy, Context, Flow, Hooks, Limit, Message, RunEnd, Usage};

@@ -33,7 +33,7 @@ async fn several_edits_return_one_diff() {
     let output = sandbox.call("edit", json!({ "path": "a.rs", "edits": edits })).await.unwrap();
     assert_eq!(sandbox.read("a.rs"), "fn uno() {}\nfn two() {}\nfn tres() {}\n");
     assert_eq!(output.display, Display::Diff);
-    let (text, details) = super::told(output);
+    let (text, details) = super::text_and_details(output);
     assert!(text.contains("-fn one() {}\n+fn uno() {}\n fn two() {}\n-fn three() {}\n+fn tres() {}"), "{text}");
     let counts = ["replacements", "added", "removed", "first_changed_line"].map(|name| details[name].as_u64());
     assert_eq!(counts, [Some(2), Some(2), Some(2), Some(1)]);

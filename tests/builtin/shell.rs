@@ -1,8 +1,8 @@
 //! The tool `bash`.
 
-use super::{called, told, with};
+use super::{called, text_and_details, with};
 use pinion_agent::ToolError;
-use pinion_tests::{Progress, SandboxBuilder, builtin};
+use pinion_tests::{Progress, SandboxBuilder, builtin, until_gone};
 use serde_json::json;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ async fn timeout_kills_command_and_children() {
     let (pid, ending) = text.split_once('\n').unwrap();
     assert_eq!(ending, "[timed out after 1 s and was killed; a longer timeout may help]");
     assert_eq!((&details["timed_out"], &details["success"]), (&json!(true), &json!(false)));
-    wait_until_gone(pid).await;
+    until_gone(pid.trim().parse().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,10 +46,10 @@ async fn cancelled_command_is_killed_and_keeps_its_output() {
         progress.first().await;
         token.cancel();
     });
-    let (text, details) = told(result.unwrap());
+    let (text, details) = text_and_details(result.unwrap());
     assert!(text.ends_with("[cancelled and killed]"), "{text}");
     assert_eq!((&details["cancelled"], &details["success"]), (&json!(true), &json!(false)));
-    wait_until_gone(text.lines().next().unwrap()).await;
+    until_gone(text.lines().next().unwrap().trim().parse().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,17 +84,4 @@ async fn command_needs_the_process_grant() {
     let sandbox = SandboxBuilder::default().file(builtin("shell")).build().await;
     let error = sandbox.error("bash", json!({ "command": "echo ran > ran" })).await;
     assert!(error.contains("[plugins.shell.grants] process = true"), "{error}");
-}
-
-async fn wait_until_gone(pid: &str) {
-    let stat = Path::new("/proc").join(pid.trim().parse::<u32>().unwrap().to_string()).join("stat");
-    // A zombie that waits to be reaped counts as ended.
-    let runs = move || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-    tokio::task::spawn_blocking(move || {
-        while runs() {
-            std::thread::yield_now();
-        }
-    })
-    .await
-    .unwrap();
 }

@@ -309,13 +309,16 @@ async fn sub_agent_call_is_bound_to_the_approved_generation() {
     assert_eq!(asked.iter().map(|(_, _, generation)| *generation).collect::<Vec<_>>(), [1, 2], "the parent knows, too");
 }
 
+/// Time limit of the delegating call.
+const DEADLINE: Duration = Duration::from_secs(2);
+
 /// Answers yes after more time than the call may take.
 struct Slow;
 
 impl Approver for Slow {
     fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async {
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            tokio::time::sleep(2 * DEADLINE).await;
             Decision::Allow
         })
     }

@@ -3,6 +3,7 @@
 //! The guest `lingering` lives as long as the session and reuses in one call what it opened in another. Its tools run
 //! the same script under different declarations.
 
+use super::steps::{done, refused, run};
 use pinion_agent::Authority;
 use pinion_plugin_runtime::{Access, PartialLimits};
 use pinion_tests::{Sandbox, SandboxBuilder};
@@ -17,26 +18,6 @@ async fn lingering() -> Sandbox {
 
 fn script(steps: &[&[&str]]) -> Value {
     json!({ "steps": steps })
-}
-
-async fn run(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text(tool, script(steps)).await.lines().map(str::to_owned).collect()
-}
-
-/// Asserts that all steps fail.
-async fn refused(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, tool, steps).await) {
-        assert!(line.starts_with("err"), "{tool} {step:?}: {line}");
-    }
-}
-
-/// Asserts that all steps succeed and returns their answers.
-async fn done(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, tool, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{tool} {step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,11 @@
 //! Denials without a question are reported, steps with denials are not done, and results survive a kill.
 
+#[cfg(target_os = "linux")]
+use pinion_tests::Terminal;
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 const PLAN: &str = "plan.md";
 
@@ -166,47 +164,19 @@ fn step_with_denied_sub_agent_calls_is_not_done() {
     assert_eq!((ended.code, statuses(&file)), (Some(4), vec!["failed".into(), "open".into()]), "{}", ended.stderr);
 }
 
-/// Runs the command on a terminal and presses a key once a question is shown. `None` if `script` is not installed.
-fn on_a_terminal(pinion: &Pinion, arguments: &str, key: &str) -> Option<(i32, String)> {
-    let binary = pinion.command([] as [&str; 0]).get_program().to_str().unwrap().to_owned();
-    let mut command = Command::new("script");
-    command.args(["-qec", &format!("{binary} {arguments}"), "/dev/null"]).current_dir(pinion.workspace());
-    command.env("PINION_HOME", pinion.home()).env("HOME", pinion.home()).env("TERM", "xterm");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (mut shown, mut buffer) = (String::new(), [0; 4096]);
-    let is_asked = Arc::new(AtomicBool::new(false));
-    // Keys before the question do not answer it, so the key is pressed repeatedly.
-    let (pressed, asked) = (key.to_owned(), is_asked.clone());
-    std::thread::spawn(move || {
-        for _ in 0..200 {
-            std::thread::sleep(Duration::from_millis(300));
-            if asked.load(Ordering::Acquire) && keys.write_all(pressed.as_bytes()).is_err() {
-                break;
-            }
-        }
-    });
-    loop {
-        let read = screen.read(&mut buffer).unwrap();
-        if read == 0 {
-            break;
-        }
-        shown.push_str(&String::from_utf8_lossy(&buffer[..read]));
-        is_asked.fetch_or(shown.contains("always"), Ordering::AcqRel);
-    }
-    Some((child.wait().unwrap().code().unwrap(), shown))
-}
-
+#[cfg(target_os = "linux")]
 #[test]
 fn executing_a_plan_on_a_terminal_asks() {
     for (key, code, expected, is_made) in [("y", 0, ["done", "done"], true), ("n", 1, ["failed", "open"], false)] {
         let pinion = Pinion::default();
         let file = plan(&pinion);
         let script = pinion.script(&[bash("touch made"), report(true, "Done."), report(true, "Done.")]);
-        let arguments = format!("--replay {} --execute {PLAN}", script.display());
-        let Some((status, shown)) = on_a_terminal(&pinion, &arguments, key) else { return };
-        assert_eq!((status, pinion.workspace().join("made").exists()), (code, is_made), "{shown}");
+        let command = pinion.command(["--replay", script.to_str().unwrap(), "--execute", PLAN]);
+        let mut terminal = Terminal::start(&command, (80, 24), "");
+        terminal.wait_for("always in this session");
+        terminal.keys(key);
+        let (status, shown) = terminal.end();
+        assert_eq!((status, pinion.workspace().join("made").exists()), (Some(code), is_made), "{shown}");
         assert_eq!(statuses(&file), expected, "{shown}");
     }
 }

@@ -1,5 +1,6 @@
 //! Granted directories are opened once, and the narrower grant wins on every path.
 
+use super::steps::{done, refused, run};
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder};
 use serde_json::json;
@@ -9,24 +10,6 @@ use std::path::Path;
 fn intruder(grants: &[(&str, Access)]) -> SandboxBuilder {
     let builder = SandboxBuilder::default().guest("intruder").with_file("outside/secret.txt", "the secret");
     grants.iter().fold(builder, |builder, (path, access)| builder.files("intruder", path, *access))
-}
-
-async fn run(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text("change", json!({ "steps": steps })).await.lines().map(str::to_owned).collect()
-}
-
-async fn refused(sandbox: &Sandbox, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, steps).await) {
-        assert!(line.starts_with("err"), "{step:?}: {line}");
-    }
-}
-
-async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
 }
 
 /// Returns every operation that enters a directory by its name.
@@ -45,16 +28,16 @@ fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
 async fn granted_directory_replaced_by_a_link_leads_nowhere() {
     let sandbox =
         intruder(&[(".", Access::Write), ("sub", Access::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
-    refused(&sandbox, &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
+    refused(&sandbox, "change", &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
     // A swap from outside of the sandbox does not move the grant either.
     std::fs::rename(sandbox.workspace().join("sub"), sandbox.workspace().join("old")).unwrap();
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("sub")).unwrap();
     for way in ways_in("sub/secret.txt", "sub") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(!line.contains("the secret"), "{way:?}: {line}");
     }
     assert_eq!(std::fs::read_to_string(sandbox.outside().join("outside/secret.txt")).unwrap(), "the secret");
-    assert_eq!(done(&sandbox, &[&["read", "sub/a.txt"]]).await, ["a"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "sub/a.txt"]]).await, ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,10 +49,10 @@ async fn relative_grant_of_a_project_link_is_rejected() {
         let sandbox = builder.build().await;
         let file = format!("{path}/secret.txt");
         for way in ways_in(&file, path) {
-            let line = run(&sandbox, &[&way]).await.remove(0);
+            let line = run(&sandbox, "change", &[&way]).await.remove(0);
             assert!(line.starts_with("err"), "{way:?}: {line}");
         }
-        let said = run(&sandbox, &[&["walk", path]]).await.remove(0);
+        let said = run(&sandbox, "change", &[&["walk", path]]).await.remove(0);
         assert!(said.contains("symbolic link"), "{said}");
     }
 }
@@ -81,7 +64,7 @@ async fn relative_grant_behind_a_project_link_is_rejected() {
         .with_link("workspace/a", "../outside");
     let sandbox = builder.build().await;
     for way in ways_in("a/docs/secret.txt", "a/docs") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(line.starts_with("err"), "{way:?}: {line}");
     }
 }
@@ -89,9 +72,9 @@ async fn relative_grant_behind_a_project_link_is_rejected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn directory_created_later_is_opened_then() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
-    refused(&sandbox, &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
+    refused(&sandbox, "change", &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
     sandbox.write("later/a.txt", "a");
-    assert_eq!(done(&sandbox, &[&["read", "later/a.txt"], &["walk", "later"]]).await, ["a", "a.txt"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "later/a.txt"], &["walk", "later"]]).await, ["a", "a.txt"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +82,7 @@ async fn link_in_place_of_a_missing_grant_is_rejected() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("later")).unwrap();
     for way in ways_in("later/secret.txt", "later") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(line.starts_with("err"), "{way:?}: {line}");
     }
 }
@@ -121,6 +104,7 @@ async fn narrower_grant_wins_over_the_wider_one_around_it() {
     let absolute = absolute.to_str().unwrap();
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "docs/a.txt", "x"],
             &["write", "./docs/../docs/a.txt", "x"],
@@ -140,7 +124,7 @@ async fn narrower_grant_wins_over_the_wider_one_around_it() {
     .await;
     assert_eq!((sandbox.read("docs/a.txt"), sandbox.read("docs/deep/b.txt")), ("kept".to_owned(), "kept".to_owned()));
     assert!(!sandbox.workspace().join("docs/new").exists());
-    assert_eq!(done(&sandbox, &[&["read", "docs/a.txt"], &["write", "free.txt", "x"]]).await, ["kept", ""]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "docs/a.txt"], &["write", "free.txt", "x"]]).await, ["kept", ""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,6 +132,7 @@ async fn nothing_moves_across_the_boundary_of_a_narrower_grant() {
     let sandbox = narrowed().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["rename", "docs", "other"],
             &["rename", "docs/a.txt", "a.txt"],
@@ -166,10 +151,15 @@ async fn nothing_moves_across_the_boundary_of_a_narrower_grant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn links_into_a_narrower_grant_do_not_widen_it() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["symlink", "docs", "way"], &["symlink", "docs/a.txt", "file"], &["symlink", "way", "way2"]])
-        .await;
+    done(
+        &sandbox,
+        "change",
+        &[&["symlink", "docs", "way"], &["symlink", "docs/a.txt", "file"], &["symlink", "way", "way2"]],
+    )
+    .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "way/a.txt", "x"],
             &["write", "file", "x"],
@@ -185,15 +175,16 @@ async fn links_into_a_narrower_grant_do_not_widen_it() {
     )
     .await;
     assert_eq!(sandbox.read("docs/a.txt"), "kept");
-    assert_eq!(done(&sandbox, &[&["read", "file"], &["read", "way2/deep/b.txt"]]).await, ["kept", "kept"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "file"], &["read", "way2/deep/b.txt"]]).await, ["kept", "kept"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["mkdir", "dir"], &["hold-directory", "."], &["at-read", "docs/a.txt"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "dir"], &["hold-directory", "."], &["at-read", "docs/a.txt"]]).await;
     let lines = run(
         &sandbox,
+        "change",
         &[
             &["hold-directory", "."],
             &["at-write", "docs/a.txt", "x"],
@@ -217,10 +208,15 @@ async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_cannot_create_a_missing_narrower_grant() {
     let sandbox = intruder(&[(".", Access::Write), ("out/docs", Access::Read)]).build().await;
-    done(&sandbox, &[&["mkdir", "out"], &["mkdir", "tmp"], &["mkdir", "tmp/docs"], &["write", "tmp/docs/a.txt", "x"]])
-        .await;
+    done(
+        &sandbox,
+        "change",
+        &[&["mkdir", "out"], &["mkdir", "tmp"], &["mkdir", "tmp/docs"], &["write", "tmp/docs/a.txt", "x"]],
+    )
+    .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["mkdir", "out/docs"],
             &["symlink", "../tmp/docs", "out/docs"],
@@ -240,6 +236,7 @@ async fn wider_grant_inside_a_narrower_one_is_writable() {
     let sandbox = builder.with_file("workspace/out/a.txt", "old").with_file("workspace/b.txt", "kept").build().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "b.txt", "x"],
             &["write", "out/../b.txt", "x"],
@@ -250,11 +247,11 @@ async fn wider_grant_inside_a_narrower_one_is_writable() {
         ],
     )
     .await;
-    done(&sandbox, &[&["write", "out/a.txt", "new"], &["replace", "out/c/d.txt", "new"]]).await;
+    done(&sandbox, "change", &[&["write", "out/a.txt", "new"], &["replace", "out/c/d.txt", "new"]]).await;
     assert_eq!((sandbox.read("out/a.txt"), sandbox.read("b.txt")), ("new".to_owned(), "kept".to_owned()));
     // A hard link would give access to a read-only file.
-    done(&sandbox, &[&["symlink", "../b.txt", "out/link"], &["read", "out/a.txt"]]).await;
-    refused(&sandbox, &[&["write", "out/link", "x"], &["replace", "out/link", "x"]]).await;
+    done(&sandbox, "change", &[&["symlink", "../b.txt", "out/link"], &["read", "out/a.txt"]]).await;
+    refused(&sandbox, "change", &[&["write", "out/link", "x"], &["replace", "out/link", "x"]]).await;
     assert_eq!(sandbox.read("b.txt"), "kept");
 }
 
@@ -268,6 +265,7 @@ async fn root_grant_excludes_proc_sys_and_dev() {
     let environment = link.join("environ");
     refused(
         &sandbox,
+        "change",
         &[
             &["read", "/proc/self/environ"],
             &["read", "/proc/1/environ"],
@@ -293,13 +291,16 @@ async fn root_grant_excludes_proc_sys_and_dev() {
     .await;
     let file = sandbox.workspace().join("a.txt");
     let file = file.to_str().unwrap();
-    assert_eq!(done(&sandbox, &[&["write", file, "written"], &["read", file]]).await[1], "written");
+    assert_eq!(done(&sandbox, "change", &[&["write", file, "written"], &["read", file]]).await[1], "written");
     // Listing the root grants no access.
-    let entries = done(&sandbox, &[&["hold-directory", "/"]]).await;
+    let entries = done(&sandbox, "change", &[&["hold-directory", "/"]]).await;
     assert_eq!(entries, [""]);
-    let lines =
-        run(&sandbox, &[&["hold-directory", "/"], &["at-read", "proc/self/environ"], &["at-read", "proc/1/cmdline"]])
-            .await;
+    let lines = run(
+        &sandbox,
+        "change",
+        &[&["hold-directory", "/"], &["at-read", "proc/self/environ"], &["at-read", "proc/1/cmdline"]],
+    )
+    .await;
     assert!(lines[1].starts_with("err") && lines[2].starts_with("err"), "{lines:?}");
 }
 
@@ -308,7 +309,8 @@ async fn proc_sys_and_dev_cannot_be_granted_by_name() {
     for path in ["/proc", "/proc/self", "/sys", "/dev"] {
         let sandbox = intruder(&[(path, Access::Read)]).build().await;
         let environment = format!("{path}/environ");
-        refused(&sandbox, &[&["list", path], &["walk", path], &["read", &environment], &["stat", path]]).await;
+        refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &environment], &["stat", path]])
+            .await;
     }
 }
 
@@ -316,7 +318,7 @@ async fn proc_sys_and_dev_cannot_be_granted_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rename_races_write_nothing_in_a_narrower_grant() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["mkdir", "dir"], &["symlink", "docs", "link"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "dir"], &["symlink", "docs", "link"]]).await;
     let mut steps: Vec<&[&str]> = Vec::new();
     for _ in 0..150 {
         steps.extend([
@@ -332,7 +334,7 @@ async fn rename_races_write_nothing_in_a_narrower_grant() {
             &["rename", "door", "link"],
         ]);
     }
-    tokio::join!(run(&sandbox, &steps), run(&sandbox, &steps), run(&sandbox, &steps));
+    tokio::join!(run(&sandbox, "change", &steps), run(&sandbox, "change", &steps), run(&sandbox, "change", &steps));
     assert_eq!(sandbox.read("docs/a.txt"), "kept");
     let names: Vec<_> = std::fs::read_dir(sandbox.workspace().join("docs")).unwrap().flatten().collect();
     assert_eq!(names.len(), 2, "{names:?}");
@@ -346,6 +348,7 @@ async fn paths_of_every_shape_still_work() {
     let absolute = absolute.to_str().unwrap();
     done(
         &sandbox,
+        "change",
         &[
             &["read", "./sub/../sub//a.txt"],
             &["read", "link/a.txt"],

@@ -1,7 +1,7 @@
 //! Loading a plugin is bounded and delays nothing else.
 
 use pinion_plugin_runtime::{LoadError, NoticeEvent, Source};
-use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest};
+use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest, until, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 const SOON: Duration = Duration::from_secs(8);
 /// More time than the limits of loading allow.
 const LOADED: Duration = Duration::from_secs(60);
+/// Capacity of a pipe on Linux by default.
+const PIPE_BYTES: u64 = 65_536;
 
 /// Copies the guest `loiter` under another name of six letters.
 pub(super) fn loiter(directory: &Path, name: &str) -> PathBuf {
@@ -80,10 +82,22 @@ fn end(mut child: Child, within: Duration) -> ExitStatus {
         }
         if begun.elapsed() > within {
             child.kill().unwrap();
-            panic!("it does not end");
+            panic!("the command does not end");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Sends a signal repeatedly until the command ends, because pending signals of one kind merge.
+fn end_by(mut child: Child, signal: Signal) -> ExitStatus {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    wait_until("the command ends", || {
+        let has_ended = child.try_wait().unwrap().is_some();
+        // Fails only if the command ended in between.
+        let _ = kill_process(pid, signal);
+        has_ended
+    });
+    child.wait().unwrap()
 }
 
 /// Runs a command under the `timeout` program.
@@ -191,9 +205,7 @@ async fn slow_plugin_delays_no_other() {
     let slow = Source::file(loiter(directory.path(), "sleeps"));
     let loading = sandbox.runtime.begin(vec![slow, Source::file(guest("echo"))]);
     tokio::time::timeout(SOON, async {
-        while sandbox.runtime.plugins().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until("the other plugin is loaded", || !sandbox.runtime.plugins().is_empty()).await;
         assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
     })
     .await
@@ -334,11 +346,7 @@ fn interrupted(pinion: &Pinion, arguments: &[&str], signal: Signal) -> ExitStatu
 /// Starts a command and sends it a signal as soon as it handles signals and `is_ready` accepts its process id.
 fn interrupted_when(pinion: &Pinion, arguments: &[&str], signal: Signal, is_ready: impl Fn(u32) -> bool) -> ExitStatus {
     let child = pinion.start(arguments);
-    let begun = Instant::now();
-    while !(handles_signals(child.id()) && is_ready(child.id())) {
-        assert!(begun.elapsed() < LOADED, "the command is not ready");
-        std::thread::yield_now();
-    }
+    wait_until("the command is ready", || handles_signals(child.id()) && is_ready(child.id()));
     kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
     end(child, Duration::from_secs(3))
 }
@@ -402,8 +410,7 @@ fn second_signal_ends_the_program_during_a_call() {
     // The call has a grace of ten minutes, so the first signal alone ends nothing.
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
-    kill_process(pid, Signal::INT).unwrap();
-    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(130));
+    assert_eq!(end_by(child, Signal::INT).code(), Some(130));
 }
 
 #[test]
@@ -413,13 +420,9 @@ fn second_signal_ends_the_program_with_blocked_stdout() {
     let script = pinion.script(&replies);
     // Its stdout is a pipe that is never read.
     let child = pinion.start(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "go"]);
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    kill_process(pid, Signal::INT).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    // It may have ended at the first one.
-    let _ = kill_process(pid, Signal::INT);
-    let status = end(child, Duration::from_secs(3));
+    let stdout = child.stdout.as_ref().unwrap();
+    wait_until("the pipe is full", || rustix::io::ioctl_fionread(stdout).unwrap() >= PIPE_BYTES);
+    let status = end_by(child, Signal::INT);
     assert!(!status.success(), "{status:?}");
 }
 
@@ -441,10 +444,7 @@ fn ignored_signals_stay_ignored() {
     }
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
-    kill_process(pid, Signal::TERM).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let _ = kill_process(pid, Signal::TERM);
-    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(143));
+    assert_eq!(end_by(child, Signal::TERM).code(), Some(143));
 }
 
 fn leb(mut value: usize, out: &mut Vec<u8>) {

@@ -14,5 +14,6 @@ mod random_calls;
 mod repository;
 mod secrets;
 mod shares;
+mod steps;
 mod terminal;
 mod trust;

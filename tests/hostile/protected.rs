@@ -1,5 +1,6 @@
 //! Files of the host, and files that decide which code runs, are out of reach.
 
+use super::steps::{done, refused, run};
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, guest};
 use serde_json::json;
@@ -21,24 +22,6 @@ async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
         .await
 }
 
-async fn run(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text("change", json!({ "steps": steps })).await.lines().map(str::to_owned).collect()
-}
-
-async fn refused(sandbox: &Sandbox, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, steps).await) {
-        assert!(line.starts_with("err"), "{step:?}: {line}");
-    }
-}
-
-async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn host_directories_are_neither_read_nor_written() {
     let sandbox = beside_the_host("..", Access::Write).await;
@@ -48,6 +31,7 @@ async fn host_directories_are_neither_read_nor_written() {
         (path("home/config/auth.toml"), path("home/config"), path("home"), path("home/data/plugins"));
     refused(
         &sandbox,
+        "change",
         &[
             &["read", &key],
             &["stat", &key],
@@ -74,7 +58,7 @@ async fn host_directories_are_neither_read_nor_written() {
     )
     .await;
     assert_eq!(std::fs::read_to_string(&key).unwrap(), "the secret");
-    assert_eq!(done(&sandbox, &[&["read", &path("workspace/a.txt")]]).await, ["a"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", &path("workspace/a.txt")]]).await, ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,6 +86,7 @@ async fn links_and_handles_do_not_reach_host_directories() {
     let path = |path: &str| outside.join("workspace").join(path).to_str().unwrap().to_owned();
     refused(
         &sandbox,
+        "change",
         &[
             &["read", &path("key")],
             &["read", &path("way/auth.toml")],
@@ -116,7 +101,7 @@ async fn links_and_handles_do_not_reach_host_directories() {
     .await;
     let home = outside.join("home");
     let steps: &[&[&str]] = &[&["hold-directory", home.to_str().unwrap()], &["at-read", "config/auth.toml"]];
-    let lines = run(&sandbox, steps).await;
+    let lines = run(&sandbox, "change", steps).await;
     assert!(lines[0].starts_with("ok") && lines[1].starts_with("err"), "{lines:?}");
 }
 
@@ -125,6 +110,7 @@ async fn host_directory_inside_the_workspace_is_hidden() {
     let sandbox = beside_the_host(".", Access::Write).await;
     refused(
         &sandbox,
+        "change",
         &[
             &["read", ".cache/pinion/sealed"],
             &["write", ".cache/pinion/new", "x"],
@@ -135,7 +121,7 @@ async fn host_directory_inside_the_workspace_is_hidden() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other");
+    assert_eq!(done(&sandbox, "change", &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +130,7 @@ async fn host_directory_cannot_be_granted_by_name() {
         let sandbox = beside_the_host(grant, Access::Write).await;
         let path = sandbox.workspace().join(grant);
         let path = path.to_str().unwrap();
-        refused(&sandbox, &[&["list", path], &["walk", path], &["read", &format!("{path}/auth.toml")]]).await;
+        refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &format!("{path}/auth.toml")]]).await;
     }
 }
 
@@ -162,10 +148,11 @@ async fn linked_key_file_is_protected() {
         .await;
     refused(
         &sandbox,
+        "change",
         &[&["read", "dotfiles/auth.toml"], &["write", "dotfiles/auth.toml", "x"], &["rename", "dotfiles", "d"]],
     )
     .await;
-    let seen = done(&sandbox, &[&["read", "dotfiles/b.txt"], &["search", "."]]).await;
+    let seen = done(&sandbox, "change", &[&["read", "dotfiles/b.txt"], &["search", "."]]).await;
     assert!(seen[0] == "b" && !seen[1].contains("secret"), "{seen:?}");
 }
 
@@ -183,9 +170,10 @@ async fn shared_host_directory_is_readable_and_never_writable() {
         .await;
     let output = sandbox.outside().canonicalize().unwrap().join("home/output");
     let path = |name: &str| output.join(name).to_str().unwrap().to_owned();
-    assert_eq!(done(&sandbox, &[&["read", &path("long.txt")]]).await, ["long"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", &path("long.txt")]]).await, ["long"]);
     refused(
         &sandbox,
+        "change",
         &[
             &["write", &path("long.txt"), "x"],
             &["create", &path("new.txt")],
@@ -212,6 +200,7 @@ async fn protected_files_are_readable_and_never_writable() {
     symlink(".git", sandbox.workspace().join("way")).unwrap();
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".git/config", "x"],
             &["append", ".git/config", "x"],
@@ -241,16 +230,21 @@ async fn protected_files_are_readable_and_never_writable() {
         ],
     )
     .await;
-    let seen =
-        done(&sandbox, &[&["read", ".git/config"], &["read", ".pinion/config.toml"], &["read", "way/config"]]).await;
+    let seen = done(
+        &sandbox,
+        "change",
+        &[&["read", ".git/config"], &["read", ".pinion/config.toml"], &["read", "way/config"]],
+    )
+    .await;
     assert_eq!(seen, ["git", "config", "git"]);
-    done(&sandbox, &[&["write", ".gitignore", "x"], &["mkdir", ".github"], &["rename", "free", "freed"]]).await;
+    done(&sandbox, "change", &[&["write", ".gitignore", "x"], &["mkdir", ".github"], &["rename", "free", "freed"]])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_protected_files_cannot_be_created() {
     let sandbox = SandboxBuilder::default().guest("intruder").files("intruder", ".", Access::Write).build().await;
-    done(&sandbox, &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
     let mut steps: Vec<Vec<&str>> = Vec::new();
     for name in [".git", ".GIT", ".Pinion", ".pinion", ".mcp.json", ".MCP.json", "deep/.git"] {
         steps.extend([
@@ -266,8 +260,8 @@ async fn missing_protected_files_cannot_be_created() {
     }
     steps.push(vec!["replace", ".pinion/plugins/a.wasm", "x"]);
     let steps: Vec<&[&str]> = steps.iter().map(Vec::as_slice).collect();
-    refused(&sandbox, &steps).await;
-    let names = done(&sandbox, &[&["list", "."]]).await;
+    refused(&sandbox, "change", &steps).await;
+    let names = done(&sandbox, "change", &[&["list", "."]]).await;
     assert_eq!(names, ["file made"]);
 }
 
@@ -282,6 +276,7 @@ async fn narrow_grants_do_not_lift_the_protection() {
     let sandbox = builder.build().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".git/config", "x"],
             &["replace", ".git/hooks/post-checkout", "x"],
@@ -290,7 +285,7 @@ async fn narrow_grants_do_not_lift_the_protection() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["read", ".git/config"]]).await, ["git"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", ".git/config"]]).await, ["git"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,6 +299,7 @@ async fn directory_named_by_the_git_file_is_protected() {
         .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".bare/config", "x"],
             &["replace", ".bare/hooks/post-checkout", "x"],
@@ -312,7 +308,7 @@ async fn directory_named_by_the_git_file_is_protected() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["read", ".bare/config"]]).await, ["git"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", ".bare/config"]]).await, ["git"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,9 +322,10 @@ async fn files_of_loaded_plugins_are_never_writable() {
     let before = std::fs::read(&plugin).unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (file, alias, new) = (path("echo.wasm"), path("alias"), path("new"));
-    done(&sandbox, &[&["write", &new, "x"]]).await;
+    done(&sandbox, "change", &[&["write", &new, "x"]]).await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", &file, "x"],
             &["write", &alias, "x"],
@@ -358,8 +355,13 @@ async fn workspace_can_be_inside_a_host_directory() {
         .build()
         .await;
     let key = sandbox.outside().canonicalize().unwrap().join("auth.toml");
-    done(&sandbox, &[&["write", "a.txt", "a"], &["read", "a.txt"]]).await;
-    refused(&sandbox, &[&["read", key.to_str().unwrap()], &["list", key.parent().unwrap().to_str().unwrap()]]).await;
+    done(&sandbox, "change", &[&["write", "a.txt", "a"], &["read", "a.txt"]]).await;
+    refused(
+        &sandbox,
+        "change",
+        &[&["read", key.to_str().unwrap()], &["list", key.parent().unwrap().to_str().unwrap()]],
+    )
+    .await;
 }
 
 /// Runs the command in `$HOME`, with its own files in their default locations below it.

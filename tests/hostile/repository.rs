@@ -82,9 +82,9 @@ fn ended(mut child: Child) -> Ended {
     while child.try_wait().unwrap().is_none() {
         if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
-            panic!("it hangs");
+            panic!("the command hangs");
         }
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
     Ended {

@@ -301,8 +301,8 @@ impl SandboxBuilder {
             },
             info: Arc::new(NoInfo),
         };
-        let told = notices.clone();
-        let runtime = Arc::new(Runtime::new(config, move |notice| told.lock().unwrap().push(notice)).unwrap());
+        let sent = notices.clone();
+        let runtime = Arc::new(Runtime::new(config, move |notice| sent.lock().unwrap().push(notice)).unwrap());
         runtime.add(self.sources).await;
         Sandbox { directory, runtime, notices }
     }
