@@ -142,7 +142,7 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     // Constant bytes, when the program ends at once and others may hold the lock of stdout for ever.
     ("cli/src/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
     // Compiled code, into the pipe of the process that asked for it.
-    ("plugin-runtime/src/compiler.rs", "let mut out = io::stdout().lock();"),
+    ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
 ];
 
 #[test]

@@ -1,11 +1,11 @@
 //! What instances are made from: compiled and linked code, with its authority and limits.
 
+use crate::calls::state::State;
 use crate::capability::PluginAuthority;
-use crate::generation::LoadError;
 use crate::limits::Limits;
+use crate::limits::shares::Share;
+use crate::loading::generation::LoadError;
 use crate::manifest::{API_VERSION, Inspection};
-use crate::shares::Share;
-use crate::state::State;
 use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 

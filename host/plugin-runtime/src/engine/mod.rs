@@ -1,5 +1,7 @@
 //! wasmtime's engine as this host wants it, and the clock that interrupts guests.
 
+pub(crate) mod pagemap;
+
 use crate::limits::EngineLimits;
 use std::hash::{Hash as _, Hasher};
 use std::io;
@@ -70,7 +72,7 @@ impl Engine {
         Component::from_binary(&self.engine, bytes)
     }
 
-    /// Takes code that [`crate::cache`] has found to be its own, or that came from the child of [`crate::compiler`].
+    /// Takes code that [`crate::loading::cache`] has found to be its own, or that came from the child of [`crate::loading::compiler`].
     #[allow(unsafe_code, reason = "wasmtime cannot check compiled code; the cache's seal does, see there")]
     pub(crate) fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
         // SAFETY: called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote them

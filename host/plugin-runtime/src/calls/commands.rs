@@ -2,12 +2,12 @@
 
 use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
-use crate::fault::PluginFault;
-use crate::generation::CommandDefinition;
-use crate::instance::{CompleteArgument, RunCommand, Setup};
+use crate::calls::instance::{CompleteArgument, RunCommand, Setup};
+use crate::calls::state::NoProgress;
+use crate::errors::fault::PluginFault;
+use crate::loading::generation::CommandDefinition;
 use crate::registry::Loaded;
 use crate::runtime::Runtime;
-use crate::state::NoProgress;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

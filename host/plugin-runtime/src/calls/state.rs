@@ -1,16 +1,16 @@
 //! What the host keeps for one instance: its WASI view, its limits, its account.
 
 use crate::capability::CallAuthority;
-use crate::catalog::HostInfo;
-use crate::fault::Exceeded;
+use crate::errors::fault::Exceeded;
 use crate::host::files::{Handles, ListedEntries, StreamedBytes};
 use crate::host::stdio::Stderr;
 use crate::host::written::Written;
+use crate::host_info::HostInfo;
 use crate::limits::Limits;
-use crate::program::Program;
+use crate::limits::shares::Share;
+use crate::loading::program::Program;
 use crate::registry::Registry;
 use crate::runtime::Shared;
-use crate::shares::Share;
 use pinion_agent::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;

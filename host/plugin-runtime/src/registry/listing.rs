@@ -1,8 +1,8 @@
 //! What is loaded, told to people and to plugins with the capability `catalog`.
 
 use crate::bindings::pinion::plugin::catalog as wit;
-use crate::cache::Origin;
 use crate::capability::AgentsGrant;
+use crate::loading::cache::Origin;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
 use crate::registry::{Loaded, Registry, Source};

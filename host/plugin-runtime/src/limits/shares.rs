@@ -7,7 +7,7 @@
 //! one. More turns come from a pool, of which a plugin may hold no more than is left free. So each plugin that takes as
 //! many turns as it can leaves half of what it found.
 
-use crate::generation::LoadError;
+use crate::loading::generation::LoadError;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,20 +5,20 @@
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use crate::bindings::pinion::plugin::types as wit;
-use crate::cache::Origin;
+use crate::calls::instance::{self, Description};
 use crate::capability::{Grants, PluginAuthority};
-use crate::compiler;
-use crate::component_file::ReadError;
-use crate::fault::PluginFault;
-use crate::instance::{self, Description};
+use crate::errors::fault::PluginFault;
+use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
+use crate::loading::cache::Origin;
+use crate::loading::compiler;
+use crate::loading::component_file::ReadError;
+use crate::loading::program::{Exported, Program};
+use crate::loading::wording::{self, FoldedNames};
 use crate::manifest::{Inspection, Manifest, ManifestError, is_name};
 use crate::policy::{self, Ceiling};
-use crate::program::{Exported, Program};
 use crate::registry::Source;
 use crate::runtime::Shared;
-use crate::shares::Share;
-use crate::wording::{self, FoldedNames};
 use pinion_agent::text::{clip, exposed};
 use pinion_agent::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;

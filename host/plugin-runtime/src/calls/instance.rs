@@ -7,12 +7,12 @@
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use crate::bindings::pinion::plugin::types::{CallContext, Display, ToolError, ToolOutput};
+use crate::calls::state::{CallState, NoProgress, State};
 use crate::capability::CallAuthority;
-use crate::fault::{Circumstances, GuestError, PluginFault};
+use crate::errors::fault::{Circumstances, GuestError, PluginFault};
 use crate::limits::Limits;
-use crate::program::{Exported, Program};
+use crate::loading::program::{Exported, Program};
 use crate::runtime::Shared;
-use crate::state::{CallState, NoProgress, State};
 use pinion_agent::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::Arc;

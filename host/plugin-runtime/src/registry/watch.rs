@@ -10,12 +10,12 @@
 //! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
 //!    [`Notice`](crate::registry::Notice) says why.
 //! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and waits for 2 and 3 when the file has
-//!    changed, within the bounds that [`crate::loading`] sets.
+//!    changed, within the bounds that [`crate::registry::load`] sets.
 //!
 //! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
 //! checked and swapped under one lock.
 //!
-//! Not here: compiling ([`crate::generation`]), what a plugin may do ([`crate::capability`]).
+//! Not here: compiling ([`crate::loading::generation`]), what a plugin may do ([`crate::capability`]).
 
 use crate::registry::{FileOrigin, Registry, Source};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};

@@ -9,10 +9,10 @@
 //! nobody waits any more. Without such a command only components of moderate [`Weight`] are compiled, on a thread.
 
 use crate::engine::compile_alone;
-use crate::generation::{LoadError, blocking, link_error};
 use crate::limits::CompileLimits;
+use crate::loading::generation::{LoadError, blocking, link_error};
+use crate::loading::weight::Weight;
 use crate::runtime::Shared;
-use crate::weight::Weight;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};

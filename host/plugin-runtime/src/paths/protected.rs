@@ -5,7 +5,7 @@
 //! as `.git` at any depth, the directory that a workspace's `.git` file points to, and the files of loaded plugins.
 //! *Handed out* are directories inside denied ones that the host grants on purpose; they are never written.
 //!
-//! All paths here are real locations: absolute, without links. [`crate::beneath`] finds the location of what a guest
+//! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of what a guest
 //! names, and [`crate::capability`] asks this list about it. The host itself is not bound by it.
 //!
 //! A workspace strictly inside a directory of the host is reachable unless it lies in one of [`HOST_PARTS`]: there the

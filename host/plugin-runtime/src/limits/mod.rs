@@ -1,6 +1,9 @@
 //! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
 
-use crate::shares::MAX_RESIDENTS;
+pub(crate) mod descriptors;
+pub(crate) mod shares;
+
+use crate::limits::shares::MAX_RESIDENTS;
 use pinion_agent::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +135,7 @@ impl LimitsFile {
     /// The file that was built in. A test reads it, so it is always sound.
     #[allow(clippy::expect_used, reason = "the text is a constant that a test has parsed")]
     pub(crate) fn built_in() -> Self {
-        toml::from_str(include_str!("limits.toml")).expect("limits.toml is sound")
+        toml::from_str(include_str!("../limits.toml")).expect("limits.toml is sound")
     }
 }
 

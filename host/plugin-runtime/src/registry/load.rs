@@ -12,12 +12,12 @@
 //! rest, [`RELOAD_PATIENCE`] in all, and no longer than its own token. After that the old generation answers, and no later
 //! call waits for the same attempt.
 
-use crate::generation::{Generation, LoadError, blocking};
+use crate::calls::session::Session;
+use crate::limits::shares::Share;
+use crate::loading::generation::{Generation, LoadError, blocking};
 use crate::manifest::Lifetime;
 use crate::registry::{Loaded, Notice, NoticeEvent, Registry, Slot, Source, Stamp};
 use crate::runtime::Shared;
-use crate::session::Session;
-use crate::shares::Share;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -3,15 +3,15 @@
 //! The thread waits for calls and ends when its plugin is dropped. An instance that broke down is not used again: the
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
-use crate::fault::PluginFault;
-use crate::generation::LoadError;
-use crate::instance::{
+use crate::calls::instance::{
     Finished, Job, Live, RestoreState, SaveState, Setup, Stopped, Until, finish, hand_over, refuel, store, turn,
 };
+use crate::calls::state::{CallState, NoProgress, State};
+use crate::errors::fault::PluginFault;
 use crate::limits::Limits;
-use crate::program::Program;
+use crate::loading::generation::LoadError;
+use crate::loading::program::Program;
 use crate::runtime::Shared;
-use crate::state::{CallState, NoProgress, State};
 use std::sync::Arc;
 use std::thread;
 use tokio::runtime::Handle;

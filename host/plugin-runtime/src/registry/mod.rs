@@ -1,18 +1,22 @@
 //! Which plugins there are, which generation of each is current, and which names lead to them.
 //!
 //! One lock, the slots', is held for moments: to begin a load, and to check names and swap generations as one
-//! ([`crate::loading`]). Calls take it only when their plugin's file has changed: they read the [`Catalog`], a snapshot
+//! ([`crate::registry::load`]). Calls take it only when their plugin's file has changed: they read the [`Catalog`], a snapshot
 //! that is replaced as a whole. A call that began on a generation holds it and ends on it; the next one finds the new one.
 
-use crate::component_file::read_component;
-use crate::generation::{CommandDefinition, Generation, LoadError, Tool};
-use crate::instance::{self, Finished, Job, Setup};
-use crate::loading::Attempt;
+pub(crate) mod listing;
+pub(crate) mod load;
+pub(crate) mod watch;
+
+use crate::calls::instance::{self, Finished, Job, Setup};
+use crate::calls::session::Session;
+use crate::limits::shares::Share;
+use crate::loading::component_file::read_component;
+use crate::loading::generation::{CommandDefinition, Generation, LoadError, Tool};
+use crate::loading::program::Program;
 use crate::manifest::Inspection;
-use crate::program::Program;
+use crate::registry::load::Attempt;
 use crate::runtime::Shared;
-use crate::session::Session;
-use crate::shares::Share;
 use arc_swap::ArcSwap;
 use pinion_agent::ToolDefinition;
 use serde::{Deserialize, Serialize};
@@ -277,7 +281,7 @@ impl Registry {
         self.catalog.store(Arc::new(catalog));
     }
 
-    /// The plugin that answers this tool now. One whose file has changed is reloaded first, as far as [`crate::loading`]
+    /// The plugin that answers this tool now. One whose file has changed is reloaded first, as far as [`crate::registry::load`]
     /// lets a call wait for that, so that a call that comes after a change is answered by what the change made.
     pub(crate) async fn tool(
         self: &Arc<Self>,
@@ -390,7 +394,7 @@ impl Loaded {
         matches!(&self.source, Source::File { path, .. } if Stamp::of(path) != self.stamp)
     }
 
-    pub(crate) async fn inheritance(&self) -> Option<crate::session::Inheritance> {
+    pub(crate) async fn inheritance(&self) -> Option<crate::calls::session::Inheritance> {
         let version = &self.generation.inspection.manifest.version;
         self.session.as_ref()?.inheritance(self.program(), version).await
     }

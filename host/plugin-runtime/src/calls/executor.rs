@@ -1,10 +1,10 @@
 //! The agent's way to tools: [`ToolExecutor`] for a [`Runtime`].
 
 use crate::bindings::pinion::plugin::types::{self as wit, CallContext};
-use crate::fault::PluginFault;
+use crate::calls::instance::{CallTool, Setup};
+use crate::errors::fault::PluginFault;
 use crate::host::clip;
 use crate::host::progress::{self, MAX_PARTS};
-use crate::instance::{CallTool, Setup};
 use crate::registry::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
