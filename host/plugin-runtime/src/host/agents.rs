@@ -1,7 +1,7 @@
 //! `agents`: sub-agents of the loop that made the call. The loop runs them; here is only the way there.
 
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
-use crate::state::State;
+use crate::calls::state::State;
 use pinion_agent::{Attempts, ChoiceName, SubAgentError};
 use std::time::Duration;
 

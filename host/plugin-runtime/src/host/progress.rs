@@ -1,8 +1,8 @@
 //! `progress`: signs of life from a running call.
 
 use crate::bindings::pinion::plugin::{progress, types};
+use crate::calls::state::State;
 use crate::host::clip;
-use crate::state::State;
 use pinion_agent::{Content, Image};
 
 /// Longer lines are cut.
