@@ -34,9 +34,9 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
 const OURS: &[(&str, &[&str])] = &[
     ("pinion-agent", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
-    ("pinion-providers", &["pinion-agent"]),
-    ("pinion-plugin-runtime", &["pinion-agent"]),
-    ("pinion-session-store", &["pinion-agent"]),
+    ("pinion-providers", &["pinion-protocol"]),
+    ("pinion-plugin-runtime", &["pinion-protocol"]),
+    ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
     ("pinion-cli", &["pinion-agent", "pinion-providers", "pinion-plugin-runtime", "pinion-session-store"]),
 ];
