@@ -1,6 +1,6 @@
 //! What the host tells plugins with the capability `catalog`.
 
-use pinion_agent::{Cost, Usage};
+use pinion_protocol::{Cost, Usage};
 
 /// Answers what the runtime itself does not know. Implemented where the parts are put together.
 pub trait HostInfo: Send + Sync {

@@ -12,7 +12,7 @@ use crate::loading::generation::{LoadError, PluginSettings};
 use crate::loading::wording::folded;
 use crate::manifest::{Access, Asks, Lifetime, Manifest};
 use crate::registry::Source;
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,7 +20,7 @@ use crate::registry::listing::PluginInfo;
 use crate::registry::load::Loading;
 use crate::registry::watch::{PluginDirectory, Watch, WatchError};
 use crate::registry::{Notice, Registry, Source};
-use pinion_agent::MAX_AGENT_DEPTH;
+use pinion_protocol::MAX_AGENT_DEPTH;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

@@ -9,7 +9,7 @@
 
 mod shared;
 
-use pinion_agent::{SessionStore, view};
+use pinion_protocol::{SessionStore, view};
 use pinion_session_store::record::LoopStart;
 use pinion_session_store::{
     ExportFormat, Record, Scope, Session, SessionDirectory, Transcript, export, open_to_continue,

@@ -4,7 +4,7 @@ use crate::record::{
     CallLedger, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned,
 };
 use crate::testing::{assistant, time, user};
-use pinion_agent::{
+use pinion_protocol::{
     Continuation, Cost, ExtensionMessage, Image, Ledger, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
     ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };

@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
 use crate::transcript::Transcript;
-use pinion_agent::{ChildCall, ChildSession, Message, StoreError, sort_results};
+use pinion_protocol::{ChildCall, ChildSession, Message, StoreError, sort_results};
 use std::fmt;
 use std::fs::File;
 use std::io;

@@ -3,7 +3,7 @@
 use crate::record::Record;
 use crate::session::Session;
 use crate::side::Group;
-use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError};
+use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError};
 use std::sync::Arc;
 
 impl SessionStore for Session {

@@ -3,7 +3,7 @@ use crate::Payload;
 use crate::record::CallLedger;
 use crate::testing::{calls, result, time, user, workspace};
 use crate::transcript::Transcript;
-use pinion_agent::{CompactionReason, Display, Ledger, RunEnd, StopReason, ToolResultMessage, TurnTrigger, Usage};
+use pinion_protocol::{CompactionReason, Display, Ledger, RunEnd, StopReason, ToolResultMessage, TurnTrigger, Usage};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -177,7 +177,7 @@ fn sub_agent_session_is_beside_its_parent_and_names_the_call() {
     let folder = TempDir::new().unwrap();
     let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
     session.append(&calls(&["7"])).unwrap();
-    let call = pinion_agent::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
+    let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
     let child = session.child(call).unwrap();
     child.store.append(&user("look")).unwrap();
     let listing = crate::SessionDirectory::new(folder.path()).children(session.path()).unwrap();

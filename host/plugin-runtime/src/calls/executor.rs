@@ -8,7 +8,7 @@ use crate::host::progress::{self, MAX_PARTS};
 use crate::registry::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
-use pinion_agent::{
+use pinion_protocol::{
     Content, Display, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress,
     ToolReply,
 };

@@ -13,7 +13,7 @@ use crate::errors::fault::{Circumstances, GuestError, PluginFault};
 use crate::limits::Limits;
 use crate::loading::program::{Exported, Program};
 use crate::runtime::Shared;
-use pinion_agent::{Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::limits::shares::Share;
 use crate::loading::program::Program;
 use crate::registry::Registry;
 use crate::runtime::Shared;
-use pinion_agent::{Content, Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 use crate::bindings::pinion::plugin::{progress, types};
 use crate::calls::state::State;
 use crate::host::clip;
-use pinion_agent::{Content, Image};
+use pinion_protocol::{Content, Image};
 
 /// Longer lines are cut.
 const MAX_LINE_BYTES: usize = 4096;

@@ -4,7 +4,7 @@ pub(crate) mod descriptors;
 pub(crate) mod shares;
 
 use crate::limits::shares::MAX_RESIDENTS;
-use pinion_agent::MAX_AGENT_DEPTH;
+use pinion_protocol::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 
 /// Limits of one call. Units are in the names; `limits.toml` says what each means.

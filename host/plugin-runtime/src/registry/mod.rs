@@ -18,7 +18,7 @@ use crate::manifest::Inspection;
 use crate::registry::load::Attempt;
 use crate::runtime::Shared;
 use arc_swap::ArcSwap;
-use pinion_agent::ToolDefinition;
+use pinion_protocol::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! A compaction of the conversation.
 
 use super::RecordType;
-use pinion_agent::EventKind;
+use pinion_protocol::EventKind;
 use serde::{Deserialize, Serialize};
 
 /// The conversation was compacted. Its summary is a message of its own.

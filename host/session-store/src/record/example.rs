@@ -1,7 +1,7 @@
 //! A record type as the head of `mod.rs` describes: this file, and one line in the list there.
 
 use super::{RecordType, cut};
-use pinion_agent::EventKind;
+use pinion_protocol::EventKind;
 use serde::{Deserialize, Serialize};
 
 /// A running call reported its progress.
@@ -31,7 +31,7 @@ mod tests {
     use crate::testing::{user, workspace};
     use crate::transcript::Transcript;
     use crate::{ExportFormat, Payload, export};
-    use pinion_agent::SessionStore as _;
+    use pinion_protocol::SessionStore as _;
     use tempfile::TempDir;
 
     #[test]

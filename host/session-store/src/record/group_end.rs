@@ -1,7 +1,7 @@
 //! The end of a parallel group.
 
 use super::RecordType;
-use pinion_agent::Usage;
+use pinion_protocol::Usage;
 use serde::{Deserialize, Serialize};
 
 /// A parallel group ended. The entry follows the branch that was chosen.

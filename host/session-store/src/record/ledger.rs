@@ -1,7 +1,7 @@
 //! The account of a tool call.
 
 use super::RecordType;
-use pinion_agent::{EventKind, Ledger};
+use pinion_protocol::{EventKind, Ledger};
 use serde::{Deserialize, Serialize};
 
 /// The ledger of a tool call: the resources that it used. The entry comes before the result of the call.

@@ -1,7 +1,7 @@
 //! The end of a run.
 
 use super::RecordType;
-use pinion_agent::{Cost, EventKind, RunEnd, Usage};
+use pinion_protocol::{Cost, EventKind, RunEnd, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A run ended.
@@ -62,7 +62,7 @@ fn outcome(end: &RunEnd) -> String {
 mod tests {
     use super::*;
     use crate::record::{Record, RecordKind};
-    use pinion_agent::StopReason;
+    use pinion_protocol::StopReason;
 
     #[test]
     fn infinite_cost_is_left_out_of_the_file() {

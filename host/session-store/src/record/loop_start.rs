@@ -1,7 +1,7 @@
 //! The start of a run.
 
 use super::RecordType;
-use pinion_agent::{Continuation, EventKind, TurnTrigger};
+use pinion_protocol::{Continuation, EventKind, TurnTrigger};
 use serde::{Deserialize, Serialize};
 
 /// A run started.

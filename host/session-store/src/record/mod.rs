@@ -9,7 +9,7 @@
 //! Reading, writing, recording from events and exporting follow from these two steps. `example.rs` is such a record,
 //! compiled for tests only, and its tests show each of the four.
 
-use pinion_agent::EventKind;
+use pinion_protocol::EventKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,7 +1,7 @@
 //! Progress of a plan.
 
 use super::{RecordType, cut};
-use pinion_agent::{EventKind, StepStatus};
+use pinion_protocol::{EventKind, StepStatus};
 use serde::{Deserialize, Serialize};
 
 /// A step of a plan started or ended.

@@ -1,7 +1,7 @@
 //! A refused prompt.
 
 use super::{RecordType, cut};
-use pinion_agent::EventKind;
+use pinion_protocol::EventKind;
 use serde::{Deserialize, Serialize};
 
 /// A filter refused a prompt before anything was sent.

@@ -1,7 +1,7 @@
 //! A repeated request.
 
 use super::{RecordType, cut};
-use pinion_agent::EventKind;
+use pinion_protocol::EventKind;
 use serde::{Deserialize, Serialize};
 
 /// A request to the model failed and was sent again.

@@ -1,7 +1,7 @@
 //! The link from a tool call to its sub-agent.
 
 use super::RecordType;
-use pinion_agent::{EventKind, Message};
+use pinion_protocol::{EventKind, Message};
 use serde::{Deserialize, Serialize};
 
 /// A sub-agent worked on a tool call, in a session of its own. That session's header has the link back,
