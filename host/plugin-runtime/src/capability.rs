@@ -13,10 +13,10 @@ mod roots;
 
 pub(crate) use self::policy::Policy;
 pub(crate) use self::roots::{Opened, Root, Workspace, find};
-use crate::descriptors::Share;
+use crate::limits::descriptors::Share;
 use crate::manifest::{Access, Asks};
-use crate::protected::Protected;
-use pinion_agent::Authority;
+use crate::paths::protected::Protected;
+use pinion_protocol::Authority;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};

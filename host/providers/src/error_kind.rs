@@ -1,6 +1,6 @@
 //! The variants of [`ProviderError`] by name, for scripts and for the proxy protocol.
 
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@
 
 use crate::error_kind::ErrorKind;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
+use pinion_protocol::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;

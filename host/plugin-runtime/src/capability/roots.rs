@@ -6,9 +6,9 @@
 //! at the first call that needs it. From then on only handles are used.
 
 use super::lexically_normal;
-use crate::beneath;
 use crate::manifest::Access;
-use crate::protected::{Protected, is_in_system, real};
+use crate::paths::beneath;
+use crate::paths::protected::{Protected, is_in_system, real};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ impl Opened {
 }
 
 fn device(file: &File) -> Option<u64> {
-    file.metadata().ok().as_ref().and_then(crate::protected::identity).map(|(device, _)| device)
+    file.metadata().ok().as_ref().and_then(crate::paths::protected::identity).map(|(device, _)| device)
 }
 
 fn open_by_path(path: &Path) -> io::Result<File> {

@@ -1,8 +1,8 @@
 //! `catalog`: what is loaded and spent. Empty without the grant.
 
 use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
+use crate::calls::state::State;
 use crate::registry::Registry;
-use crate::state::State;
 use std::sync::Arc;
 
 impl catalog::Host for State {

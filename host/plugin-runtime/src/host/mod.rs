@@ -14,8 +14,8 @@ pub(crate) mod workspace;
 pub(crate) mod written;
 
 use crate::bindings::pinion::plugin as wit;
+use crate::calls::state::State;
 use crate::engine::Engine;
-use crate::state::State;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem as wasi_files;
 

@@ -6,10 +6,10 @@
 //! it in a file once it is too much.
 
 use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError};
+use crate::calls::state::State;
 use crate::capability::ProcessGrant;
 use crate::host::written::Written;
-use crate::state::State;
-use pinion_agent::{Content, ToolProgress};
+use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

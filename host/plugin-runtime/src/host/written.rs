@@ -4,7 +4,7 @@
 //! and the kept output of programs. A guest that exceeds a limit does not get an error that it could ignore: its call
 //! ends, with the limit's own fault.
 
-use crate::fault::Exceeded;
+use crate::errors::fault::Exceeded;
 use crate::host::files::StreamHold;
 use crate::limits::Limits;
 use bytes::Bytes;

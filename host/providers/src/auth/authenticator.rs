@@ -10,7 +10,7 @@ use super::google::GoogleTokens;
 use super::scheme::Auth;
 use crate::transport::Transport;
 use bytes::Bytes;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};

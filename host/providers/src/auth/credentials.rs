@@ -1,6 +1,6 @@
 //! Authentication headers, and the secrets in them.
 
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::SecretString;
 

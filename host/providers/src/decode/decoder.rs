@@ -1,6 +1,6 @@
 //! [`Decoder`], and [`EventDecoder`], which implements it for every format whose events are runs of bytes.
 
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use serde_json::value::RawValue;
 
 /// Turns the bytes of one reply into events: a pure state machine without clock or I/O, in bounded memory.

@@ -1,6 +1,6 @@
 //! JSON helpers for fields that vendors fill in differently.
 
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;

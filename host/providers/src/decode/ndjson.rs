@@ -2,7 +2,7 @@
 
 use super::decoder::Framing;
 use super::sse::MAX_EVENT_BYTES;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 
 /// Splits a byte stream into lines.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@
 //! Format: <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
 
 use super::decoder::Framing;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 
 /// What one event may hold, unfinished line included: 16 MiB.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;

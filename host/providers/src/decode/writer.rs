@@ -1,7 +1,7 @@
 //! Parts for formats whose text and thinking come without a number.
 
 use super::parts::Parts;
-use pinion_agent::{PartKind, ProviderError, StreamEvent};
+use pinion_protocol::{PartKind, ProviderError, StreamEvent};
 
 /// Parts keyed by the order in which they begin, with at most one of them open for text or thinking.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ pub(crate) use conversation::IdRule;
 
 use crate::decode::Decoder;
 use crate::models::Model;
-use pinion_agent::{ProviderError, Request};
+use pinion_protocol::{ProviderError, Request};
 use reqwest::header::{HeaderName, HeaderValue};
 
 /// A wire format, with what its vendor does differently.

@@ -7,7 +7,7 @@ use crate::auth::Authenticator;
 use crate::models::ModelTable;
 use crate::transport::Transport;
 use crate::vendors::{Endpoint, Place, ProviderInfo, RegistryError, provider};
-use pinion_agent::{Provider, RedactedProvider};
+use pinion_protocol::{Provider, RedactedProvider};
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
 use std::sync::Arc;

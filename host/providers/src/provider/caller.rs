@@ -9,7 +9,7 @@ use crate::recording::{Playback, Played};
 use crate::transport::Opened;
 use crate::transport::{Outgoing, RawAnswer, Transport, reply};
 use bytes::Bytes;
-use pinion_agent::{ProviderError, Secrets};
+use pinion_protocol::{ProviderError, Secrets};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};

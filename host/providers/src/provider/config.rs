@@ -3,7 +3,7 @@
 use crate::keys::KeySource;
 use crate::recording::{Playback, Recorder};
 use crate::transport::HttpSettings;
-use pinion_agent::Secrets;
+use pinion_protocol::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::models::ModelTable;
 use crate::transport::exchange;
 use crate::vendors::Endpoint;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, Provider, ProviderError, Request};
+use pinion_protocol::{EventStream, Provider, ProviderError, Request};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

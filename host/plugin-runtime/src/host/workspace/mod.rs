@@ -17,13 +17,13 @@ mod search;
 mod tests;
 mod walk;
 
-use crate::beneath::{AtEnd, Spot, find_or_make};
 use crate::bindings::pinion::plugin::workspace::{
     self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
+use crate::calls::state::State;
 use crate::capability::{Denied, Opened, Place, Unopened, find};
 use crate::manifest::Access;
-use crate::state::State;
+use crate::paths::beneath::{AtEnd, Spot, find_or_make};
 use cap_std::fs::Dir;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use crate::formats::conversation::{
     open_with_user, results_first,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, Request, ThinkingLevel, ToolChoice, ToolDefinition,
     ToolResultMessage,
 };

@@ -3,7 +3,7 @@
 use crate::decode::json::parse;
 use crate::decode::{Parts, ReplyState, broke_off};
 use crate::transport::classify_object;
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -6,7 +6,7 @@ use crate::formats::conversation::{
     is_web_image, open_with_user, results_first,
 };
 use crate::models::{Caching, Model, ThinkingStyle};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
     ToolResultMessage,
 };

@@ -4,7 +4,7 @@ use crate::decode::event_stream::{Frame, FrameReader};
 use crate::decode::json::parse;
 use crate::decode::{self, Parts, broke_off, settled};
 use crate::transport::classify_object;
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use crate::formats::conversation::{
     is_web_image,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition,
     ToolResultMessage,
 };

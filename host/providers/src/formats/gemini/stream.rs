@@ -4,7 +4,7 @@ use crate::decode::json::{self, parse};
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
 use crate::formats::conversation::has_text;
 use crate::transport::classify_object;
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

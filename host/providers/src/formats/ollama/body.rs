@@ -4,7 +4,7 @@ use crate::formats::conversation::{
     IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
 };
 use crate::models::{Effort, Model, ThinkingStyle};
-use pinion_agent::{AssistantMessage, Content, Message, Request, ThinkingLevel, ToolDefinition, ToolResultMessage};
+use pinion_protocol::{AssistantMessage, Content, Message, Request, ThinkingLevel, ToolDefinition, ToolResultMessage};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use crate::decode::json::{self, parse};
 use crate::decode::{ReplyState, Writer, Writing};
 use crate::transport::classify_object;
-use pinion_agent::{ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -5,7 +5,7 @@ use crate::formats::conversation::{
     IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
     ToolDefinition, ToolResultMessage,
 };

@@ -4,7 +4,7 @@ use super::encrypted::EncryptedItem;
 use crate::decode::json::{self, parse};
 use crate::decode::{Parts, ReplyState};
 use crate::transport::classify_object;
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;

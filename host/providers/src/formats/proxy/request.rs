@@ -1,6 +1,6 @@
 //! Requests.
 
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Authority, CachePolicy, Execution, Message, Request, RequestOptions, ThinkingLevel, ToolChoice,
     ToolDefinition, ToolResultMessage,
 };

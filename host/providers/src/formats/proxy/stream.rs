@@ -3,7 +3,7 @@
 use crate::decode::json::parse;
 use crate::decode::{Parts, ReplyState};
 use crate::error_kind::{ErrorKind, message_of};
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
