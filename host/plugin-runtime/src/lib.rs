@@ -40,7 +40,10 @@ mod weight;
 mod wording;
 
 pub use cache::{CacheKey, Origin};
-pub use capability::{AgentsGrant, Grants, ProcessGrant};
+pub use capability::{
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
+    capability_forms, shell_word,
+};
 pub use catalog::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use commands::{CommandError, Completion, Effect, Mode};
 pub use compiler::{Compiler, compile_for_parent};
@@ -51,9 +54,7 @@ pub use generation::{CommandDefinition, LoadError, PluginSettings};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use listing::{Capability, PluginInfo};
 pub use loading::Loading;
-pub use manifest::{
-    API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
-};
+pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use protected::HostDirectories;
 pub use registry::{FileOrigin, Notice, NoticeEvent, Source};

@@ -1,7 +1,8 @@
 //! What all plugins share, and how it is put together.
 
 use crate::cache::{Cache, CacheKey};
-use crate::capability::{Surroundings, Workspace};
+use crate::capability::Surroundings;
+use crate::capability::files::roots::Workspace;
 use crate::catalog::HostInfo;
 use crate::compiler::Compiler;
 use crate::descriptors::Descriptors;
@@ -204,7 +205,7 @@ impl Shared {
         let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
         let workspace = Workspace::new(&config.workspace);
         let protected = Arc::new(Protected::new(&config.host, workspace.real()));
-        let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
+        let linker = host::linker::linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Arc::new(Self {
             linker,
             cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),
