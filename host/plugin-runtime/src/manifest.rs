@@ -4,10 +4,10 @@
 //! appends it to the component. The import and export lists come from the component itself.
 
 use crate::capability::Asks;
-use crate::component_file::MAX_COMPONENT_BYTES;
 use crate::limits::PartialLimits;
-use crate::weight::Sizes;
-use crate::wording;
+use crate::loading::component_file::MAX_COMPONENT_BYTES;
+use crate::loading::weight::Sizes;
+use crate::loading::wording;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
@@ -231,7 +231,7 @@ fn check_api(version: &str) -> Result<(), ManifestError> {
     if version == API_VERSION {
         return Ok(());
     }
-    Err(ManifestError::ApiVersion { found: pinion_agent::text::one_line(version, 40) })
+    Err(ManifestError::ApiVersion { found: pinion_protocol::text::one_line(version, 40) })
 }
 
 fn api_version(interface: &str) -> Option<&str> {

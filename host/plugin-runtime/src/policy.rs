@@ -8,11 +8,11 @@
 //! beyond the ceiling loads, and what is new is held back.
 
 use crate::capability::{Asks, Grants};
-use crate::generation::{LoadError, PluginSettings};
+use crate::loading::generation::{LoadError, PluginSettings};
+use crate::loading::wording::folded;
 use crate::manifest::{Lifetime, Manifest};
 use crate::registry::Source;
-use crate::wording::folded;
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@
 
 mod shared;
 
-use pinion_agent::{SessionStore, view};
+use pinion_protocol::{SessionStore, view};
 use pinion_session_store::{
     ExportFormat, LoopStart, Record, Scope, Session, SessionFolder, Transcript, export, open_to_continue,
 };

@@ -7,7 +7,7 @@
 mod shared;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use pinion_agent::SessionStore;
+use pinion_protocol::SessionStore;
 use pinion_session_store::{Scope, Session, SessionFolder, Transcript, open_to_continue};
 use shared::message;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::summary::{SUMMARY_LIMIT, TITLE_LENGTH};
 use crate::testing::{calls, user, workspace};
-use pinion_agent::SessionStore;
+use pinion_protocol::SessionStore;
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -227,7 +227,7 @@ fn a_fork_leaves_broken_lines_and_other_branches_behind() {
     let source = std::sync::Arc::new(source);
     let group = source.clone().begin_group("g", &group).unwrap().unwrap();
     group.branch(0).append(&user("aside")).unwrap();
-    group.end(Some(0), pinion_agent::Usage::default()).unwrap();
+    group.end(Some(0), pinion_protocol::Usage::default()).unwrap();
     let text = fs::read_to_string(source.path()).unwrap().replacen(r#""text":"two""#, "", 1);
     let path = fixture.file("/b", "source_ab1.jsonl", &text);
     let opened = crate::open_to_continue(&fixture.folder.fork(&path, None, workspace()).unwrap(), workspace()).unwrap();

@@ -27,7 +27,7 @@ use crate::lines::{Line, MAX_LINE};
 use crate::nesting::{MAX_VALUE_NESTING, nests_deeper, parse};
 use crate::record::Record;
 use jiff::{Timestamp, Unit};
-use pinion_agent::{AssistantMessage, Content, Message};
+use pinion_protocol::{AssistantMessage, Content, Message};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -2,7 +2,7 @@ use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
 use crate::record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned};
 use crate::testing::{assistant, time, user};
-use pinion_agent::{
+use pinion_protocol::{
     Continuation, Cost, ExtensionMessage, Image, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
     ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };

@@ -3,7 +3,7 @@
 //! None of it is ever shown to a model. A record that is lost, or that an older program does not know, costs nothing but
 //! itself.
 
-use pinion_agent::{Continuation, Cost, RunEnd, StepStatus, TurnTrigger, Usage};
+use pinion_protocol::{Continuation, Cost, RunEnd, StepStatus, TurnTrigger, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in a session. One entry each.

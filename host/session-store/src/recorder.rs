@@ -2,7 +2,7 @@
 //! steps of plans, sub-agents.
 
 use crate::record::{Compacted, LoopEnd, LoopStart, PlanStep, Record, Rejected, Retry, Spawned};
-use pinion_agent::{EventKind, Message};
+use pinion_protocol::{EventKind, Message};
 
 /// What is kept of an event.
 pub(crate) fn record_of(loop_id: &str, kind: &EventKind) -> Option<Record> {
@@ -65,7 +65,7 @@ mod tests {
     use crate::session::Session;
     use crate::testing::{result, time, user, workspace};
     use crate::transcript::Transcript;
-    use pinion_agent::{
+    use pinion_protocol::{
         CompactionReason, RunEnd, SessionStore as _, StopReason, ToolResultMessage, TurnTrigger, Usage,
     };
     use std::path::Path;
@@ -176,7 +176,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
         session.append(&crate::testing::calls(&["7"])).unwrap();
-        let call = pinion_agent::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
+        let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
         let child = session.child(call).unwrap();
         child.store.append(&user("look")).unwrap();
         let listing = crate::SessionFolder::new(folder.path()).children(session.path()).unwrap();

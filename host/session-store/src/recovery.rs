@@ -10,7 +10,7 @@ use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{LoopStart, Record};
 use crate::session::Session;
 use crate::transcript::{Branch, EntryError, Transcript};
-use pinion_agent::{Message, SessionStore, sort_results};
+use pinion_protocol::{Message, SessionStore, sort_results};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -14,7 +14,9 @@ use crate::recorder::record_of;
 use crate::recovery::read_messages;
 use crate::side::Group;
 use crate::transcript::Transcript;
-use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, sort_results};
+use pinion_protocol::{
+    ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, sort_results,
+};
 use std::fmt;
 use std::fs::File;
 use std::io;

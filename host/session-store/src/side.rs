@@ -7,7 +7,7 @@
 use crate::id::EntryId;
 use crate::record::{GroupEnd, GroupStart, Record};
 use crate::session::{Cursor, Session};
-use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
+use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -7,7 +7,7 @@ use crate::header::{self, FirstLine, Header};
 use crate::lines::Lines;
 use crate::printable::printable;
 use jiff::Timestamp;
-use pinion_agent::{Content, Message, UserMessage};
+use pinion_protocol::{Content, Message, UserMessage};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};

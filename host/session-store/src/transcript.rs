@@ -6,7 +6,7 @@ use crate::header::Header;
 use crate::id::EntryId;
 use crate::index::{HeaderState, Index, Node};
 use crate::tree::BranchInfo;
-use pinion_agent::{Message, UserMessage};
+use pinion_protocol::{Message, UserMessage};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use crate::recovery::open_to_continue;
 use crate::session::Session;
 use crate::testing::{user, workspace};
 use crate::transcript::Transcript;
-use pinion_agent::{Message, SessionStore as _, Usage};
+use pinion_protocol::{Message, SessionStore as _, Usage};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-use pinion_agent::{Message, SessionStore as _};
+use pinion_protocol::{Message, SessionStore as _};
 use pinion_session_store::{Session, SessionError, SessionFolder, Snapshot, Transcript, open_to_continue, restore};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

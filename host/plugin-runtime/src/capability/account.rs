@@ -4,7 +4,7 @@ use super::definition::{Account as _, Capability};
 use super::list::with_capabilities;
 use super::*;
 use crate::limits::Limits;
-use pinion_agent::Ledger;
+use pinion_protocol::Ledger;
 
 macro_rules! accounts {
     ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {

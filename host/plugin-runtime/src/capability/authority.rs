@@ -3,9 +3,9 @@
 use super::files::place::FileAuthority;
 use super::files::roots::Workspace;
 use super::table::{Asks, Granted, Grants, Missing};
-use crate::descriptors::Share;
-use crate::protected::Protected;
-use pinion_agent::Authority;
+use crate::limits::descriptors::Share;
+use crate::paths::protected::Protected;
+use pinion_protocol::Authority;
 use std::sync::Arc;
 
 /// A capability is missing, or does not reach that far.

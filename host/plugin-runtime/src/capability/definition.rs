@@ -1,7 +1,7 @@
 //! The contract that the module of a capability implements.
 
 use crate::limits::Limits;
-use pinion_agent::{Authority, Ledger};
+use pinion_protocol::{Authority, Ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::definition::{Capability, GrantContext};
 use super::list::with_capabilities;
 use super::*;
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! The linker with all imports. Each import checks the call's authority when it is called.
 
 use crate::bindings::pinion::plugin as wit;
+use crate::calls::state::State;
 use crate::capability;
 use crate::capability::list::with_capabilities;
 use crate::engine::Engine;
-use crate::state::State;
 use wasmtime::component::{HasSelf, Linker};
 
 /// Links WASI, the interfaces that need no grant, and those of each capability.

@@ -8,7 +8,7 @@
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
-use pinion_agent::{Content, ToolProgress};
+use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

@@ -12,7 +12,7 @@ use crate::header::Header;
 use crate::id::EntryId;
 use crate::record::Record;
 use jiff::Timestamp;
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, RunEnd, StopReason, Thinking, ToolCall,
     ToolResultMessage, UserMessage,
 };

@@ -10,7 +10,7 @@ use super::outline::{Item, Turn};
 use super::prose::OPTIONS;
 use super::{About, BranchTitle, Document, Totals};
 use crate::printable::printable;
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, StopReason, ToolCall, ToolResultMessage,
     UserMessage,
 };

@@ -4,7 +4,7 @@ pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
 use crate::limits::Limits;
-use pinion_agent::{Authority, Ledger};
+use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeSet;
 use std::path::Path;
 

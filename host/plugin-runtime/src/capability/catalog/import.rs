@@ -2,8 +2,8 @@
 
 use super::Catalog;
 use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
+use crate::calls::state::State;
 use crate::registry::Registry;
-use crate::state::State;
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
 

@@ -4,9 +4,9 @@
 //! the standard input and the kept output of programs. A guest cannot ignore a limit: its call ends with the limit's own
 //! fault.
 
-use crate::fault::Exceeded;
+use crate::errors::fault::Exceeded;
 use crate::limits::Limits;
-use pinion_agent::Ledger;
+use pinion_protocol::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::workspace;
 use crate::host::files::Files;
-use crate::state::State;
+use crate::calls::state::State;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 

@@ -13,7 +13,7 @@ pub(crate) mod roots;
 use self::access::Access;
 use self::account::Account;
 use super::definition::{Capability, GrantContext};
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@
 //! found, the same accesses are allowed there.
 
 use super::access::Access;
-use crate::protected::Protected;
+use crate::paths::protected::Protected;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

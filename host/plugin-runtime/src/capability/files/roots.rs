@@ -6,8 +6,8 @@
 //! at the first call that needs it. From then on only handles are used.
 
 use super::access::Access;
-use crate::beneath;
-use crate::protected::{Protected, is_in_system, real};
+use crate::paths::beneath;
+use crate::paths::protected::{Protected, is_in_system, real};
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -141,7 +141,7 @@ impl Opened {
 }
 
 fn device(file: &File) -> Option<u64> {
-    file.metadata().ok().as_ref().and_then(crate::protected::identity).map(|(device, _)| device)
+    file.metadata().ok().as_ref().and_then(crate::paths::protected::identity).map(|(device, _)| device)
 }
 
 fn open_by_path(path: &Path) -> io::Result<File> {

@@ -3,7 +3,7 @@
 use super::Process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError};
 use crate::host::process::Run;
-use crate::state::State;
+use crate::calls::state::State;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};

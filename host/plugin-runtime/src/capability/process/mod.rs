@@ -3,9 +3,9 @@
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext, Switch};
-use crate::fault::Exceeded;
+use crate::errors::fault::Exceeded;
 use crate::limits::Limits;
-use pinion_agent::{Authority, Ledger};
+use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

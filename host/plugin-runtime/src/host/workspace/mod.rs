@@ -17,15 +17,15 @@ mod search;
 mod tests;
 mod walk;
 
-use crate::beneath::{AtEnd, Spot, find_or_make};
 use crate::bindings::pinion::plugin::workspace::{
     self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
+use crate::calls::state::State;
 use crate::capability::Denied;
 use crate::capability::files::access::Access;
 use crate::capability::files::place::{Place, Unopened};
 use crate::capability::files::roots::{Opened, find};
-use crate::state::State;
+use crate::paths::beneath::{AtEnd, Spot, find_or_make};
 use cap_std::fs::Dir;
 use std::io;
 use std::path::{Path, PathBuf};
