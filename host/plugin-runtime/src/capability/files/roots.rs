@@ -5,13 +5,12 @@
 //! user's own word: links in it are followed once, when the plugin is loaded. A directory that is missing then is opened
 //! at the first call that needs it. From then on only handles are used.
 
-use super::lexically_normal;
-use crate::manifest::Access;
+use super::access::Access;
 use crate::paths::beneath;
 use crate::paths::protected::{Protected, is_in_system, real};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The workspace root.
@@ -177,4 +176,19 @@ fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
 pub(crate) fn find(root: &Root, opened: &Opened, path: &Path, end: beneath::AtEnd) -> io::Result<beneath::Spot> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     beneath::find(&opened.directory, &root.real, path, end)
+}
+
+/// Removes `.` and `..` without looking at the file system. `..` at the root stays at the root.
+pub(super) fn lexically_normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
 }

@@ -9,7 +9,7 @@
 //! read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone since its location was
 //! found, the same accesses are allowed there.
 
-use crate::manifest::Access;
+use super::access::Access;
 use crate::paths::protected::Protected;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

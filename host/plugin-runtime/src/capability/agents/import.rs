@@ -1,19 +1,25 @@
-//! `agents`: sub-agents of the loop that made the call. The loop runs them; here is only the way there.
+//! The import `agents`. The loop that made the call runs the sub-agents.
 
+use super::Agents;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
 use pinion_protocol::{Attempts, ChoiceName, SubAgentError};
 use std::time::Duration;
+use wasmtime::component::{HasSelf, Linker};
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
 
 impl agents::Host for State {
     async fn kinds(&mut self) -> wasmtime::Result<Vec<Kind>> {
-        let kinds = if self.call.authority.sees_agents() { self.info.agents() } else { Vec::new() };
+        let kinds = if self.call.authority.is_granted::<Agents>() { self.info.agents() } else { Vec::new() };
         Ok(kinds.into_iter().map(|kind| Kind { name: kind.name, description: kind.description }).collect())
     }
 
     async fn run(&mut self, assignment: Assignment) -> wasmtime::Result<Result<Report, AgentError>> {
-        let (grant, at_most) = match self.call.authority.agents() {
-            Ok((grant, at_most)) => (grant.clone(), at_most),
+        let grant = match self.call.authority.check::<Agents>() {
+            Ok(grant) => grant.clone(),
             Err(denied) => return Ok(Err(AgentError::Denied(denied.to_string()))),
         };
         let Some(sub_agents) = self.call.agents.clone() else {
@@ -22,7 +28,8 @@ impl agents::Host for State {
             )));
         };
         self.spend_output(assignment_bytes(&assignment))?;
-        self.account.agents += 1;
+        self.account.capabilities.agents.started += 1;
+        let at_most = self.call.authority.declared();
         let running = sub_agents.run(self::assignment(assignment), at_most, move |tool| grant.allows(tool));
         Ok(running.await.map(report).map_err(error))
     }

@@ -1,9 +1,15 @@
-//! `catalog`: what is loaded and spent. Empty without the grant.
+//! The import `catalog`. Every list is empty without the grant.
 
+use super::Catalog;
 use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 use crate::calls::state::State;
 use crate::registry::Registry;
 use std::sync::Arc;
+use wasmtime::component::{HasSelf, Linker};
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    catalog::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
 
 impl catalog::Host for State {
     fn tools(&mut self) -> wasmtime::Result<Vec<ToolInfo>> {
@@ -38,7 +44,7 @@ impl catalog::Host for State {
 
 impl State {
     fn granted(&self) -> Option<&Self> {
-        self.call.authority.catalog().then_some(self)
+        self.call.authority.is_granted::<Catalog>().then_some(self)
     }
 
     fn registry(&self) -> Option<Arc<Registry>> {
