@@ -15,11 +15,11 @@ use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::prompt::context::line;
-use crate::run::agents::{FileAgents, FileAgentsGrant, FileBranches};
+use crate::run::agents::{FileAgents, FileBranches};
 use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
-use pinion_plugin_runtime::{Access, EngineLimits, PartialLimits};
-use serde::{Deserialize, Serialize};
+use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -130,35 +130,9 @@ impl FileProvider {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FilePlugin {
     pub(crate) enabled: Option<bool>,
-    pub(crate) grants: FileGrants,
+    pub(crate) grants: GrantTable,
     pub(crate) limits: PartialLimits,
     pub(crate) config: toml::Table,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileGrants {
-    /// Folders, absolute or from the workspace.
-    pub(crate) files: BTreeMap<PathBuf, Access>,
-    pub(crate) process: FileProcessGrant,
-    pub(crate) catalog: bool,
-    pub(crate) agents: FileAgentsGrant,
-}
-
-/// `process = true`, `false`, or the names of variables.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum FileProcessGrant {
-    /// With the usual environment, or not at all.
-    Granted(bool),
-    /// With these variables.
-    With(Vec<String>),
-}
-
-impl Default for FileProcessGrant {
-    fn default() -> Self {
-        Self::Granted(false)
-    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -358,6 +332,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser as _;
+    use pinion_plugin_runtime::Access;
     use tempfile::TempDir;
 
     struct Setup {

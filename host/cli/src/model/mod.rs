@@ -157,17 +157,18 @@ impl Base {
         base_url: Option<&str>,
         models: &Arc<ModelTable>,
     ) -> Result<Chosen> {
-        let usage = |error: RegistryError| Failure::of(Status::Usage, &error);
+        let usage = |error: RegistryError| {
+            let failure = Failure::of(Status::Usage, &error);
+            error.hint().into_iter().fold(failure, Failure::hint)
+        };
         let (info, name) = resolve(provider_name, model, models).map_err(usage)?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
-        let base_url = base_url.or(said.base_url.clone()).or_else(|| base_url_variable(info.name));
+        let base_url = base_url.or(said.base_url.clone()).or_else(|| info.base_url_from(hardening::variable));
         let keys = self.keys(info);
         // A server at a place of the user's own may do without a key, and a recording needs none.
-        let needs_key = info.key_variable.is_some()
-            && (base_url.is_none() || info.name == "azure")
-            && said.headers.is_empty()
-            && self.exchanges.playback().is_none();
+        let needs_key =
+            info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
         if needs_key && keys.origin().await.map_err(|error| Failure::of(Status::Usage, &error))?.is_none() {
             return Err(no_key(info, self));
         }
@@ -179,8 +180,8 @@ impl Base {
         }
         let context = ProviderContext {
             secrets: self.secrets.clone(),
-            region: said.region.clone().or_else(|| region_variable(info.name)),
-            project: said.project.clone().or_else(|| project_variable(info.name)),
+            region: said.region.clone().or_else(|| info.region_from(hardening::variable)),
+            project: said.project.clone().or_else(|| info.project_from(hardening::variable)),
             keys: Some(Arc::new(keys)),
             certificates: certificates(&said)?,
             recorder: self.exchanges.recorder(),
@@ -217,7 +218,7 @@ impl Base {
 
     /// Where the key of each provider that takes one would come from.
     pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
-        let takes_key = |info: &&'static ProviderInfo| info.name != "replay";
+        let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
         join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
     }
 
@@ -302,37 +303,6 @@ fn proxy() -> Option<ProxySettings> {
     Some(ProxySettings { url: SecretString::from(url), except: variable(&["no_proxy", "NO_PROXY"]) })
 }
 
-/// Where the provider is, as its vendor's tools are told.
-fn base_url_variable(provider: &str) -> Option<String> {
-    match provider {
-        "azure" => variable(&["AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"]),
-        "bedrock" => variable(&["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]),
-        "ollama" => variable(&["OLLAMA_HOST"]).map(|host| ollama_url(&host)),
-        "proxy" => variable(&["PINION_PROXY_URL"]),
-        _ => None,
-    }
-}
-
-/// Ollama's variable is meant for its server too: it may have no scheme, and an address that means all of them.
-fn ollama_url(host: &str) -> String {
-    let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
-    let url = url.replace("://0.0.0.0", "://127.0.0.1");
-    let has_port = url.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    if has_port || host.contains("://") { url } else { format!("{}:11434", url.trim_end_matches('/')) }
-}
-
-fn region_variable(provider: &str) -> Option<String> {
-    match provider {
-        "bedrock" => variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]),
-        "vertex" => variable(&["GOOGLE_CLOUD_LOCATION"]),
-        _ => None,
-    }
-}
-
-fn project_variable(provider: &str) -> Option<String> {
-    (provider == "vertex").then(|| variable(&["GOOGLE_CLOUD_PROJECT"])).flatten()
-}
-
 /// Where `gcloud auth application-default login` puts what it got.
 fn gcloud_credentials() -> Option<PathBuf> {
     let folder = std::env::var_os("CLOUDSDK_CONFIG").map(PathBuf::from);
@@ -397,12 +367,5 @@ mod tests {
         {
             assert!(is_in_the_clear(url), "{url}");
         }
-    }
-
-    #[test]
-    fn ollamas_variable_is_read_as_ollama_does() {
-        assert_eq!(ollama_url("0.0.0.0"), "http://127.0.0.1:11434");
-        assert_eq!(ollama_url("box:8080"), "http://box:8080");
-        assert_eq!(ollama_url("https://ollama.example"), "https://ollama.example");
     }
 }

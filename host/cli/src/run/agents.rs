@@ -8,36 +8,9 @@ use pinion_agent::{
     Agent, AgentError, AgentKind, Attempts, Authority, ChoiceName, FoundModel, LoopConfig, MAX_AGENT_DEPTH,
     MAX_ATTEMPTS, Message, ModelSource, Outcome, SubAgentPolicy,
 };
-use pinion_plugin_runtime::AgentsGrant;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// `agents = true`, `false`, or the names of the tools that they may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum FileAgentsGrant {
-    /// With all tools that the agent has, or not at all.
-    Granted(bool),
-    /// With these tools.
-    With(BTreeSet<String>),
-}
-
-impl Default for FileAgentsGrant {
-    fn default() -> Self {
-        Self::Granted(false)
-    }
-}
-
-impl FileAgentsGrant {
-    pub(crate) fn grant(&self) -> Option<AgentsGrant> {
-        match self {
-            Self::Granted(false) => None,
-            Self::Granted(true) => Some(AgentsGrant::default()),
-            Self::With(tools) => Some(AgentsGrant { tools: Some(tools.clone()) }),
-        }
-    }
-}
 
 /// The section `[agents]`.
 #[derive(Debug, Clone, Default, Deserialize)]

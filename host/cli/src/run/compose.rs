@@ -1,7 +1,7 @@
 //! Where the parts are put together: the only place that names every crate.
 
 use crate::args::RunArgs;
-use crate::config::{Config, FileGrants, FileProcessGrant};
+use crate::config::Config;
 use crate::failure::{Failure, Result, Status};
 use crate::files::paths::Paths;
 use crate::files::spill::Output;
@@ -18,8 +18,8 @@ use pinion_agent::{
     RequestOptions, Secrets, Selection, SessionStore, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{
-    CacheKey, Compiler, FileOrigin, Grants, HostDirectories, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant,
-    Runtime, RuntimeConfig, Source, is_alike, plugins_in,
+    CacheKey, Compiler, FileOrigin, GrantContext, GrantTable, Grants, HostDirectories, HostInfo, NoInfo, Notice,
+    PluginDirectory, Runtime, RuntimeConfig, Source, is_alike, plugins_in,
 };
 use pinion_session_store::{MemorySession, Session, SessionDirectory, SessionError, open_to_continue, printable};
 use std::collections::HashSet;
@@ -99,37 +99,14 @@ impl Base {
         cache_key(&self.paths).map(|key| (self.paths.components(), key))
     }
 
-    /// Grants as the runtime takes them: directories absolute, variables looked up.
-    pub(crate) fn grants(&self, grants: &FileGrants) -> Grants {
-        Grants {
-            files: grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
-            process: self.process_grant(&grants.process),
-            catalog: grants.catalog,
-            agents: grants.agents.grant(),
-        }
-    }
-
-    fn absolute(&self, path: &Path) -> PathBuf {
-        let is_workspace = path.as_os_str().is_empty() || path == Path::new(".");
-        if is_workspace { self.workspace.clone() } else { self.workspace.join(path) }
-    }
-
-    pub(crate) fn process_grant(&self, grant: &FileProcessGrant) -> Option<ProcessGrant> {
-        let names = match grant {
-            FileProcessGrant::Granted(false) => return None,
-            FileProcessGrant::Granted(true) => &self.config.process_environment,
-            FileProcessGrant::With(names) => names,
-        };
-        let is_granted = |variable: &str| {
-            names.iter().any(|name| match name.strip_suffix('*') {
-                Some(beginning) => variable.starts_with(beginning),
-                None => variable == name,
-            })
-        };
-        // A variable that is not text is no use to a program that expects text.
-        let environment =
-            crate::process::hardening::variables().into_iter().filter(|(name, _)| is_granted(name)).collect();
-        Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
+    /// Resolves a grants table for this workspace and environment.
+    pub(crate) fn grants(&self, table: &GrantTable) -> Grants {
+        table.resolve(&GrantContext {
+            workspace: &self.workspace,
+            usual_variables: &self.config.process_environment,
+            variables: &crate::process::hardening::variables,
+            output: self.output.directory(),
+        })
     }
 
     /// The plugins that a run loads, in the order in which they win where names collide. Disabled files are among them:

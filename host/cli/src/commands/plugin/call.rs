@@ -2,7 +2,6 @@
 
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{is_target, locate, no_options, not_found};
-use crate::config::FileGrants;
 use crate::failure::{Failure, Result};
 use crate::output::render::account;
 use crate::output::terminal::Style;
@@ -62,8 +61,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
 /// The plugin, with what the user and the command line grant it.
 async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
     let (source, target) = locate(base, plugin);
-    let mut more = FileGrants::default();
-    grant::add(base, &mut more, grants)?;
+    let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
     let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
     let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {

@@ -17,7 +17,8 @@ pub(crate) async fn run(base: &Base, command: PluginCommand) -> Result<()> {
         PluginCommand::New { name } => new::run(base, &name),
         PluginCommand::Build { folder, out, install } => build::run(base, &folder, out, install),
         PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
-            let about = binary::About { name, version: plugin_version, description, asks: grant::asks(&asks)? };
+            let about =
+                binary::About { name, version: plugin_version, description, asks: grant::parse(base, &asks)?.asks() };
             let out = out.map(|out| base.workspace.join(out));
             binary::pack(&base.workspace, &base.workspace.join(file), about, out)
         }
