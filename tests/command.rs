@@ -154,7 +154,11 @@ fn usage_error_exits_2() {
     assert_error(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
     assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
     assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
-    assert_error(&pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]), 2, &["no provider `anthropics`"]);
+    assert_error(
+        &pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]),
+        2,
+        &["unknown provider `anthropics`"],
+    );
     assert_error(&pinion.run(["-C", "/no/such/directory", "-p", "hi"]), 2, &["/no/such/directory"]);
     assert_error(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
     assert_error(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);

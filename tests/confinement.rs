@@ -95,7 +95,7 @@ async fn tool_gets_only_the_effects_it_declares() {
     sandbox.error("write_undeclared", json!({ "path": "inside.txt" })).await;
     sandbox.error("read_unseen", json!({ "path": "inside.txt" })).await;
     let error = sandbox.error("run_undeclared", json!({ "script": "echo hi" })).await;
-    assert!(error.contains("does not declare that it executes"), "{error}");
+    assert!(error.contains("does not declare the effect `executes`"), "{error}");
     assert_eq!(sandbox.read("inside.txt"), "inside");
     assert_eq!(sandbox.text("write_path", json!({ "path": "inside.txt" })).await, "written");
 }

@@ -230,8 +230,7 @@ pub(crate) enum PluginCommand {
         /// One line for people
         #[arg(long, default_value = "")]
         description: String,
-        /// What it would like to be granted: files=read, files=write, process, catalog, agents
-        #[arg(long = "ask", value_name = "CAPABILITY")]
+        #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("A capability that the plugin asks for"))]
         asks: Vec<String>,
         /// Where the result goes; the file itself otherwise
         #[arg(short, long, value_name = "FILE")]
@@ -258,9 +257,7 @@ pub(crate) enum PluginCommand {
         /// The arguments, as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Grant this for the call, in addition to what the plugin has: files=read, files=write, files=DIR:read,
-        /// files=DIR:write, process, catalog, agents
-        #[arg(long = "grant", value_name = "CAPABILITY")]
+        #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Grant a capability for this call"))]
         grants: Vec<String>,
     },
     /// Grant capabilities to a plugin file as it is now
@@ -270,8 +267,7 @@ pub(crate) enum PluginCommand {
     Grant {
         /// Its name, or its file
         plugin: String,
-        /// files=read, files=write, files=DIR:read, files=DIR:write, process, catalog, agents
-        #[arg(value_name = "CAPABILITY")]
+        #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to grant"))]
         capabilities: Vec<String>,
     },
     /// Revoke capabilities of a plugin file, all of them by default
@@ -280,10 +276,14 @@ pub(crate) enum PluginCommand {
     Revoke {
         /// Its name, or its file
         plugin: String,
-        /// files=read, files=DIR:read, process, catalog, agents
-        #[arg(value_name = "CAPABILITY")]
+        #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to revoke"))]
         capabilities: Vec<String>,
     },
+}
+
+/// Names all capabilities at the end of a help text.
+fn capabilities(about: &str) -> String {
+    format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
 }
 
 #[derive(Debug, Subcommand)]

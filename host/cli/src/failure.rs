@@ -1,6 +1,6 @@
 //! How a command fails: what the user reads, and what the shell sees.
 
-use crate::out::{Text, text};
+use crate::output::{Text, text};
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;

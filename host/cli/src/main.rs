@@ -3,54 +3,34 @@
 //! `args` says what can be asked for, `config` what holds, `compose` puts the parts together; `print`, `plan` and `chat` are
 //! the ways of running them, and each other command has a file of its own.
 
-mod agents;
 mod approve;
 mod args;
-mod builtin;
-mod chat;
-mod compose;
+mod commands;
 mod config;
-mod confirm;
-mod context;
-mod demo;
-mod doctor;
-mod effects;
-mod exchanges;
 mod failure;
-mod grants;
-mod hardening;
-mod info;
-mod logging;
-mod loops;
+mod files;
 mod model;
-mod out;
 mod output;
-mod paths;
-mod plan;
-mod plugin;
-mod policy;
-mod print;
-mod private;
-mod project_config;
+mod plugins;
+mod process;
 mod prompt;
-mod provider;
-mod render;
-mod repository;
-mod sdk;
-mod secrets;
-mod session;
-mod signals;
-mod terminal;
+mod run;
 mod trust;
 
 use crate::args::{Cli, Command, ConfigCommand, GlobalArgs, RunArgs};
-use crate::compose::{Base, COMPILE_COMPONENT};
+use crate::commands::{demo, doctor, plugin, session};
 use crate::config::Config;
-use crate::exchanges::Exchanges;
+use crate::config::secrets;
 use crate::failure::{Failure, Result, Status};
-use crate::out::{Text, note, text};
-use crate::output::Output;
-use crate::paths::Paths;
+use crate::files::paths;
+use crate::files::paths::Paths;
+use crate::files::spill::Output;
+use crate::model::exchanges::Exchanges;
+use crate::output::terminal;
+use crate::output::{Text, note, text};
+use crate::process::{hardening, logging, signals};
+use crate::run::compose::{Base, COMPILE_COMPONENT};
+use crate::run::{chat, plan, print};
 use clap::{CommandFactory as _, Parser as _};
 use pinion_agent::Secrets;
 use std::process::ExitCode;
@@ -65,7 +45,7 @@ const SHUTDOWN: Duration = Duration::from_millis(200);
 const MAX_BLOCKING_THREADS: usize = 512;
 
 fn main() -> ExitCode {
-    out::report_panics();
+    output::report_panics();
     hardening::start();
     // Not among the commands that clap knows: nobody but this program says it.
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
@@ -80,7 +60,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let secrets = secrets::of_environment();
-    out::keep_out(secrets.clone());
+    output::keep_out(secrets.clone());
     logging::start(cli.global.verbose, cli.global.quiet);
     match run(cli, &secrets) {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,7 +93,7 @@ fn status(failure: &Failure) -> ExitCode {
 
 /// Help and version go to stdout, wrong usage to stderr; either may be closed.
 fn usage(error: &clap::Error) -> ExitCode {
-    match out::usage(error) {
+    match output::usage(error) {
         Ok(()) if error.use_stderr() => Status::Usage.into(),
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => Status::Failed.into(),
@@ -147,10 +127,10 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
     let paths = Paths::from_environment()?;
     let workspace = paths::workspace(global.work_in.as_deref())?;
     if let Some(Command::Trust(command)) = &command {
-        return trust::run(&paths, &workspace, command);
+        return commands::trust::run(&paths, &workspace, command);
     }
     let mut config = Config::load(&paths, &workspace, &run)?;
-    if command.is_none() && is_conversation(&run) && trust::ask_again(&paths, &workspace, &config)? {
+    if command.is_none() && is_conversation(&run) && commands::trust::ask_again(&paths, &workspace, &config)? {
         config = Config::load(&paths, &workspace, &run)?;
     }
     let exchanges = Exchanges::of(&run)?;
@@ -162,7 +142,7 @@ async fn dispatch(cli: Cli, secrets: &Secrets) -> Result<()> {
         None => work(&base, &run, &global).await,
         Some(Command::Plugin(command)) => plugin::run(&base, command).await,
         Some(Command::Session(command)) => session::run(&base, command),
-        Some(Command::Model(command)) => model::run(&base, command).await,
+        Some(Command::Model(command)) => commands::model::run(&base, command).await,
         Some(Command::Config(command)) => show_config(&base, &command),
         Some(Command::Doctor) => doctor::run(&base).await,
         Some(Command::Demo | Command::Trust(_) | Command::Completions { .. }) => Ok(()),
@@ -190,13 +170,13 @@ async fn work(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
 fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "pinion", &mut script);
-    out::print(&Text::whole(&String::from_utf8_lossy(&script)))
+    output::print(&Text::whole(&String::from_utf8_lossy(&script)))
 }
 
 fn show_config(base: &Base, command: &ConfigCommand) -> Result<()> {
     match command {
-        ConfigCommand::Show => out::print(&Text::whole(&base.config.merged.to_string())),
-        ConfigCommand::Path => out::print(&text!(
+        ConfigCommand::Show => output::print(&Text::whole(&base.config.merged.to_string())),
+        ConfigCommand::Path => output::print(&text!(
             "config {}\ndata   {}\ncache  {}\n",
             base.paths.config_file(),
             base.paths.data,

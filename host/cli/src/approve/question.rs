@@ -1,8 +1,8 @@
 //! The rows of a question.
 
-use crate::out::{Text, fit, row, split_at_width, text};
-use crate::render::authority;
-use crate::terminal::Style;
+use crate::output::render::authority;
+use crate::output::terminal::Style;
+use crate::output::{Text, fit, row, split_at_width, text};
 use pinion_agent::Question;
 use pinion_agent::text::{exposed, one_line};
 use serde_json::Value;
@@ -150,7 +150,7 @@ fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::out::width;
+    use crate::output::width;
     use serde_json::json;
 
     fn asked(arguments_: Value, label: &str) -> Asked {

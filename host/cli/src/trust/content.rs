@@ -3,10 +3,10 @@
 //! Read within bounds and without following links; of each file the digest is kept, of the config also the text.
 
 use super::records::{Record, Records, State, as_text};
-use crate::context::line;
 use crate::failure::{Failure, Result};
-use crate::paths::Paths;
-use crate::repository::{Links, Refusal, Repository, open_in};
+use crate::files::paths::Paths;
+use crate::files::repository::{Links, Refusal, Repository, open_in};
+use crate::prompt::context::line;
 use cap_std::fs::Dir;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -96,8 +96,13 @@ impl Content {
         let mut text = String::new();
         for (path, item) in &self.files {
             // Writing to a string does not fail.
-            let _ =
-                writeln!(text, "  {}  {:>9}  {}", &item.digest[..DIGEST], crate::render::bytes(item.bytes), line(path));
+            let _ = writeln!(
+                text,
+                "  {}  {:>9}  {}",
+                &item.digest[..DIGEST],
+                crate::output::render::bytes(item.bytes),
+                line(path)
+            );
         }
         for what in &self.refused {
             let _ = writeln!(text, "  never used: {what}");
@@ -121,7 +126,7 @@ impl Content {
     }
 
     /// The files with their digests.
-    pub(super) fn digests(&self) -> impl Iterator<Item = (&String, &String)> {
+    pub(crate) fn digests(&self) -> impl Iterator<Item = (&String, &String)> {
         self.files.iter().map(|(path, item)| (path, &item.digest))
     }
 

@@ -11,19 +11,17 @@
 //! - What is used is what was checked: the config is read once, and plugin files are handed on with their digests.
 //! - Links in `.pinion` are never followed; neither they nor pipes nor devices take effect, trusted or not.
 
-mod command;
 mod content;
-mod records;
+pub(crate) mod records;
 
-pub(crate) use command::{ask_again, run};
 pub(crate) use content::{CONFIG, Content};
 
 use self::content::{FOLDER, PLUGINS};
 use self::records::{Record, Records};
-use crate::context::line;
 use crate::failure::{Failure, Result};
-use crate::paths::Paths;
-use crate::repository::Repository;
+use crate::files::paths::Paths;
+use crate::files::repository::Repository;
+use crate::prompt::context::line;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -185,14 +183,14 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
         .hint("write the absolute path of each directory, or use `pinion trust add`")
     };
     let path = match entry.strip_prefix("~") {
-        Ok(below) => crate::paths::home().ok_or_else(|| refused("needs a home directory"))?.join(below),
+        Ok(below) => crate::files::paths::home().ok_or_else(|| refused("needs a home directory"))?.join(below),
         Err(_) => entry.to_owned(),
     };
     if !path.is_absolute() {
         return Err(refused("is not an absolute path"));
     }
     // `/proc/self/cwd` and `/dev/fd/3` are another directory for each process.
-    let normal = crate::repository::normal(&path);
+    let normal = crate::files::repository::normal(&path);
     match ["/proc", "/dev", "/sys"].iter().any(|special| normal.starts_with(special)) {
         true => Err(refused("is not the path of a fixed directory")),
         false => Ok(path),

@@ -1,10 +1,10 @@
 //! The record of what the user agreed to: `trust.toml` in the data directory, mode 0600.
 
 use super::content::Content;
-use crate::context::line;
 use crate::failure::{Failure, Result};
-use crate::paths::Paths;
-use crate::repository::{Links, Repository};
+use crate::files::paths::Paths;
+use crate::files::repository::{Links, Repository};
+use crate::prompt::context::line;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -91,7 +91,7 @@ impl Records {
         let Some(file) = folder.open(name, Links::Inside).map_err(|error| failed(&error))? else {
             return Ok(Self::default());
         };
-        crate::private::check(&file).map_err(|error| failed(&error))?;
+        crate::files::private::check(&file).map_err(|error| failed(&error))?;
         let mut bytes = Vec::new();
         file.take(MAX_RECORD_BYTES).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
         toml::from_slice(&bytes).map_err(|error| failed(&error))
@@ -102,12 +102,12 @@ impl Records {
         let file = paths.trust_file();
         let failed =
             |error: &dyn std::fmt::Display| Failure::failed(format!("could not write `{}`: {error}", file.display()));
-        crate::private::create_folder(&paths.data).map_err(|error| failed(&error))?;
+        crate::files::private::create_folder(&paths.data).map_err(|error| failed(&error))?;
         let lock = lock(&file.with_extension("lock")).map_err(|error| failed(&error))?;
         let mut records = Self::read(paths)?;
         change(&mut records);
         let text = toml::to_string(&records).map_err(|error| failed(&error))?;
-        let written = crate::private::replace(&file, text.as_bytes()).map_err(|error| failed(&error));
+        let written = crate::files::private::replace(&file, text.as_bytes()).map_err(|error| failed(&error));
         drop(lock);
         written
     }

@@ -1,0 +1,34 @@
+//! Asking the user on the terminal for a yes.
+
+use crate::approve::{Key, Keys};
+use crate::output::{Attention, Text, text};
+use std::io;
+use tokio_util::sync::CancellationToken;
+
+/// Asks, and waits for a key. Only `y` is a yes, pressed alone and after the question had been there for a moment; `n`, Esc
+/// and Ctrl-C are a no, and other keys are nothing.
+///
+/// # Errors
+/// The terminal cannot be used.
+pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
+    let mut screen = Attention::take();
+    let never = CancellationToken::new();
+    let mut keys = Keys::open(&never)?;
+    screen.write(question)?;
+    let mut has_choice = false;
+    let is_yes = loop {
+        if keys.settle()?.is_some() {
+            break false;
+        }
+        if !std::mem::replace(&mut has_choice, true) {
+            screen.write(&text!(" y yes   n no  "))?;
+        }
+        match keys.next()? {
+            Key::Yes => break true,
+            Key::No | Key::Interrupt => break false,
+            _ => {}
+        }
+    };
+    screen.write(&text!("{}\n", if is_yes { "yes" } else { "no" }))?;
+    Ok(is_yes)
+}

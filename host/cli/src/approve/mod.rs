@@ -1,0 +1,135 @@
+//! Asking the user, on the terminal, whether a call may run.
+//!
+//! A question is made by the host: it begins in the first column with `?`, names tool and plugin, and says what the call
+//! can do. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with nothing hidden
+//! ([`exposed`]). All of it has to be shown before yes counts, and only a key counts that was pressed, alone, after the
+//! question had been on the screen for a moment. Nothing else is written to the terminal meanwhile.
+
+pub(crate) mod confirm;
+mod keys;
+mod question;
+
+pub(crate) use self::keys::{Key, Keys};
+
+use self::question::Asked;
+use crate::output::terminal::Style;
+use crate::output::{Attention, Text, size, text};
+use futures_util::future::BoxFuture;
+use pinion_agent::{Approver, Decision, Question};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// The size of a terminal that does not tell its own.
+const USUAL: (usize, usize) = (80, 24);
+
+/// How long a signal to oneself may take.
+const SIGNAL: Duration = Duration::from_secs(1);
+
+/// Asks on the terminal, one question at a time.
+#[derive(Default)]
+pub(crate) struct TerminalApprover {
+    turn: Arc<Mutex<()>>,
+}
+
+impl TerminalApprover {
+    /// Waits until no question has the terminal. A question that no longer matters leaves it soon.
+    pub(crate) async fn idle(&self) {
+        drop(self.turn.lock().await);
+    }
+}
+
+impl Approver for TerminalApprover {
+    fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        Box::pin(async move {
+            let turn = self.turn.clone().lock_owned().await;
+            let asked = Asked::of(&question);
+            let until = token.clone();
+            // Waiting for a key blocks, so it happens where that delays nobody. The turn ends when the thread has left the
+            // terminal, also when nobody waits for the answer any more.
+            let answered = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                ask(&asked, &until, Style::of_stdout())
+            });
+            match answered.await {
+                Ok(Ok(Key::Yes)) => Decision::Allow,
+                Ok(Ok(Key::Always)) => Decision::AllowForSession,
+                Ok(Ok(Key::Interrupt)) => {
+                    // Raw mode swallows the signal; here it is.
+                    interrupt();
+                    // Else the next question would be there before the signal is.
+                    let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
+                    deny("the user interrupted")
+                }
+                Ok(Ok(_)) => deny("the user said no"),
+                Ok(Err(error)) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
+                Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
+            }
+        })
+    }
+}
+
+fn deny(reason: &str) -> Decision {
+    Decision::Deny { reason: reason.to_owned() }
+}
+
+#[cfg(unix)]
+fn interrupt() {
+    // To oneself, which cannot fail.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+#[cfg(not(unix))]
+fn interrupt() {}
+
+/// Shows a question page by page and returns the key that answers it. Blocks until there is one, or until the answer no
+/// longer matters, which is a no.
+fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key> {
+    let mut screen = Attention::take();
+    let mut keys = Keys::open(token)?;
+    let (columns, lines) = size().unwrap_or(USUAL);
+    let head = asked.head(style, columns);
+    let rows = asked.rows(style, columns);
+    screen.write(&text!("\n"))?;
+    head.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+    let mut shown = 0_usize;
+    let mut next = lines.saturating_sub(head.len() + 5).max(3);
+    let mut hint = None;
+    loop {
+        let end = rows.len().min(shown.saturating_add(next));
+        rows[shown..end].iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        shown = end;
+        let is_all = shown == rows.len();
+        // The keys are named as soon as they count.
+        if let Some(key) = keys.settle()? {
+            return Ok(key);
+        }
+        let mut foot: Vec<Text> = match is_all {
+            true => asked.choice(style, columns),
+            false => question::more(shown, rows.len(), style, columns),
+        };
+        foot.extend(hint.map(|hint| question::hint(hint, style, columns)).into_iter().flatten());
+        foot.iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
+        let key = keys.next()?;
+        next = match key {
+            Key::More if !is_all => lines.saturating_sub(4).max(3),
+            Key::Rest if !is_all => usize::MAX,
+            Key::More | Key::Rest | Key::Burst => 0,
+            Key::Yes | Key::Always if !is_all => 0,
+            _ => {
+                let word =
+                    if is_all { text!("  {}", key.word()) } else { text!("  {}, not read to its end", key.word()) };
+                screen.write(&text!("{}\n", word))?;
+                return Ok(key);
+            }
+        };
+        hint = match key {
+            Key::Burst => Some("many keys came at once: press one"),
+            Key::Yes | Key::Always => Some("read to the end before you say yes"),
+            _ => None,
+        };
+        screen.clear_above(foot.len())?;
+    }
+}

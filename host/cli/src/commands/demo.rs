@@ -1,0 +1,194 @@
+//! `pinion demo`: the whole thing with no key and no network.
+//!
+//! A scripted model works on a scratch folder. Everything else is real: the loop, the components, the sandbox, the
+//! programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the next call of the
+//! same turn is answered by what is in it now.
+
+use crate::args::{Cli, GlobalArgs};
+use crate::config::Config;
+use crate::failure::{Failure, Result, Status};
+use crate::files::paths::Paths;
+use crate::files::spill::Output;
+use crate::model::Chosen;
+use crate::model::exchanges::Exchanges;
+use crate::output::loops::Loops;
+use crate::output::render::{Detail, Renderer};
+use crate::output::terminal::Style;
+use crate::output::{Stdout, Text, print, stdout_failure, text};
+use crate::plugins::builtin::GREETER;
+use crate::process::signals::interruptible;
+use crate::prompt::context::Context;
+use crate::run::compose::{AgentParts, Base, For, OpenSession};
+use clap::Parser as _;
+use pinion_agent::{ApprovalMode, DenyAll, EventKind, EventReceiver, Message, RunEnd};
+use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
+use pinion_providers::{Reply, Script};
+use serde_json::json;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+const PROMPT: &str = "The tests of this little project fail. Find out why, mend it, and see that they pass. Then say \
+                      hello with the greeter, replace the greeter's file by the one in `new/`, and say hello again.";
+
+const PROGRAM: &str = "\
+#!/bin/sh
+# total.sh FILE: the sum of the numbers in a file
+total=0
+while read -r number; do
+  total=$((total - number))
+done < \"$1\"
+echo \"$total\"
+";
+
+const TEST: &str = "\
+#!/bin/sh
+# test.sh: is the sum right?
+printf '1\\n2\\n39\\n' > numbers.txt
+got=$(sh ./total.sh numbers.txt)
+if [ \"$got\" = 42 ]; then echo \"ok: $got\"; else echo \"FAILED: expected 42, got $got\"; exit 1; fi
+";
+
+pub(crate) async fn run(global: &GlobalArgs) -> Result<()> {
+    let scratch = tempfile::Builder::new().prefix("pinion-demo-").tempdir().map_err(io_failure)?;
+    let folder = scratch.path().canonicalize().map_err(io_failure)?;
+    let workspace = folder.join("project");
+    furnish(&workspace).map_err(io_failure)?;
+    let base = base(&folder, workspace)?;
+    let style = Style::of_stdout();
+    print(&text!(
+        "{}\n{}\n\n",
+        style.bold("pinion demo: a scripted model, real components, a scratch folder"),
+        style.dim(PROMPT)
+    ))?;
+    let end = work(&base, style, global).await?;
+    check(&base.workspace)?;
+    match end {
+        RunEnd::Done { .. } => print(&text!(
+            "\n{}\n",
+            style.green("The file was mended, its test passes, and the greeter was swapped in mid-turn.")
+        )),
+        RunEnd::Aborted => Err(Failure::new(Status::Interrupted, "interrupted")),
+        other => Err(Failure::failed(format!("the demo did not get to its end: {other:?}"))),
+    }
+}
+
+fn io_failure(error: io::Error) -> Failure {
+    Failure::failed(format!("the scratch folder could not be set up: {error}"))
+}
+
+/// The project that the model works on.
+fn furnish(workspace: &Path) -> io::Result<()> {
+    fs::create_dir_all(workspace.join("plugins"))?;
+    fs::create_dir_all(workspace.join("new"))?;
+    fs::write(workspace.join("total.sh"), PROGRAM)?;
+    fs::write(workspace.join("test.sh"), TEST)?;
+    fs::write(workspace.join("README.md"), "# total\n\nAdds up the numbers in a file.\n")?;
+    fs::write(workspace.join("plugins/greeter.wasm"), GREETER[0])?;
+    fs::write(workspace.join("new/greeter.wasm"), GREETER[1])
+}
+
+/// The user's own config and sessions have no part in it; compiled code is shared.
+fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
+    let cache = Paths::from_environment().ok();
+    let mut paths = Paths { config: folder.join("config"), data: folder.join("data"), cache: folder.join("cache") };
+    if let Some(own) = cache {
+        paths.cache = own.cache;
+        paths.data = own.data;
+    }
+    let args = Cli::parse_from(["pinion"]).run;
+    let mut config = Config::load(&paths, &workspace, &args)?;
+    config.approve = ApprovalMode::All;
+    let output = Arc::new(Output::new(folder.join("output")));
+    let secrets = crate::config::secrets::of_environment();
+    Ok(Base { paths, workspace, config, exchanges: Exchanges::Live, secrets, output, base_url: None })
+}
+
+async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
+    let greeter = base.workspace.join("plugins/greeter.wasm");
+    let mut args = Cli::parse_from(["pinion"]).run;
+    args.no_plugins = true;
+    args.plugins = vec![greeter];
+    let runtime = Arc::new(base.runtime(Arc::new(NoInfo), notice(style))?);
+    runtime.add(base.sources(&args, For::Run)).await;
+    if let Some((plugin, problem)) = runtime.problems().first() {
+        return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));
+    }
+    let session = OpenSession::unkept();
+    let approver = Arc::new(DenyAll { reason: "the demo asks nobody".to_owned() });
+    let chosen = Chosen::scripted(script(), "demo");
+    let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
+    let agent = Arc::new(base.agent(&args, parts));
+    let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
+    let showing = tokio::spawn(show(agent.subscribe(256), style, detail));
+    let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
+    let shown = showing.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
+    shown.map_err(|error| stdout_failure(&error))?;
+    outcome.map(|outcome| outcome.end).map_err(|error| Failure::of(Status::Failed, &error))
+}
+
+async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
+    let mut renderer = Renderer::new(Stdout, style, detail);
+    let mut loops = Loops::default();
+    while let Some(event) = events.recv().await {
+        if let EventKind::TurnStart { turn, .. } = event.kind {
+            renderer.line(&style.dim(text!("── turn {}", turn)))?;
+        }
+        renderer.event(&event)?;
+        if loops.is_end(&event) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
+    move |notice| {
+        let text = match notice.event {
+            NoticeEvent::Loaded { generation: 1, .. } => return,
+            NoticeEvent::Loaded { generation, version } => {
+                text!("  ↻ plugin `{}` {}: generation {} answers from now on", notice.plugin, version, generation)
+            }
+            NoticeEvent::Refused(error) => {
+                text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(error))
+            }
+            NoticeEvent::HeldBack(why) => text!("  ! plugin `{}`: {}", notice.plugin, Text::block(why)),
+            NoticeEvent::Removed => text!("  – plugin `{}` is gone", notice.plugin),
+        };
+        // A closed stdout is told by what is written next.
+        let _ = print(&text!("{}\n", style.yellow(text)));
+    }
+}
+
+/// What the model says. It knows what it will find; the tools do not.
+fn script() -> Script {
+    let say = |text: &str| Reply { chunk: 12, ..Reply::text(text) };
+    Script::new([
+        say("I'll look at what is there.")
+            .and_call("list", json!({ "path": "." }))
+            .and_call("search", json!({ "pattern": "total" }))
+            .and_call("bash", json!({ "command": "sh ./test.sh" })),
+        say("The sum is negative; something subtracts. I'll read the program.").and_call("read", json!({ "path": "total.sh" })),
+        say("It takes away where it should add.").and_call(
+            "edit",
+            json!({ "path": "total.sh", "edits": [{ "old_text": "total - number", "new_text": "total + number" }] }),
+        ),
+        Reply::call("bash", json!({ "command": "sh ./test.sh" })),
+        say("The test passes. Now the greeter: three calls in one turn, and its file is replaced by the second of them.")
+            .and_call("greet", json!({ "name": "world" }))
+            .and_call("bash", json!({ "command": "cp new/greeter.wasm plugins/greeter.wasm" }))
+            .and_call("greet", json!({ "name": "world" })),
+        say("Done. `total.sh` subtracted the numbers instead of adding them; it adds them now, and the test passes. \
+             The greeter was replaced while this turn ran, and its new version gave the second greeting.\n"),
+    ])
+}
+
+/// The demo shows what happened, so it had better have happened.
+fn check(workspace: &Path) -> Result<()> {
+    let program = fs::read_to_string(workspace.join("total.sh")).map_err(io_failure)?;
+    match program.contains("total + number") {
+        true => Ok(()),
+        false => Err(Failure::failed("the file was not mended")),
+    }
+}

@@ -1,0 +1,140 @@
+//! `pinion doctor`: is everything there that pinion needs?
+
+use crate::args::{Cli, RunArgs};
+use crate::failure::{Failure, Result, chain};
+use crate::output::render::bytes;
+use crate::output::terminal::Style;
+use crate::output::{Text, print, text};
+use crate::run::compose::{Base, For};
+use clap::Parser as _;
+use pinion_plugin_runtime::Origin;
+use std::path::Path;
+
+/// What was found of one thing.
+enum Finding {
+    Good(String),
+    /// Works without it.
+    Missing(String),
+    /// Does not work.
+    Broken(String),
+}
+
+pub(crate) async fn run(base: &Base) -> Result<()> {
+    let mut findings = vec![
+        Finding::Good(format!("pinion {} in `{}`", env!("CARGO_PKG_VERSION"), base.workspace.display())),
+        config(base),
+        folder("data", &base.paths.data),
+        folder("cache", &base.paths.cache),
+        cache(base),
+    ];
+    findings.extend(keys(base).await);
+    findings.push(model(base).await);
+    findings.extend(plugins(base).await);
+    findings.extend([program("git", "`bash` and the model use it"), toolchain()]);
+    findings.extend(base.project_notices().into_iter().map(Finding::Missing));
+    let style = Style::of_stdout();
+    let mut lines = Text::default();
+    findings.iter().for_each(|finding| lines.line(line(finding, style)));
+    print(&lines)?;
+    match findings.iter().filter(|finding| matches!(finding, Finding::Broken(_))).count() {
+        0 => Ok(()),
+        n => Err(Failure::failed(format!("{n} of these do not work"))),
+    }
+}
+
+fn line(finding: &Finding, style: Style) -> Text {
+    let (mark, text) = match finding {
+        Finding::Good(text) => (style.green("✓"), text),
+        Finding::Missing(text) => (style.yellow("–"), text),
+        Finding::Broken(text) => (style.red("✗"), text),
+    };
+    text!("{} {}", mark, Text::block(text))
+}
+
+/// It was read before this command began.
+fn config(base: &Base) -> Finding {
+    let file = base.paths.config_file();
+    match file.exists() {
+        true => Finding::Good(format!("config `{}`", file.display())),
+        false => Finding::Missing(format!("no config `{}`; the defaults hold", file.display())),
+    }
+}
+
+fn folder(what: &str, path: &Path) -> Finding {
+    let probe = path.join(format!(".probe-{}", std::process::id()));
+    let written = crate::files::private::create_folder(path).and_then(|()| std::fs::write(&probe, "x"));
+    // Of no consequence when it was not made.
+    let _ = std::fs::remove_file(&probe);
+    match written {
+        Ok(()) => Finding::Good(format!("{what} `{}`", path.display())),
+        Err(error) => Finding::Broken(format!("{what} `{}` cannot be written: {error}", path.display())),
+    }
+}
+
+fn cache(base: &Base) -> Finding {
+    let entries = std::fs::read_dir(base.paths.components()).into_iter().flatten().flatten();
+    let sizes: Vec<u64> = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).collect();
+    Finding::Good(format!("compiled components: {}, {}", sizes.len(), bytes(sizes.iter().sum())))
+}
+
+/// Which keys there are, never what they are.
+async fn keys(base: &Base) -> Vec<Finding> {
+    let found = base.key_origins().await.into_iter().filter_map(|(info, origin)| match origin {
+        Ok(origin) => Some(Finding::Good(format!("key for {}: {}", info.name, origin?))),
+        Err(error) => Some(Finding::Broken(format!("key for {}: {}", info.name, chain(&error)))),
+    });
+    let found: Vec<Finding> = found.collect();
+    match found.is_empty() {
+        true => vec![Finding::Missing("no key, such as ANTHROPIC_API_KEY in the environment".to_owned())],
+        false => found,
+    }
+}
+
+async fn model(base: &Base) -> Finding {
+    match base.chosen(&no_options()).await {
+        Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
+        Err(failure) => Finding::Missing(failure.to_string().replace('\n', "; ")),
+    }
+}
+
+async fn plugins(base: &Base) -> Vec<Finding> {
+    let runtime = match base.showing(|_| {}) {
+        Ok(runtime) => runtime,
+        Err(failure) => return vec![Finding::Broken(failure.to_string())],
+    };
+    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    let loaded = runtime.plugins().into_iter().map(|plugin| {
+        let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
+        Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
+    });
+    let problems = runtime.problems();
+    let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
+    loaded.chain(broken).collect()
+}
+
+fn program(name: &str, why: &str) -> Finding {
+    match std::process::Command::new(name).arg("--version").output() {
+        Ok(output) if output.status.success() => {
+            Finding::Good(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or(name).to_owned())
+        }
+        _ => Finding::Missing(format!("no `{name}`; {why}")),
+    }
+}
+
+/// Only those who write plugins need it.
+fn toolchain() -> Finding {
+    if let (Ok(cargo), Ok(target)) = (std::env::var("GUEST_CARGO"), std::env::var("GUEST_TARGET")) {
+        return Finding::Good(format!("plugins are built by `{cargo}` for {target}"));
+    }
+    let installed = std::process::Command::new("rustup").args(["target", "list", "--installed"]).output();
+    match installed {
+        Ok(output) if String::from_utf8_lossy(&output.stdout).contains("wasm32-wasip2") => {
+            Finding::Good("plugins can be built: Rust target wasm32-wasip2".to_owned())
+        }
+        _ => Finding::Missing("to build plugins: `rustup target add wasm32-wasip2`".to_owned()),
+    }
+}
+
+fn no_options() -> RunArgs {
+    Cli::parse_from(["pinion"]).run
+}

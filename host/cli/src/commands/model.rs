@@ -1,0 +1,71 @@
+//! `pinion model`: which models are known, what they can do and cost, and which of their providers are configured.
+
+use crate::args::ModelCommand;
+use crate::failure::{Result, chain};
+use crate::output::{Text, left, print, text};
+use crate::run::compose::Base;
+use pinion_providers::{Caching, KeyError, KeyOrigin, Model, ProviderInfo, ThinkingStyle};
+
+pub(crate) async fn run(base: &Base, command: ModelCommand) -> Result<()> {
+    match command {
+        ModelCommand::List => list(base).await,
+    }
+}
+
+async fn list(base: &Base) -> Result<()> {
+    let models = base.models()?;
+    let origins = base.key_origins().await;
+    let is_configured = |model: &Model| {
+        origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
+    };
+    let mut text = Text::default();
+    text.line(columns(["model (* there is a key)", "context", "output", "US$/M in, out, cached", "can", "as of"]));
+    for model in models.iter() {
+        text.line(row(model, is_configured(model)));
+    }
+    text.push(text!("\nprovider         key\n"));
+    for (info, origin) in &origins {
+        text.line(text!("{} {}", left(info.name, 16), key(info, origin)));
+    }
+    print(&text)
+}
+
+fn columns([model, context, output, prices, can, date]: [&str; 6]) -> Text {
+    let (context, output) = (format!("{context:>7}"), format!("{output:>7}"));
+    let numbers = text!("{} {}", context.as_str(), output.as_str());
+    text!("{} {}  {} {} {}", left(model, 46), numbers, left(prices, 21), left(can, 33), date)
+}
+
+fn row(model: &Model, is_configured: bool) -> Text {
+    let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
+    let prices = model
+        .prices(0)
+        .map_or("not known".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
+    let can = abilities(model).join(" ");
+    let (context, output) = (thousands(model.context_window), thousands(model.max_output));
+    columns([&name, &context, &output, &prices, &can, &model.date])
+}
+
+fn abilities(model: &Model) -> Vec<&'static str> {
+    let all = [
+        ("images", model.images),
+        ("thinking", model.thinking != ThinkingStyle::None),
+        ("caching", model.caching != Caching::None),
+        ("parallel", model.parallel_tools),
+    ];
+    all.into_iter().filter_map(|(name, can)| can.then_some(name)).collect()
+}
+
+/// Where a provider's key comes from, or what to do about it.
+fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> String {
+    match (origin, info.key_variable) {
+        (Ok(Some(origin)), _) => origin.to_string(),
+        (Ok(None), Some(variable)) => format!("none; {variable}"),
+        (Ok(None), None) => "needs none".to_owned(),
+        (Err(error), _) => chain(error),
+    }
+}
+
+fn thousands(tokens: u64) -> String {
+    if tokens >= 1_000_000 { format!("{:.1} M", tokens as f64 / 1e6) } else { format!("{} k", tokens / 1000) }
+}

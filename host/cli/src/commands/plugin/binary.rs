@@ -1,0 +1,138 @@
+//! Component binaries: giving them a manifest, taking out what nobody reads.
+
+use crate::failure::{Failure, Result};
+use crate::files::repository::{Located, Make, Refusal};
+use crate::output::{print, text};
+use pinion_plugin_runtime::{
+    API_VERSION, Asks, Inspection, Lifetime, MANIFEST_SECTION, Manifest, PartialLimits, read_component,
+};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use wasm_encoder::{ComponentSection as _, CustomSection, Encode as _};
+use wasmparser::{Parser, Payload};
+
+/// What a manifest says.
+pub(crate) struct About {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) description: String,
+    pub(crate) asks: Asks,
+}
+
+/// Gives a component a manifest, instead of the one that it may have.
+pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
+    let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let manifest = Manifest {
+        manifest: 1,
+        api: API_VERSION.to_owned(),
+        name: about.name,
+        version: about.version,
+        description: about.description,
+        capabilities: about.asks,
+        limits: PartialLimits::default(),
+        lifetime: Lifetime::Call,
+    };
+    let json = serde_json::to_vec(&manifest).map_err(Failure::failed)?;
+    let packed = with_manifest(&bytes, &json).map_err(|e| Failure::usage(format!("`{}`: {e}", file.display())))?;
+    Inspection::of(&packed).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let out = out.unwrap_or_else(|| file.to_owned());
+    write(workspace, &out, &packed)
+        .map_err(|error| Failure::failed(format!("could not write `{}`: {error}", out.display())))?;
+    print(&text!("{}\n", out))
+}
+
+/// Writes a file that the user named, in one step, and through no link that leads out of the repository.
+fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+    let located =
+        Located::find(workspace, crate::files::paths::home().as_deref(), file, Make::Nothing).map_err(Refusal::Io)?;
+    located.repository.replace(&located.path, bytes)
+}
+
+/// The component with a manifest section at its end.
+fn with_manifest(bytes: &[u8], manifest: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let mut packed = without(bytes, |section| section == MANIFEST_SECTION)?;
+    append(&mut packed, MANIFEST_SECTION, manifest);
+    Ok(packed)
+}
+
+/// The component without the sections that only tools read, and with its manifest where it is found first.
+pub(crate) fn stripped(bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let manifest = Inspection::of(bytes).map_err(|error| error.to_string())?.manifest;
+    let json = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
+    let mut slim = without(bytes, |_| true)?;
+    append(&mut slim, MANIFEST_SECTION, &json);
+    Ok(slim)
+}
+
+fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let section = CustomSection { name: Cow::Borrowed(name), data: Cow::Borrowed(data) };
+    bytes.push(section.id());
+    section.encode(bytes);
+}
+
+/// The component without custom sections of its own that are of this kind; those inside of its modules stay.
+fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> std::result::Result<Vec<u8>, String> {
+    let mut kept = Vec::with_capacity(bytes.len());
+    let mut parser = Parser::new(0);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (consumed, payload) = match parser.parse(rest, true).map_err(|error| error.to_string())? {
+            wasmparser::Chunk::Parsed { consumed, payload } => (consumed, payload),
+            wasmparser::Chunk::NeedMoreData(_) => return Err("it ends in the middle".to_owned()),
+        };
+        // The parser would step into a module; it is copied whole.
+        let nested = match &payload {
+            Payload::ModuleSection { unchecked_range, .. } | Payload::ComponentSection { unchecked_range, .. } => {
+                unchecked_range.len()
+            }
+            _ => 0,
+        };
+        let length = consumed + nested;
+        let section = rest.get(..length).ok_or("it ends in the middle")?;
+        let is_gone = matches!(&payload, Payload::CustomSection(custom) if goes(custom.name()));
+        if !is_gone {
+            kept.extend_from_slice(section);
+        }
+        rest = &rest[length..];
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component() -> Vec<u8> {
+        let mut component = wasm_encoder::Component::new();
+        component.section(&CustomSection { name: "junk".into(), data: (&[1, 2, 3]).into() });
+        component.section(&wasm_encoder::ModuleSection(&wasm_encoder::Module::new()));
+        component.finish()
+    }
+
+    fn names(bytes: &[u8]) -> Vec<String> {
+        let payloads = Parser::new(0).parse_all(bytes).map(Result::unwrap);
+        let customs = payloads.filter_map(|payload| match payload {
+            Payload::CustomSection(custom) => Some(custom.name().to_owned()),
+            _ => None,
+        });
+        customs.collect()
+    }
+
+    #[test]
+    fn a_manifest_is_added_once_and_the_rest_stays() {
+        let once = with_manifest(&component(), b"{}").unwrap();
+        let twice = with_manifest(&once, b"{ }").unwrap();
+        assert_eq!(names(&twice), ["junk", MANIFEST_SECTION]);
+        assert!(twice.windows(3).any(|window| window == b"{ }"));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told() {
+        let bytes = component();
+        for length in 9..bytes.len() {
+            // Anything but a panic: a cut between two sections is a shorter component.
+            let _ = without(&bytes[..length], |_| false);
+        }
+        assert!(without(&bytes[..bytes.len() - 1], |_| false).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! `pinion plugin build`: cargo, then what cargo leaves to do.
+
+use crate::commands::plugin::{binary, consent};
+use crate::failure::{Failure, Result};
+use crate::files::private::create_folder;
+use crate::output::render::bytes;
+use crate::output::{print, text};
+use crate::run::compose::Base;
+use pinion_plugin_runtime::{Inspection, read_component};
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "wasm32-wasip2";
+
+pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
+    let folder = if folder == Path::new(".") { base.workspace.clone() } else { base.workspace.join(folder) };
+    let built = cargo(&folder)?;
+    let component =
+        read_component(&built).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
+    let inspection =
+        Inspection::of(&component).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
+    let name = &inspection.manifest.name;
+    let component = binary::stripped(&component).map_err(Failure::failed)?;
+    let file = match (install, out) {
+        (true, _) => base.paths.plugins().join(format!("{name}.wasm")),
+        (false, Some(out)) => base.workspace.join(out),
+        (false, None) => folder.join("target/pinion").join(format!("{name}.wasm")),
+    };
+    put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+    consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
+    print(&text!("{}, {}\n", file, bytes(component.len() as u64)))
+}
+
+/// At once, so that a running pinion never loads half of it.
+fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    create_folder(folder)?;
+    let mut builder = tempfile::Builder::new();
+    // Like any other file that is made, as far as the user's mask goes; a temporary one would be private.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut temporary = builder.tempfile_in(folder)?;
+    io::Write::write_all(&mut temporary, bytes)?;
+    temporary.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Builds the package in a folder; tells where its component is.
+fn cargo(folder: &Path) -> Result<PathBuf> {
+    if !folder.join("Cargo.toml").is_file() {
+        return Err(Failure::usage(format!("there is no Cargo.toml in `{}`", folder.display())));
+    }
+    let target = env::var("GUEST_TARGET").unwrap_or_else(|_| TARGET.to_owned());
+    let program = env::var_os("GUEST_CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(&program);
+    command
+        .args(["build", "--release", "--target", &target, "--message-format", "json-render-diagnostics"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    if let Some(rustc) = env::var_os("GUEST_RUSTC") {
+        command.env("RUSTC", rustc);
+    }
+    let output = command.output().map_err(|error| {
+        Failure::failed(format!("could not run `{}`: {error}", program.to_string_lossy()))
+            .hint("plugins in Rust are built by cargo: https://rustup.rs")
+    })?;
+    if !output.status.success() {
+        return Err(Failure::failed("cargo did not build the plugin")
+            .hint(format!("if it misses `std` or `core`: rustup target add {target}")));
+    }
+    artifact(&String::from_utf8_lossy(&output.stdout), folder)
+}
+
+/// The component among cargo's messages.
+fn artifact(messages: &str, folder: &Path) -> Result<PathBuf> {
+    let files = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let files = message.get("filenames")?.as_array()?.iter().filter_map(|file| file.as_str().map(str::to_owned));
+        files.into_iter().find(|file| file.ends_with(".wasm"))
+    });
+    files.map(PathBuf::from).ok_or_else(|| {
+        Failure::usage(format!("`{}` makes no component", folder.display()))
+            .hint("its Cargo.toml needs [lib] crate-type = [\"cdylib\"]")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_component_is_the_last_wasm_file_that_cargo_tells() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libserde.rlib\"]}\nnoise\n\
+                        {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/a.rlib\",\"/t/a.wasm\"]}\n{}";
+        assert_eq!(artifact(messages, Path::new("f")).unwrap(), Path::new("/t/a.wasm"));
+        assert!(artifact("", Path::new("f")).unwrap_err().to_string().contains("crate-type"));
+    }
+}

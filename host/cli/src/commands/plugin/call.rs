@@ -1,0 +1,107 @@
+//! `pinion plugin call`: one call of a tool, with its ledger.
+
+use crate::commands::plugin::grant;
+use crate::commands::plugin::show::{is_target, locate, no_options, not_found};
+use crate::failure::{Failure, Result};
+use crate::output::render::account;
+use crate::output::terminal::Style;
+use crate::output::{Text, answer, note, stdout_failure, text};
+use crate::plugins::policy::{Binding, CallGrants, Policy};
+use crate::process::signals::interruptible_by;
+use crate::run::compose::{Base, For};
+use pinion_agent::{
+    Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+};
+use pinion_plugin_runtime::{NoInfo, NoticeEvent, Runtime};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, grants: &[String]) -> Result<()> {
+    let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
+        Failure::usage(format!("the arguments are not JSON: {error}")).hint("such as '{\"path\": \"a.txt\"}'")
+    })?;
+    let runtime = runtime(base, plugin, grants).await?;
+    let there = runtime.definitions();
+    let Some(definition) = there.iter().find(|definition| definition.name == tool) else {
+        let names: Vec<&str> = there.iter().map(|definition| definition.name.as_str()).collect();
+        return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
+            .hint(format!("it has: {}", names.join(", "))));
+    };
+    let arguments = Schemas::default().check(definition, &arguments).await.map_err(|problem| {
+        Failure::usage(format!("the arguments do not fit: {problem}"))
+            .hint(format!("the schema: {}", definition.input_schema))
+    })?;
+    let token = CancellationToken::new();
+    let call = ToolInvocation {
+        call_id: "call".to_owned(),
+        session_id: "none".into(),
+        loop_id: "none".into(),
+        tool: definition.clone(),
+        arguments: arguments.into_owned(),
+        at_most: Authority::ALL,
+        agents: None,
+        token: token.clone(),
+    };
+    let tools = RedactedTools::new(Arc::new(runtime), base.secrets.clone());
+    let (reply, _) = interruptible_by(move || token.cancel(), tools.call(call, &Stderr)).await;
+    let style = Style::of_stderr();
+    if let Some(ledger) = &reply.ledger {
+        note(&style.dim(account(ledger)));
+    }
+    match reply.result {
+        Ok(output) => match answer(&content(&output)) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
+            _ => Ok(()),
+        },
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+/// The plugin, with what the user and the command line grant it.
+async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
+    let (source, target) = locate(base, plugin);
+    let more = grant::parse(base, grants)?;
+    let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
+    let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
+    let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {
+        if let NoticeEvent::HeldBack(why) = notice.event {
+            note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
+        }
+    })?;
+    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
+    runtime.add(sources).await;
+    match runtime.plugins().iter().any(|info| is_target(info, &target)) {
+        true => Ok(runtime),
+        false => Err(not_found(plugin, &runtime)),
+    }
+}
+
+fn content(output: &ToolOutput) -> String {
+    let mut text = String::new();
+    for part in &output.content {
+        match part {
+            Content::Text { text: part } => text.push_str(part),
+            Content::Image(image) => text.push_str(&format!("[{}, {} bytes]", image.media_type, image.data.len())),
+            Content::Thinking(_) | Content::ToolCall(_) => {}
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    if let Some(details) = &output.details {
+        text.push_str(&format!("details: {details}\n"));
+    }
+    text
+}
+
+/// Progress goes to stderr.
+struct Stderr;
+
+impl ToolProgress for Stderr {
+    fn report(&self, message: String) {
+        note(&text!("… {}", message));
+    }
+
+    fn update(&self, _partial: Vec<Content>) {}
+}

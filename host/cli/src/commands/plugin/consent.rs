@@ -1,0 +1,184 @@
+//! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
+
+use crate::commands::plugin::grant;
+use crate::commands::plugin::show::{find, is_name};
+use crate::failure::{Failure, Result, Status};
+use crate::output::{Text, left, print, text};
+use crate::plugins::grants::{GrantsFile, Pin};
+use crate::plugins::policy::{identity, shown};
+use crate::run::compose::Base;
+use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Grants capabilities to exactly the component that `plugin` is now. Without capabilities it confirms the component: it
+/// keeps what was granted to its earlier version, and has what the config grants to its name.
+pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
+    let (_, info) = find(base, plugin).await?;
+    let (path, origin) = file_of(base, &info)?;
+    if origin == FileOrigin::Project && is_name(plugin) {
+        let asks = info.offered.asks.words().join(" ");
+        return Err(Failure::usage(format!("the only plugin `{plugin}` is one of the project"))
+            .hint(format!("name its file to grant it: pinion plugin grant {} {asks}", shown(&path))));
+    }
+    let more = grant::parse(base, words)?;
+    check_asked(&info, &more)?;
+    print(&about(&info, &path, origin))?;
+    let file = GrantsFile::new(base.paths.grants_file());
+    let pin = file.update(|pins| pin(pins, &info, &path, origin, &more)).map_err(|error| unusable(&file, &error))??;
+    print(&text!("granted: {}\n", listed(base, &pin)))
+}
+
+/// Takes capabilities from a component, or all of them.
+pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
+    let file = GrantsFile::new(base.paths.grants_file());
+    let less = grant::parse(base, words)?;
+    let pins = file.read().map_err(|error| unusable(&file, &error))?;
+    let path = match pins.iter().find(|pin| is_meant(base, pin, plugin)) {
+        Some(pin) => pin.path.clone(),
+        // Nothing was recorded yet; record that nothing is granted.
+        None => {
+            let (_, info) = find(base, plugin).await?;
+            let (path, origin) = file_of(base, &info)?;
+            let none = GrantTable::default();
+            let pinned = file.update(|pins| pin(pins, &info, &path, origin, &none));
+            pinned.map_err(|error| unusable(&file, &error))??;
+            path
+        }
+    };
+    let left = file.update(|pins| {
+        let pin = pins.iter_mut().find(|pin| pin.path == path)?;
+        take(base, pin, &less, words.is_empty());
+        Some(pin.clone())
+    });
+    match left.map_err(|error| unusable(&file, &error))? {
+        Some(pin) => print(&text!("{}: still granted: {}\n", shown(&pin.path), listed(base, &pin))),
+        None => Err(Failure::failed(format!("the grants of `{plugin}` were changed meanwhile"))),
+    }
+}
+
+/// Moves grants to a component that `pinion plugin build` wrote over another one, because the user's own hand made it. New
+/// asks and effects stay held back.
+pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Result<()> {
+    let file = GrantsFile::new(base.paths.grants_file());
+    if !file.path().exists() {
+        return Ok(());
+    }
+    let path = identity(built);
+    let followed = file.update(|pins| {
+        if let Some(pin) = pins.iter_mut().find(|pin| pin.path == path && pin.name == name) {
+            digest.clone_into(&mut pin.digest);
+        }
+    });
+    followed.map_err(|error| unusable(&file, &error))
+}
+
+/// The file of a component that can have grants of its own.
+fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
+    let Source::File { path, origin } = &info.component_source else {
+        return Err(Failure::usage(format!("the grants of the built-in plugin `{}` are in the config", info.name))
+            .hint(format!("set [plugins.{}.grants] in {}", info.name, shown(&base.paths.config_file()))));
+    };
+    let path = identity(path);
+    if *origin == FileOrigin::Project && !base.is_trusted_plugin(&path) {
+        return Err(Failure::new(Status::Denied, format!("`{}` is not in a trusted project", path.display()))
+            .hint("run it in the project's directory, and trust that: pinion trust add"));
+    }
+    Ok((path, *origin))
+}
+
+fn check_asked(info: &PluginInfo, more: &GrantTable) -> Result<()> {
+    let asks = &info.offered.asks;
+    if asks.covers(&more.asks()) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("plugin `{}` does not ask for all of this", info.name))
+        .hint(format!("it asks for {}", or_nothing(asks.words()))))
+}
+
+/// Puts the component in place of the one that was granted at this path, and adds to its grants.
+fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, more: &GrantTable) -> Result<Pin> {
+    let old = pins.iter().position(|pin| pin.path == path).map(|at| pins.remove(at));
+    // Another plugin in the place of the one that was granted begins with nothing.
+    let old = old.filter(|old| old.name == info.name && old.source == origin);
+    let is_confirming = *more == GrantTable::default();
+    let others = pins.iter().any(|pin| pin.config && is_alike(&pin.name, &info.name));
+    let config = match (origin, &old) {
+        (FileOrigin::Project, None) if is_confirming => {
+            let hint = format!("pinion plugin grant {} {}", shown(path), info.offered.asks.words().join(" "));
+            return Err(Failure::usage("no capability to grant").hint(hint));
+        }
+        (FileOrigin::Project, _) => false,
+        (_, Some(old)) => old.config || is_confirming,
+        (FileOrigin::User, None) => is_confirming || !others,
+        (FileOrigin::Named, None) => is_confirming,
+    };
+    if config {
+        pins.iter_mut().filter(|pin| is_alike(&pin.name, &info.name)).for_each(|pin| pin.config = false);
+    }
+    let mut grants = old.map(|old| old.grants).unwrap_or_default();
+    grants.merge(more);
+    let pin = Pin {
+        name: info.name.clone(),
+        source: origin,
+        path: path.to_owned(),
+        digest: info.digest.clone(),
+        config,
+        grants,
+        granted_for: info.offered.clone(),
+    };
+    pins.push(pin.clone());
+    Ok(pin)
+}
+
+/// Takes grants away. Those that the config gives are written down first, without what goes.
+fn take(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
+    if is_all {
+        (pin.grants, pin.config) = (GrantTable::default(), false);
+        return;
+    }
+    if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {
+        pin.grants.merge(&section.grants);
+    }
+    pin.config = false;
+    pin.grants.remove(less);
+}
+
+fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
+    match is_name(plugin) {
+        false => identity(&base.workspace.join(plugin)) == pin.path,
+        true => pin.name == plugin && (pin.source != FileOrigin::Project || base.is_trusted_plugin(&pin.path)),
+    }
+}
+
+/// Describes the component that is about to be granted something.
+fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
+    let lines = [
+        ("plugin", format!("{} {}", info.name, info.version)),
+        ("source", format!("{} ({})", shown(path), origin.words())),
+        ("digest", info.digest.clone()),
+        ("asks for", or_nothing(info.offered.asks.words())),
+    ];
+    let mut text = Text::default();
+    lines.iter().for_each(|(name, value)| text.line(text!("{} {}", left(name, 9), value)));
+    text
+}
+
+/// The grants of a component, as `pinion plugin grant` takes them.
+fn listed(base: &Base, pin: &Pin) -> String {
+    let mut grants = pin.grants.clone();
+    if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {
+        grants.merge(&section.grants);
+    }
+    or_nothing(grants.words())
+}
+
+fn or_nothing(words: Vec<String>) -> String {
+    if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
+}
+
+fn unusable(file: &GrantsFile, error: &io::Error) -> Failure {
+    let path = shown(file.path());
+    Failure::failed(format!("could not use {path}: {error}"))
+        .hint("it must be yours, with mode 0600; remove it to start over")
+}

@@ -1,0 +1,189 @@
+//! `pinion plugin list`, `info` and `check`.
+
+use crate::args::{Cli, RunArgs};
+use crate::failure::{Failure, Result};
+use crate::output::render::{authority, bytes};
+use crate::output::{Text, left, print, text};
+use crate::plugins::policy::{Target, identity};
+use crate::run::compose::{Base, For};
+use clap::Parser as _;
+use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
+use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) async fn list(base: &Base) -> Result<()> {
+    let runtime = base.showing(|_| {})?;
+    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    let mut text = Text::default();
+    for plugin in runtime.plugins() {
+        let offers = offers(&plugin);
+        let digest = plugin.digest.get(..12).unwrap_or_default();
+        let (origin, grants) = (origin(&plugin.component_source), granted(&plugin));
+        text.line(text!("{} {} {}", left(&plugin.name, 16), left(&plugin.version, 8), offers));
+        text.line(text!("{}{} {}{}{}", left("", 17), plugin.source, digest, origin, grants));
+        if let Some(why) = &plugin.held_back {
+            text.line(text!("{}! {}", left("", 17), why.replace('\n', "; ")));
+        }
+    }
+    for (plugin, problem) in runtime.problems() {
+        text.line(text!("{} not loaded: {}", left(plugin, 16), Text::block(problem)));
+    }
+    for notice in base.project_notices() {
+        text.line(text!("! {}", Text::block(notice)));
+    }
+    print(&text)
+}
+
+/// The grants of a plugin, for a line of a list.
+fn granted(plugin: &PluginInfo) -> String {
+    let granted = plugin.capabilities.iter().filter(|capability| capability.granted.is_some());
+    let granted: Vec<&str> = granted.map(|capability| capability.asks.as_str()).collect();
+    if granted.is_empty() { String::new() } else { format!(", may {}", granted.join(", ")) }
+}
+
+/// Who put a file where it is, for the end of its line.
+fn origin(source: &Source) -> String {
+    match source {
+        Source::BuiltIn { .. } => String::new(),
+        Source::File { origin, .. } => format!(" ({})", origin.words()),
+    }
+}
+
+fn offers(plugin: &PluginInfo) -> String {
+    let commands = plugin.commands.iter().map(|name| format!("/{name}"));
+    plugin.tools.iter().cloned().chain(commands).collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
+    let (runtime, info) = find(base, plugin).await?;
+    print(&about(&info, &runtime.definitions()))
+}
+
+/// The plugin of this name, or in this file, in a runtime that only shows it.
+pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
+    let (source, target) = locate(base, plugin);
+    let runtime = base.showing(|_| {})?;
+    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
+    runtime.add(sources).await;
+    let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
+    match found {
+        Some(info) => Ok((runtime, info)),
+        None => Err(not_found(plugin, &runtime)),
+    }
+}
+
+/// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
+/// where a file is called so: a repository could bring it.
+pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
+    if is_name(plugin) {
+        return (None, Target::Name(plugin.to_owned()));
+    }
+    match base.named(Path::new(plugin)) {
+        Source::File { path, origin } if path.exists() => {
+            let target = Target::File(identity(&path));
+            (Some(Source::File { path, origin }), target)
+        }
+        _ => (None, Target::Name(plugin.to_owned())),
+    }
+}
+
+/// Returns whether a word can be the name of a plugin.
+pub(crate) fn is_name(word: &str) -> bool {
+    !word.contains(['.', '/', '\\'])
+}
+
+pub(crate) fn is_target(info: &PluginInfo, target: &Target) -> bool {
+    match (target, &info.component_source) {
+        (Target::Name(name), _) => info.name == *name,
+        (Target::File(file), Source::File { path, .. }) => identity(path) == *file,
+        (Target::File(_), Source::BuiltIn { .. }) => false,
+    }
+}
+
+pub(crate) fn not_found(plugin: &str, runtime: &Runtime) -> Failure {
+    if let [(name, problem)] = &*runtime.problems() {
+        return Failure::failed(format!("plugin `{name}` was not loaded: {problem}"));
+    }
+    let names: Vec<String> = runtime.plugins().into_iter().map(|info| info.name).collect();
+    Failure::usage(format!("there is no plugin `{plugin}`, and no such file"))
+        .hint(format!("there are: {}", names.join(", ")))
+}
+
+fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
+    let mut text = text!("{} {}\n", info.name, info.version);
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            text.line(text!("  {} {}", left(name, 12), value));
+        }
+    };
+    line("about", &info.description);
+    line("source", &format!("{}{}", info.source, origin(&info.component_source)));
+    line("digest", &info.digest);
+    line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
+    for capability in &info.capabilities {
+        let granted = capability.granted.as_ref().map_or("not granted".to_owned(), |extent| format!("granted{extent}"));
+        line("asks to", &format!("{}: {granted}", capability.asks));
+    }
+    line(
+        "imports",
+        &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
+    );
+    for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
+        let can =
+            Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("touches nothing".to_owned());
+        line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
+    }
+    line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    if let Some(why) = &info.held_back {
+        line("held back", &why.replace('\n', "; "));
+    }
+    if let Some(problem) = &info.problem {
+        line("problem", problem);
+    }
+    text
+}
+
+pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
+    let component = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
+    let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
+    let runtime = base.showing(|_| {})?;
+    runtime.add(vec![base.named(file)]).await;
+    let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
+    if info.digest != blake3::hash(&component).to_hex().as_str() {
+        return Err(failed(&"changed while it was checked"));
+    }
+    let tools = runtime.definitions();
+    let warnings = warnings(&inspection, &tools).await?;
+    let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
+    print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
+}
+
+/// What loads and is still not right.
+async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
+    let asks = &inspection.manifest.capabilities;
+    let mut warnings = Text::default();
+    for import in inspection.our_imports() {
+        if !asks.covers_import(import) {
+            warnings.line(text!("! it imports `{}` and does not ask for it: every call is denied", import));
+        }
+    }
+    for tool in tools {
+        // Whatever does not fit is fine; a schema that is none is not.
+        if let Err(problem) = Schemas::default().check(tool, &json!({})).await
+            && problem.contains("schema is broken")
+        {
+            return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
+        }
+        if tool.description.trim().is_empty() {
+            warnings.line(text!("! tool `{}` has no description: the model cannot know what it is for", tool.name));
+        }
+    }
+    Ok(warnings)
+}
+
+pub(crate) fn no_options() -> RunArgs {
+    Cli::parse_from(["pinion"]).run
+}

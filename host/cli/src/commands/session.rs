@@ -1,0 +1,130 @@
+//! `pinion session`: looking at sessions, copying, exporting and deleting them.
+
+use crate::args::{Export, SessionCommand};
+use crate::config::secrets::CleanWriter;
+use crate::failure::{Failure, Result};
+use crate::files::repository::{Located, Make, Refusal};
+use crate::output::render::bytes;
+use crate::output::{Text, document, fit, left, note, print, stdout_failure, text};
+use crate::run::compose::{Base, session_failure};
+use pinion_session_store::{
+    EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
+};
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+/// Characters of a title.
+const TITLE: usize = 60;
+
+pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
+    let folder = SessionDirectory::new(base.paths.sessions());
+    match command {
+        SessionCommand::List { all } => list(base, &folder, all),
+        SessionCommand::Show { id, branch } => show(&folder, &id, branch),
+        SessionCommand::Export { id, format, out } => export(base, &folder, &id, format, out.as_deref()),
+        SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
+        SessionCommand::Delete { ids } => delete(base, &folder, &ids),
+    }
+}
+
+fn list(base: &Base, folder: &SessionDirectory, all: bool) -> Result<()> {
+    let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
+    let listing = folder.list(scope).map_err(session_failure)?;
+    for problem in &listing.unreadable {
+        note(&text!("! {}", Text::block(crate::failure::chain(problem))));
+    }
+    if listing.sessions.is_empty() {
+        note(&text!("no sessions{}", if all { "" } else { " of this folder; --all lists those of all" }));
+    }
+    let mut lines = Text::default();
+    listing.sessions.iter().for_each(|summary| lines.line(row(summary, all)));
+    print(&lines)
+}
+
+fn row(summary: &Summary, all: bool) -> Text {
+    let folder = summary.header.as_ref().filter(|_| all).map(|header| text!("  {}", header.workspace));
+    text!("{}{}", line(summary), folder)
+}
+
+/// A session on one line: the beginning of its id, when it was last used, its size, what it begins with.
+pub(crate) fn line(summary: &Summary) -> Text {
+    let id: String = summary.id.chars().take(8).collect();
+    let when = summary.last_activity.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
+    let title = summary.title.as_deref().unwrap_or("(nothing said)");
+    let size = format!("{:>9}", bytes(summary.size));
+    text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
+}
+
+fn show(folder: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
+    let mut transcript = open(folder, id)?;
+    let mut out = document();
+    let shown = match branch {
+        Some(leaf) => render_branch(&mut transcript, leaf, &mut out),
+        None => render(&mut transcript, &mut out),
+    };
+    outcome(shown.and_then(|()| out.flush().map_err(RenderError::Output)))
+}
+
+fn open(folder: &SessionDirectory, id: &str) -> Result<Transcript> {
+    folder.find(id).and_then(|path| Transcript::open(&path)).map_err(session_failure)
+}
+
+fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
+    match shown {
+        Ok(()) => Ok(()),
+        // A reader that has left, such as `head`, has seen enough.
+        Err(RenderError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(RenderError::Output(error)) => Err(stdout_failure(&error)),
+        Err(RenderError::Session(error)) => Err(session_failure(error)),
+    }
+}
+
+fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+    let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
+    let format = match format {
+        Some(Export::Markdown) => ExportFormat::Markdown,
+        Some(Export::Html) => ExportFormat::Html,
+        None if is_markdown => ExportFormat::Markdown,
+        None => ExportFormat::Html,
+    };
+    let mut transcript = open(folder, id)?;
+    let Some(file) = file else {
+        let mut out = document();
+        let written = pinion_session_store::export(&mut transcript, format, &mut out);
+        return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
+    };
+    let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
+    // One in the repository may be a link that the user knows nothing of.
+    let located = Located::find(&base.workspace, crate::files::paths::home().as_deref(), file, Make::Nothing);
+    let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
+    let opened = opened.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", file.display())))?;
+    let mut out = CleanWriter::new(BufWriter::new(opened), base.secrets.clone());
+    let written = pinion_session_store::export(&mut transcript, format, &mut out);
+    match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
+        Err(RenderError::Output(error)) => Err(failed(error)),
+        other => outcome(other),
+    }
+}
+
+fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
+    let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(session_failure)?;
+    let transcript = Transcript::open(&forked).map_err(session_failure)?;
+    let id = transcript.header().map_or("", |header| &header.id);
+    print(&text!("{}\n", id))
+}
+
+/// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
+fn delete(base: &Base, folder: &SessionDirectory, ids: &[String]) -> Result<()> {
+    let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
+    let mut paths = paths.map_err(session_failure)?;
+    paths.dedup();
+    for path in &paths {
+        let transcript = Transcript::open(path).ok();
+        folder.delete(path).map_err(session_failure)?;
+        if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
+            let failed = |error: io::Error| Failure::failed(format!("could not delete its output: {error}"));
+            crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `pinion trust`, and the question when trusted content has changed.
+
+use crate::approve::confirm::confirm;
+use crate::args::TrustCommand;
+use crate::config::Config;
+use crate::failure::{Failure, Result, Status};
+use crate::files::paths;
+use crate::files::paths::Paths;
+use crate::output::terminal;
+use crate::output::{Text, print, stdout_failure, text};
+use crate::prompt::context::line;
+use crate::trust::records::{Record, Records};
+use crate::trust::{Content, fixed};
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(paths: &Paths, workspace: &Path, command: &TrustCommand) -> Result<()> {
+    match command {
+        TrustCommand::List => list(paths),
+        TrustCommand::Add { dir, yes } => add(paths, &directory(workspace, dir.as_deref())?, *yes),
+        TrustCommand::Remove { dir } => remove(paths, workspace, dir.as_deref()),
+    }
+}
+
+fn directory(workspace: &Path, named: Option<&Path>) -> Result<PathBuf> {
+    named.map_or_else(|| Ok(workspace.to_owned()), |named| paths::workspace(Some(&workspace.join(named))))
+}
+
+fn list(paths: &Paths) -> Result<()> {
+    let records = Records::read(paths)?;
+    let row = |state: &str, path: &str| format!("{state:<18} {}\n", line(path));
+    let wished = wished(paths)?;
+    let describe = |record: &Record| record.describe(wished.iter().any(|entry| entry == Path::new(&record.path)));
+    let mut text: String = records.all().iter().map(|record| row(describe(record), &record.path)).collect();
+    for wished in wished {
+        let path = wished.to_string_lossy().into_owned();
+        if !records.all().iter().any(|record| record.path == path) {
+            text.push_str(&row("not used yet", &path));
+        }
+    }
+    print(&Text::whole(&text))
+}
+
+fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
+    let content = Content::read(directory);
+    let shown = line(&directory.to_string_lossy());
+    let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
+    let listed = Text::whole(&format!("{}{nothing}{}", content.describe(), settings(paths, &content)));
+    print(&text!("`{}` brings:\n{}", shown, listed))?;
+    if !yes && !terminal::is_interactive() {
+        return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted: no terminal to ask on"))
+            .hint("`pinion trust add --yes` trusts what is listed"));
+    }
+    if !yes && !ask(directory, &content)? {
+        return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
+    }
+    content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
+    print(&text!("trusted `{}`; a change in any of this needs your consent again\n", shown))
+}
+
+fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
+    // The directory may be gone, so its path may have to do.
+    let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
+    let directory = named.canonicalize().unwrap_or_else(|_| crate::files::repository::normal(&named));
+    let is_wished = wished(paths)?.contains(&directory);
+    Records::remove(paths, &directory, is_wished)?;
+    let shown = line(&directory.to_string_lossy());
+    let note = match is_wished {
+        true => format!("; `trusted` in `{}` still names it, without effect", paths.config_file().display()),
+        false => String::new(),
+    };
+    print(&text!("`{}` is not trusted any more{}\n", shown, note))
+}
+
+/// Asks on the terminal when trusted content has changed; says whether the user trusts what is there now.
+///
+/// # Errors
+/// The terminal cannot be used, or the answer cannot be recorded.
+pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Result<bool> {
+    let project = &config.project;
+    if !project.is_changed() {
+        return Ok(false);
+    }
+    let changes: String = project.changes().iter().map(|change| format!("  {change}\n")).collect();
+    let (listed, settings) = (project.content().describe(), settings(paths, project.content()));
+    print(&text!(
+        "`.pinion` of this project changed since you trusted it:\n{}It now brings:\n{}{}",
+        Text::whole(&changes),
+        Text::whole(&listed),
+        Text::whole(&settings)
+    ))?;
+    if !ask(workspace, project.content())? {
+        return Ok(false);
+    }
+    project.trust(paths)?;
+    Ok(true)
+}
+
+/// The question counts what it is about, because a long list may have scrolled away.
+fn ask(directory: &Path, content: &Content) -> Result<bool> {
+    let (files, plugins) = (content.digests().count(), content.plugins().count());
+    let shown = line(&directory.to_string_lossy());
+    let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
+    confirm(&text!("{}", question)).map_err(|error| stdout_failure(&error))
+}
+
+/// What the project's config sets, and what of it is ignored.
+fn settings(paths: &Paths, content: &Content) -> String {
+    let Some(text) = content.config() else { return String::new() };
+    match Config::preview(paths, text) {
+        Ok(restricted) => {
+            let sets: String = restricted.table.to_string().lines().map(|text| format!("  {}\n", line(text))).collect();
+            let ignored: String = restricted.notices.iter().map(|notice| format!("  {notice}\n")).collect();
+            format!("The config sets:\n{sets}{ignored}")
+        }
+        Err(failure) => format!("{}\n", line(&failure.to_string())),
+    }
+}
+
+/// The directories that the user's config trusts, without links where they are there.
+fn wished(paths: &Paths) -> Result<Vec<PathBuf>> {
+    let entries = Config::trusted(paths)?;
+    let canonical = |entry: PathBuf| entry.canonicalize().unwrap_or(entry);
+    entries.iter().map(|entry| fixed(entry, paths).map(canonical)).collect()
+}

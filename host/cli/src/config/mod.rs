@@ -1,0 +1,451 @@
+//! The config: what its files may say ([`File`]), and what is in effect ([`Config`]).
+//!
+//! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
+//! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
+//! first, so that an error names the file and the line.
+//!
+//! A project's file is untrusted input even then: it may set what [`crate::config::project`] lists, and what it may not is
+//! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
+
+pub(crate) mod project;
+pub(crate) mod secrets;
+
+use crate::args::{Approve, RunArgs, Thinking};
+use crate::config::project::{Restricted, restrict};
+use crate::failure::{Failure, Result};
+use crate::files::paths::Paths;
+use crate::prompt::context::line;
+use crate::run::agents::{FileAgents, FileBranches};
+use crate::trust::{CONFIG, Project};
+use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
+use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DEFAULTS: &str = include_str!("defaults.toml");
+
+/// What a config file may say.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) model: Option<String>,
+    /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
+    pub(crate) fallback: Vec<String>,
+    pub(crate) thinking: Option<ThinkingLevel>,
+    /// Tokens to think with, instead of the level's own number.
+    pub(crate) thinking_budget: Option<u64>,
+    /// Is the vendor told what to keep for the next request?
+    pub(crate) cache: Option<Cache>,
+    pub(crate) approve: Option<ApproveName>,
+    pub(crate) trusted: Vec<PathBuf>,
+    pub(crate) limits: FileLimits,
+    pub(crate) compaction: FileCompaction,
+    pub(crate) agents: FileAgents,
+    pub(crate) branches: FileBranches,
+    pub(crate) providers: BTreeMap<String, FileProvider>,
+    pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    pub(crate) process: FileProcess,
+    pub(crate) engine: FileEngine,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ApproveName {
+    Ask,
+    Smart,
+    All,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileLimits {
+    max_turns: Option<u32>,
+    max_tokens: Option<u64>,
+    max_cost: Option<f64>,
+    timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cache {
+    Auto,
+    Off,
+}
+
+/// When and how far a conversation is compacted by itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileCompaction {
+    automatic: Option<bool>,
+    reserve_tokens: Option<u64>,
+    keep_recent: Option<usize>,
+    by_model: Option<bool>,
+}
+
+impl FileCompaction {
+    fn policy(self) -> CompactionPolicy {
+        let usual = CompactionPolicy::default();
+        CompactionPolicy {
+            automatic: self.automatic.unwrap_or(usual.automatic),
+            reserve: self.reserve_tokens.unwrap_or(usual.reserve),
+            keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
+            by_model: self.by_model.unwrap_or(usual.by_model),
+            ..usual
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProvider {
+    pub(crate) base_url: Option<String>,
+    /// Prints the key: run by the shell when no other place has one.
+    pub(crate) key_command: Option<String>,
+    /// `bedrock`, `vertex`.
+    pub(crate) region: Option<String>,
+    /// `vertex`.
+    pub(crate) project: Option<String>,
+    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
+    pub(crate) certificates: Option<PathBuf>,
+    /// Sent with every request. Kept as secret as a key.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) connect_timeout_seconds: Option<u64>,
+    pub(crate) header_timeout_seconds: Option<u64>,
+    pub(crate) idle_timeout_seconds: Option<u64>,
+}
+
+impl FileProvider {
+    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
+    /// may be a repository that brings a file of that name.
+    fn below(self, config: &Path) -> Self {
+        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FilePlugin {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) grants: GrantTable,
+    pub(crate) limits: PartialLimits,
+    pub(crate) config: toml::Table,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProcess {
+    pub(crate) environment: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileEngine {
+    pub(crate) limits: Option<EngineLimits>,
+}
+
+/// What is in effect.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// `NAME` or `PROVIDER/NAME`; none when nobody said.
+    pub(crate) model: Option<String>,
+    /// The provider, where it was said apart from the model.
+    pub(crate) provider: Option<String>,
+    /// Who is asked when the model fails for good.
+    pub(crate) fallback: Vec<String>,
+    pub(crate) thinking: ThinkingLevel,
+    pub(crate) thinking_budget: Option<u64>,
+    pub(crate) cache: CachePolicy,
+    pub(crate) compaction: CompactionPolicy,
+    pub(crate) sub_agents: SubAgentPolicy,
+    pub(crate) branches: FileBranches,
+    pub(crate) approve: ApprovalMode,
+    pub(crate) limits: RunLimits,
+    pub(crate) providers: BTreeMap<String, FileProvider>,
+    pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    /// The defaults and the user's own file: the only layers that grant anything.
+    pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
+    /// The file of a trusted project alone, as far as it may say anything.
+    pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
+    pub(crate) process_environment: Vec<String>,
+    pub(crate) engine_limits: Option<EngineLimits>,
+    /// What the project brings, and whether the user trusts it.
+    pub(crate) project: Project,
+    /// What of the project's config was ignored, for the user.
+    pub(crate) notices: Vec<String>,
+    /// All layers but the command line, for people.
+    pub(crate) merged: toml::Table,
+}
+
+impl Config {
+    /// Reads all layers.
+    ///
+    /// # Errors
+    /// A file cannot be read, or says something that makes no sense: which file, which line, what.
+    pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
+        let mut merged = users(paths)?;
+        // Trust is the user's own word: it is looked up before the project may say anything.
+        let user = typed(&merged)?;
+        let project = Project::open(paths, workspace, &user.trusted)?;
+        let (project_plugins, notices) = merge_project(&mut merged, &project)?;
+        let file = typed(&merged)?;
+        Ok(Self {
+            model: args.model.clone().or(file.model),
+            provider: args.provider.clone(),
+            fallback: file.fallback,
+            thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
+            thinking_budget: file.thinking_budget,
+            cache: match file.cache {
+                Some(Cache::Off) => CachePolicy::Off,
+                Some(Cache::Auto) | None => CachePolicy::Auto,
+            },
+            compaction: file.compaction.policy(),
+            sub_agents: file.agents.policy()?,
+            branches: file.branches,
+            approve: approval_mode(args.approve, file.approve),
+            limits: limits(&file.limits, args),
+            providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
+            plugins: file.plugins,
+            user_plugins: user.plugins,
+            project_plugins,
+            process_environment: file.process.environment,
+            engine_limits: file.engine.limits,
+            project,
+            notices,
+            merged,
+        })
+    }
+}
+
+impl Config {
+    /// The entries of `trusted` in the user's config.
+    pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
+        Ok(typed(&users(paths)?)?.trusted)
+    }
+
+    /// What a project's config would set if it were trusted, and what of it would be ignored.
+    pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
+        Ok(restrict(text, &users(paths)?))
+    }
+}
+
+/// The layers that the user vouches for: the defaults, and the user's file over them.
+fn users(paths: &Paths) -> Result<toml::Table> {
+    let mut merged = layer(DEFAULTS, "the built-in defaults")?;
+    if let Some(text) = read(&paths.config_file())? {
+        merge(&mut merged, layer(&text, &paths.config_file().display().to_string())?);
+    }
+    Ok(merged)
+}
+
+fn read(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::usage(format!("could not read the config `{}`: {error}", path.display()))),
+    }
+}
+
+/// One file, checked by itself.
+fn layer(text: &str, name: &str) -> Result<toml::Table> {
+    let failed = |error: toml::de::Error| {
+        Failure::usage(format!("`{name}` is not a sound config\n{}", error.to_string().trim_end()))
+    };
+    toml::from_str::<File>(text).map_err(failed)?;
+    toml::from_str(text).map_err(failed)
+}
+
+/// What all layers say together. Each of them is sound, and so are they together.
+fn typed(merged: &toml::Table) -> Result<File> {
+    let file = toml::Value::Table(merged.clone()).try_into();
+    file.map_err(|error| Failure::usage(format!("the config makes no sense: {error}")))
+}
+
+fn merge(below: &mut toml::Table, above: toml::Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            // Grants are whole: what the user grants is not added to what was granted by default.
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Puts what a trusted project may say over the layers below, and returns what it says of plugins and what was ignored. A
+/// config that makes no sense is ignored as a whole: it must not keep the user from working.
+fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
+    let Some(text) = project.config() else { return Ok(Default::default()) };
+    let Restricted { table, mut notices } = restrict(text, merged);
+    match toml::Value::Table(table.clone()).try_into::<File>() {
+        Ok(file) => {
+            merge(merged, table);
+            Ok((file.plugins, notices))
+        }
+        Err(error) => {
+            notices.push(format!("`{CONFIG}` is not used: {}", line(error.message())));
+            Ok((BTreeMap::new(), notices))
+        }
+    }
+}
+
+fn thinking_level(thinking: Thinking) -> ThinkingLevel {
+    match thinking {
+        Thinking::Off => ThinkingLevel::Off,
+        Thinking::Minimal => ThinkingLevel::Minimal,
+        Thinking::Low => ThinkingLevel::Low,
+        Thinking::Medium => ThinkingLevel::Medium,
+        Thinking::High => ThinkingLevel::High,
+        Thinking::Xhigh => ThinkingLevel::Xhigh,
+    }
+}
+
+fn approval_mode(args: Option<Approve>, file: Option<ApproveName>) -> ApprovalMode {
+    let from_args = args.map(|approve| match approve {
+        Approve::Ask => ApprovalMode::Ask,
+        Approve::Smart => ApprovalMode::Smart,
+        Approve::All => ApprovalMode::All,
+    });
+    let from_file = file.map(|approve| match approve {
+        ApproveName::Ask => ApprovalMode::Ask,
+        ApproveName::Smart => ApprovalMode::Smart,
+        ApproveName::All => ApprovalMode::All,
+    });
+    from_args.or(from_file).unwrap_or_default()
+}
+
+fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
+    RunLimits {
+        max_turns: args.max_turns.or(file.max_turns),
+        max_tokens: args.max_tokens.or(file.max_tokens),
+        max_cost: args.max_cost.or(file.max_cost),
+        max_time: args.timeout.or(file.timeout_seconds).map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+    use pinion_plugin_runtime::Access;
+    use tempfile::TempDir;
+
+    struct Setup {
+        folder: TempDir,
+    }
+
+    impl Setup {
+        fn new(user: &str, project: &str) -> Self {
+            let folder = TempDir::new().unwrap();
+            let setup = Self { folder };
+            fs::create_dir_all(setup.workspace().join(".pinion")).unwrap();
+            fs::write(setup.paths().config_file(), user.replace("{workspace}", &setup.workspace().to_string_lossy()))
+                .unwrap();
+            fs::write(setup.workspace().join(".pinion/config.toml"), project).unwrap();
+            setup
+        }
+
+        fn paths(&self) -> Paths {
+            let home = self.folder.path().canonicalize().unwrap();
+            Paths { config: home.clone(), data: home.clone(), cache: home }
+        }
+
+        fn workspace(&self) -> PathBuf {
+            self.folder.path().canonicalize().unwrap().join("work")
+        }
+
+        fn load(&self, args: &[&str]) -> Result<Config> {
+            let cli = Cli::parse_from(["pinion"].iter().chain(args));
+            Config::load(&self.paths(), &self.workspace(), &cli.run)
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_sound_and_give_the_documented_limits() {
+        let config = Setup::new("", "").load(&[]).unwrap();
+        assert_eq!(config.limits, RunLimits::default());
+        assert_eq!(config.approve, ApprovalMode::Smart);
+        assert_eq!((config.cache, &config.compaction), (CachePolicy::Auto, &CompactionPolicy::default()));
+        assert_eq!(config.plugins["fs"].grants.files[Path::new(".")], Access::Write);
+    }
+
+    #[test]
+    fn options_win_over_the_users_file_and_that_over_the_defaults() {
+        let setup = Setup::new("model = \"a\"\n[limits]\nmax-turns = 3\n", "");
+        let config = setup.load(&["-m", "b"]).unwrap();
+        assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
+        assert_eq!(config.limits.max_tokens, Some(1_000_000));
+        assert_eq!(setup.load(&["--max-turns", "7"]).unwrap().limits.max_turns, Some(7));
+    }
+
+    #[test]
+    fn how_the_model_is_asked_and_when_the_conversation_is_compacted_can_be_said() {
+        let text = "cache = \"off\"\nthinking-budget = 2000\n[compaction]\nautomatic = false\n";
+        let config = Setup::new(text, "").load(&[]).unwrap();
+        assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
+        assert_eq!(config.compaction, CompactionPolicy { automatic: false, ..CompactionPolicy::default() });
+    }
+
+    #[test]
+    fn agents_are_set_up_and_can_be_nested_only_so_deep() {
+        let text = "[agents]\nmax-depth = 2\n[agents.kinds.reader]\ndescription = \"reads\"\nmodels = [\"a\", \"b\"]\n";
+        let agents = Setup::new(text, "").load(&[]).unwrap().sub_agents;
+        assert_eq!((agents.max_depth, agents.max_turns, agents.kinds.len()), (2, 10, 1));
+        assert_eq!((agents.kinds[0].name.as_str(), agents.kinds[0].attempts.unwrap().count), ("reader", 2));
+        let error = Setup::new("[agents]\nmax-depth = 9\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("`max-depth` of `[agents]` is 9, and agents can be nested 3 deep"), "{error}");
+    }
+
+    #[test]
+    fn project_is_heard_only_when_trusted_and_cannot_widen_anything() {
+        let project = "trusted = [\"/\"]\napprove = \"all\"\nmodel = \"small\"\n";
+        let config = Setup::new("", project).load(&[]).unwrap();
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, None));
+        let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
+        assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, Some("small")));
+        assert_eq!(config.notices.len(), 2, "{:?}", config.notices);
+    }
+
+    #[test]
+    fn entry_of_trusted_that_is_another_directory_each_time_is_refused() {
+        for entry in
+            [".", "", "work", "./", "../work", "/proc/self/cwd", "/proc//self/./cwd/", "/dev/fd/3", "/x/../proc/1/cwd"]
+        {
+            let error = Setup::new(&format!("trusted = [{entry:?}]"), "").load(&[]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")) && error.contains("hint:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn broken_config_of_a_trusted_project_is_ignored_with_a_notice() {
+        for project in ["= nonsense", "thinking = 3", "compaction = 1\n[compaction]\n"] {
+            let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
+            assert!(config.notices[0].contains("is not used"), "{:?}", config.notices);
+        }
+    }
+
+    #[test]
+    fn a_broken_project_that_is_not_trusted_harms_nobody() {
+        assert!(Setup::new("", "= nonsense").load(&[]).is_ok());
+    }
+
+    #[test]
+    fn an_error_names_the_file_the_line_and_the_word() {
+        let error = Setup::new("model = \"a\"\nmodle = \"b\"\n", "").load(&[]).unwrap_err().to_string();
+        for part in ["config.toml", "line 2", "modle"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_grants_replaces_what_was_granted_by_default() {
+        let setup = Setup::new("[plugins.fs.grants]\nfiles = { src = \"read\" }\n", "");
+        let files = setup.load(&[]).unwrap().plugins["fs"].grants.files.clone();
+        assert_eq!(files, BTreeMap::from([(PathBuf::from("src"), Access::Read)]));
+    }
+}

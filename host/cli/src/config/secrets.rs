@@ -1,0 +1,129 @@
+//! The secrets of this process: where they are found when it starts, and how they are kept out of what it writes.
+
+use crate::config::Config;
+use crate::files::paths::Paths;
+use pinion_agent::Secrets;
+use pinion_providers::{AuthFile, PROVIDERS};
+use secrecy::SecretString;
+use std::io::{self, Write};
+
+/// Variables besides those of [`PROVIDERS`] that hold credentials of models.
+const VARIABLES: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "http_proxy",
+    "https_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+];
+
+/// Parts of the names of other variables whose values count when they look like credentials.
+const NAMES: &[&str] = &["API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD"];
+
+/// A value of another variable is a credential from this length on.
+const LEAST: usize = 16;
+
+/// The secrets in the environment.
+pub(crate) fn of_environment() -> Secrets {
+    let secrets = Secrets::default();
+    for (name, value) in
+        crate::process::hardening::variables().into_iter().filter(|(name, value)| is_secret(name, value))
+    {
+        tracing::trace!(name, "a secret of the environment");
+        secrets.add(&SecretString::from(value));
+    }
+    secrets
+}
+
+fn is_secret(name: &str, value: &str) -> bool {
+    let of_provider = PROVIDERS.iter().any(|info| info.key_variables().any(|variable| variable == name));
+    let looks_secret = value.len() >= LEAST
+        && !value.contains(char::is_whitespace)
+        && !value.starts_with(['/', '.', '~'])
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic());
+    of_provider
+        || VARIABLES.contains(&name)
+        || (looks_secret && NAMES.iter().any(|part| name.to_ascii_uppercase().contains(part)))
+}
+
+/// Adds those of the user's files. A file that cannot be read is reported where its key is needed.
+pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
+    for key in AuthFile::new(paths.auth_file()).keys().unwrap_or_default() {
+        secrets.add(&key);
+    }
+    for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
+        secrets.add_header(name, &SecretString::from(value.as_str()));
+    }
+}
+
+/// Writes text without secrets, line by line.
+pub(crate) struct CleanWriter<W: Write> {
+    out: W,
+    secrets: Secrets,
+    line: Vec<u8>,
+}
+
+impl<W: Write> CleanWriter<W> {
+    pub(crate) fn new(out: W, secrets: Secrets) -> Self {
+        Self { out, secrets, line: Vec::new() }
+    }
+
+    fn write_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        match self.secrets.are_in(&line) {
+            true => self.out.write_all(self.secrets.clean(&String::from_utf8_lossy(&line)).as_bytes()),
+            false => self.out.write_all(&line),
+        }
+    }
+}
+
+impl<W: Write> Write for CleanWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.write_line()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// Ends the line: nothing is held back.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_line()?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_secret_by_name_and_look() {
+        assert!(is_secret("ANTHROPIC_API_KEY", "short") && is_secret("https_proxy", "http://proxy"));
+        assert!(is_secret("GITHUB_TOKEN", "ghp_0123456789abcdef"));
+        for (name, value) in
+            [("MAX_TOKENS", "1000000"), ("TOKEN_FILE", "/run/secrets/token-0123"), ("PATH", "ghp_0123456789abcdef")]
+        {
+            assert!(!is_secret(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn writer_cleans_whole_lines() {
+        let secrets = Secrets::default();
+        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
+        let mut out = Vec::new();
+        let mut writer = CleanWriter::new(&mut out, secrets);
+        for piece in ["a Zq7X", "w3Vb b\nZq7Xw", "3Vb9"] {
+            writer.write_all(piece.as_bytes()).unwrap();
+        }
+        writer.flush().unwrap();
+        assert!(String::from_utf8_lossy(&out).starts_with("a [redacted] b\n[redacted]"));
+    }
+}

@@ -1,0 +1,6 @@
+//! The files and directories that this program works with.
+
+pub(crate) mod paths;
+pub(crate) mod private;
+pub(crate) mod repository;
+pub(crate) mod spill;

@@ -1,0 +1,63 @@
+//! What stderr and stdout are connected to, and how text looks there.
+
+use crate::output::{Part, PartExt as _, Text};
+use std::io::{IsTerminal as _, stderr, stdin, stdout};
+
+/// Is there a person at both ends?
+pub(crate) fn is_interactive() -> bool {
+    stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// May colours be used? Not in a pipe, not with `NO_COLOR` (<https://no-color.org>), not on a terminal that has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Colour,
+}
+
+impl Style {
+    pub(crate) fn of_stdout() -> Self {
+        Self::when(stdout().is_terminal())
+    }
+
+    pub(crate) fn of_stderr() -> Self {
+        Self::when(stderr().is_terminal())
+    }
+
+    fn when(is_terminal: bool) -> Self {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if is_terminal && !set("NO_COLOR") && !is_dumb { Self::Colour } else { Self::Plain }
+    }
+
+    fn paint(self, code: &'static str, part: impl Part) -> Text {
+        match self {
+            Self::Plain => part.text(),
+            Self::Colour => part.text().painted(code),
+        }
+    }
+
+    pub(crate) fn bold(self, part: impl Part) -> Text {
+        self.paint("1", part)
+    }
+
+    pub(crate) fn dim(self, part: impl Part) -> Text {
+        self.paint("2", part)
+    }
+
+    pub(crate) fn red(self, part: impl Part) -> Text {
+        self.paint("31", part)
+    }
+
+    pub(crate) fn green(self, part: impl Part) -> Text {
+        self.paint("32", part)
+    }
+
+    pub(crate) fn yellow(self, part: impl Part) -> Text {
+        self.paint("33", part)
+    }
+
+    pub(crate) fn cyan(self, part: impl Part) -> Text {
+        self.paint("36", part)
+    }
+}

@@ -1,0 +1,6 @@
+//! The plugins that a run loads, and their grants.
+
+pub(crate) mod builtin;
+pub(crate) mod grants;
+pub(crate) mod policy;
+pub(crate) mod sdk;

@@ -1,0 +1,392 @@
+//! The grants of each component: the config for built-in plugins, the config and `grants.toml` for files.
+//!
+//! Default grants are for built-in plugins, whose names no file may claim. A file has no grants by its name alone: those of
+//! `[plugins.NAME.grants]` are bound to the first file of that name that the user installed or named, and `pinion plugin
+//! grant` binds others. A bound grant holds for this path and digest. While a process runs, the binding follows the file
+//! from one generation to the next; between two processes it does not. A project's plugins have only what the user granted
+//! them by `pinion plugin grant`.
+
+use crate::config::FilePlugin;
+use crate::plugins::builtin::BUILT_IN;
+use crate::plugins::grants::{GrantsFile, Pin};
+use crate::run::compose::Base;
+pub(crate) use pinion_plugin_runtime::shell_word as shown;
+use pinion_plugin_runtime::{
+    Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
+    is_alike,
+};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// The effect of loading a component on the grants of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// The component will run, so the grants are bound to it.
+    Bind,
+    /// The user only looks at the component: nothing is bound.
+    LookOnly,
+}
+
+/// Grants for one call, from the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct CallGrants {
+    /// The component that they are for.
+    pub(crate) target: Target,
+    pub(crate) grants: Grants,
+}
+
+/// The component that a command is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The plugin that a run loads under this name.
+    Name(String),
+    /// The plugin in this file.
+    File(PathBuf),
+}
+
+/// The policy of one runtime.
+pub(crate) struct Policy {
+    base: Base,
+    binding: Binding,
+    call: Option<CallGrants>,
+    file: GrantsFile,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By path, the digest of the file when it was last loaded here.
+    last: HashMap<PathBuf, String>,
+    /// By path and digest, true for components that were given grants before they were compiled.
+    given: HashMap<(PathBuf, String), bool>,
+    /// The pins as they were read last, and the file's state at that time.
+    pins: Option<(Stamp, Arc<Vec<Pin>>)>,
+    /// By path, the names in the manifests of the user's plugin directory.
+    names: HashMap<PathBuf, (Stamp, Option<String>)>,
+}
+
+/// Tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            #[cfg(unix)]
+            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+        })
+    }
+}
+
+/// The standing of a file towards the grants that there are.
+enum Standing {
+    /// Its grants are in this pin.
+    Pinned(Box<Pin>),
+    /// Nothing is bound to the file, and the config's grants for its name are bound to no other.
+    Free,
+    /// No grants are for it, and none were meant for it.
+    Stranger,
+    /// Grants exist for its name or path, and are not in effect for it. The text says why, with a hint.
+    HeldBack(String),
+}
+
+impl Policy {
+    pub(crate) fn new(base: &Base, binding: Binding, call: Option<CallGrants>) -> Self {
+        let file = GrantsFile::new(base.paths.grants_file());
+        Self { base: base.clone(), binding, call, file, state: Mutex::default() }
+    }
+
+    /// Settings of a built-in plugin. A project may not grant anything.
+    fn built_in(&self, name: &str) -> PluginSettings {
+        let granted = self.base.config.user_plugins.get(name).map(|plugin| self.base.grants(&plugin.grants));
+        let plugin = self.base.config.plugins.get(name);
+        let mut grants = granted.unwrap_or_default();
+        // What a program wrote is for the model to read, wherever `bash` had to put it.
+        let output = self.base.output.directory();
+        if name == "fs" && !grants.files.is_empty() && output.is_dir() {
+            grants.files.insert(output.to_owned(), Access::Read);
+        }
+        PluginSettings {
+            grants,
+            limits: plugin.map(|plugin| plugin.limits.clone()).unwrap_or_default(),
+            config: plugin.map(config_of).unwrap_or_default(),
+            ..PluginSettings::default()
+        }
+    }
+
+    fn of_file(&self, component: &Component<'_>, path: &Path, origin: FileOrigin) -> PluginSettings {
+        let name = &component.manifest.name;
+        let standing = match self.pins() {
+            Ok(pins) => self.standing(component, path, origin, &pins),
+            Err(error) => Standing::HeldBack(self.unusable(&error)),
+        };
+        let section = self.section(name, origin);
+        let project = self.base.config.project_plugins.get(name).filter(|_| origin == FileOrigin::Project);
+        let mut settings = PluginSettings { hint: grant_hint(path, &standing, component), ..PluginSettings::default() };
+        match &standing {
+            Standing::Pinned(pin) => {
+                settings.grants = self.base.grants(&pin.grants);
+                if let Some(section) = section {
+                    (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
+                    if pin.config {
+                        settings.grants.widen(self.base.grants(&section.grants));
+                    }
+                }
+                settings.ceiling = Some(pin.granted_for.clone());
+            }
+            Standing::Free => {
+                if let Some(section) = section {
+                    (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
+                    settings.grants = self.base.grants(&section.grants);
+                }
+            }
+            Standing::Stranger => {}
+            Standing::HeldBack(why) => settings.held_back = Some(why.clone()),
+        }
+        if let Some(project) = project {
+            settings.config = config_of(project);
+        }
+        self.state().given.insert((path.to_owned(), component.digest.to_owned()), settings.grants != Grants::default());
+        settings
+    }
+
+    /// The user's section for files of this name. A project's plugin has none: it may hold secrets.
+    fn section(&self, name: &str, origin: FileOrigin) -> Option<&FilePlugin> {
+        self.base.config.user_plugins.get(name).filter(|_| origin != FileOrigin::Project)
+    }
+
+    fn standing(&self, component: &Component<'_>, path: &Path, origin: FileOrigin, pins: &[Pin]) -> Standing {
+        if let Some(pin) = pins.iter().find(|pin| pin.path == path) {
+            return self.pinned(component, origin, pin);
+        }
+        let name = &component.manifest.name;
+        let Some(section) = self.section(name, origin) else { return Standing::Stranger };
+        let withheld = |why: String| match section.grants == GrantTable::default()
+            || component.manifest.capabilities == Asks::default()
+        {
+            true => Standing::Stranger,
+            false => {
+                let asked = component.manifest.capabilities.words().join(" ");
+                let hint = format!("hint: pinion plugin grant {} {asked}", shown(path));
+                Standing::HeldBack(format!("{why}\n{}", hint.trim_end()))
+            }
+        };
+        if let Some(pin) = pins.iter().find(|pin| pin.config && is_alike(&pin.name, name)) {
+            return withheld(format!("the grants of [plugins.{name}.grants] are for {}", shown(&pin.path)));
+        }
+        let installed = self.installed(name);
+        match installed.iter().find(|other| *other != path) {
+            Some(other) if origin == FileOrigin::Named => {
+                withheld(format!("the grants of [plugins.{name}.grants] are for {}", shown(other)))
+            }
+            Some(other) => {
+                withheld(format!("{} has the same name, and [plugins.{name}.grants] can mean either", shown(other)))
+            }
+            None => Standing::Free,
+        }
+    }
+
+    fn pinned(&self, component: &Component<'_>, origin: FileOrigin, pin: &Pin) -> Standing {
+        let is_empty = !pin.config && pin.grants == GrantTable::default();
+        let path = shown(&pin.path);
+        let held_back = |why: String| match is_empty || component.manifest.capabilities == Asks::default() {
+            true => Standing::Stranger,
+            false => Standing::HeldBack(format!("{why}\nhint: pinion plugin grant {path}")),
+        };
+        if origin == FileOrigin::Project && !self.base.is_trusted_plugin(&pin.path) {
+            return Standing::HeldBack(format!("{path} is not in a trusted project\nhint: pinion trust add"));
+        }
+        if pin.name != component.manifest.name || pin.source != origin {
+            return held_back(format!("{path} was granted as plugin `{}`, {}", pin.name, pin.source.words()));
+        }
+        let is_followed = self.state().last.get(&pin.path) == Some(&pin.digest) && !pin.path.is_symlink();
+        if pin.digest == component.digest || is_followed {
+            return Standing::Pinned(Box::new(pin.clone()));
+        }
+        held_back(format!("{path} has changed since it was granted"))
+    }
+
+    /// Reads the pins; again only when the file has changed.
+    fn pins(&self) -> io::Result<Arc<Vec<Pin>>> {
+        // A missing file has no stamp, and is cheap to look for.
+        let stamp = Stamp::of(self.file.path());
+        if let Some((known, pins)) = &self.state().pins
+            && Some(*known) == stamp
+        {
+            return Ok(pins.clone());
+        }
+        let pins = Arc::new(self.file.read()?);
+        self.state().pins = stamp.map(|stamp| (stamp, pins.clone()));
+        Ok(pins)
+    }
+
+    /// Files of the user's plugin directory whose manifests have this name.
+    fn installed(&self, name: &str) -> Vec<PathBuf> {
+        let mut state = self.state();
+        let mut installed = Vec::new();
+        for source in self.base.installed() {
+            let Source::File { path, .. } = &source else { continue };
+            let Some(stamp) = Stamp::of(path) else { continue };
+            let known = state.names.get(path).filter(|known| known.0 == stamp).map(|known| known.1.clone());
+            let found = known.unwrap_or_else(|| {
+                let found = source.inspect().ok().map(|(inspection, _)| inspection.manifest.name);
+                state.names.insert(path.clone(), (stamp, found.clone()));
+                found
+            });
+            if found.is_some_and(|found| is_alike(&found, name)) {
+                installed.push(identity(path));
+            }
+        }
+        installed
+    }
+
+    /// Records that grants now belong to the component. Called under the lock of the file.
+    fn bind(
+        &self,
+        component: &Component<'_>,
+        path: &Path,
+        origin: FileOrigin,
+        offered: &Ceiling,
+        pins: &mut Vec<Pin>,
+    ) -> bool {
+        match self.standing(component, path, origin, pins) {
+            Standing::Pinned(pin) => {
+                let same = pins.iter_mut().filter(|other| other.path == pin.path);
+                same.for_each(|pin| component.digest.clone_into(&mut pin.digest));
+                true
+            }
+            Standing::Free => {
+                let section = self.section(&component.manifest.name, origin);
+                if section.is_some_and(|section| section.grants != GrantTable::default()) {
+                    pins.push(Pin {
+                        name: component.manifest.name.clone(),
+                        source: origin,
+                        path: path.to_owned(),
+                        digest: component.digest.to_owned(),
+                        config: true,
+                        grants: GrantTable::default(),
+                        granted_for: offered.clone(),
+                    });
+                }
+                true
+            }
+            Standing::Stranger | Standing::HeldBack(_) => false,
+        }
+    }
+
+    fn unusable(&self, error: &io::Error) -> String {
+        let path = shown(self.file.path());
+        format!("no grants of files are in effect, because {path} cannot be used: {error}\nhint: fix or remove {path}")
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PluginPolicy for Policy {
+    fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
+        let name = &component.manifest.name;
+        if self.base.is_disabled(name) {
+            return Err(LoadError::Disabled(name.clone()));
+        }
+        let by_name = Some(Target::Name(name.clone()));
+        let (mut settings, targets) = match component.source {
+            Source::BuiltIn { name, .. } => (self.built_in(name), [by_name, None]),
+            Source::File { path, origin } => {
+                if let Some(built_in) = BUILT_IN.iter().find(|built_in| is_alike(built_in.name, name)) {
+                    return Err(LoadError::Reserved { name: name.clone(), built_in: built_in.name.to_owned() });
+                }
+                let path = identity(path);
+                if let Some(problem) = self.base.config.project.refuses(&path, component.digest) {
+                    return Err(LoadError::Policy(problem));
+                }
+                // A name may not lead to a project's plugin: the user must say which file is meant.
+                let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
+                (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])
+            }
+        };
+        if let Some(call) = &self.call
+            && targets.iter().flatten().any(|target| call.target == *target)
+        {
+            settings.grants.widen(call.grants.clone());
+            // The user named the component, the call and the capabilities.
+            settings.ceiling = None;
+        }
+        Ok(settings)
+    }
+
+    fn loaded(&self, component: &Component<'_>, offered: &Ceiling) -> Result<(), LoadError> {
+        let Source::File { path, origin } = component.source else { return Ok(()) };
+        let path = identity(path);
+        let was_given = self.state().given.remove(&(path.clone(), component.digest.to_owned())).unwrap_or_default();
+        if was_given && self.binding == Binding::Bind {
+            self.record(component, &path, *origin, offered)?;
+        }
+        self.state().last.insert(path, component.digest.to_owned());
+        Ok(())
+    }
+}
+
+impl Policy {
+    /// Binds grants to a component that was given them, unless they are already.
+    fn record(
+        &self,
+        component: &Component<'_>,
+        path: &Path,
+        origin: FileOrigin,
+        offered: &Ceiling,
+    ) -> Result<(), LoadError> {
+        let is_bound = |pin: &Pin| pin.path == path && pin.digest == component.digest;
+        if self.pins().is_ok_and(|pins| pins.iter().any(is_bound)) {
+            return Ok(());
+        }
+        let bound = self.file.update(|pins| self.bind(component, path, origin, offered, pins));
+        match bound {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(LoadError::Policy("its grants were changed while it loaded".to_owned())),
+            Err(error) => Err(LoadError::Policy(format!(
+                "its grants could not be recorded in {}: {error}",
+                shown(self.file.path())
+            ))),
+        }
+    }
+}
+
+/// The path that a file is known by: absolute, and its directory without links. The file itself may be a link, because the
+/// digest says what is behind it.
+pub(crate) fn identity(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns the command that grants more to a file, where the config is not the way.
+fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Option<String> {
+    let asks = component.manifest.capabilities.words().join(" ");
+    match standing {
+        Standing::Pinned(pin) if pin.config => Some(format!("pinion plugin grant {}", shown(path))),
+        Standing::Stranger if !matches!(component.source, Source::File { origin: FileOrigin::Project, .. }) => None,
+        Standing::Pinned(_) | Standing::Stranger | Standing::HeldBack(_) => {
+            Some(format!("pinion plugin grant {} {asks}", shown(path)).trim_end().to_owned())
+        }
+        Standing::Free => None,
+    }
+}
+
+fn config_of(plugin: &FilePlugin) -> serde_json::Value {
+    serde_json::to_value(&plugin.config).unwrap_or_default()
+}

@@ -1,0 +1,27 @@
+//! The log, on stderr, for those who ask for it.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::time::Uptime;
+
+/// Writes no part of a secret.
+///
+/// Without options, warnings and errors; `-v` the same with what plugins say; `-vv` everything of ours. `PINION_LOG`
+/// says it in `tracing`'s own words.
+pub(crate) fn start(verbose: u8, quiet: bool) {
+    let default = match (quiet, verbose) {
+        (true, _) => "error",
+        (_, 0) => "error,plugin=warn,pinion_plugin_runtime=warn",
+        (_, 1) => "warn,plugin=info",
+        _ => "warn,plugin=trace,pinion_agent=debug,pinion_cli=debug,pinion_plugin_runtime=debug,pinion_providers=debug",
+    };
+    let filter = std::env::var("PINION_LOG").ok().and_then(|said| said.parse::<EnvFilter>().ok());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(default)))
+        .with_timer(Uptime::default())
+        // Colours would have to be told from those of a guest.
+        .with_ansi(false)
+        .with_writer(crate::output::Log)
+        .finish();
+    // Set once, at the start of the program.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}

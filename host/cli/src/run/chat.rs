@@ -1,0 +1,325 @@
+//! A conversation, line by line, on a terminal.
+//!
+//! Lines are edited with rustyline on a thread of their own, which only reads while nothing runs. Ctrl-C while the agent
+//! works interrupts it; at the prompt, twice in a row leaves.
+
+use crate::approve::TerminalApprover;
+use crate::args::{GlobalArgs, RunArgs};
+use crate::failure::{Failure, Result, Status};
+use crate::files::private::create_folder;
+use crate::output::loops::Loops;
+use crate::output::render::{Detail, Renderer};
+use crate::output::terminal::Style;
+use crate::output::{self, Stdout, Text, stdout_failure, text};
+use crate::process::signals::{self, interruptible, interruptible_by};
+use crate::run::compose::{Base, For, Ready};
+use crate::run::effects::Then;
+use pinion_agent::text::{find_unsafe, one_line};
+use pinion_agent::{EventReceiver, Message, Secrets};
+use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
+use rustyline::completion::{Completer, Pair};
+use rustyline::config::Configurer as _;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Editor, Helper};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+/// Events that wait for the terminal.
+const CHANNEL: usize = 256;
+const HISTORY_LINES: usize = 1000;
+/// Characters that a plugin may put into the line.
+const MAX_INSERT: usize = 4000;
+/// Characters of a completion, as it is listed.
+const MAX_CANDIDATE: usize = 160;
+const MAX_CANDIDATES: usize = 200;
+
+/// A conversation.
+pub(crate) struct Chat<'a> {
+    pub(crate) base: &'a Base,
+    pub(crate) args: &'a RunArgs,
+    pub(crate) ready: Ready,
+    style: Style,
+    detail: Detail,
+    approver: Arc<TerminalApprover>,
+}
+
+/// What the user entered.
+enum Input {
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D.
+    End,
+}
+
+pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
+    let notices = Arc::new(Notices::default());
+    let told = notices.clone();
+    let approver = Arc::new(TerminalApprover::default());
+    let ready = base.ready(args, For::Conversation, approver.clone(), move |notice| told.put(&notice)).await?;
+    let watch = ready.runtime.watch(base.plugin_folders(args));
+    let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
+    notices.startup_is_over();
+    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
+    chat.greet();
+    if let Err(error) = &watch {
+        chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
+    }
+    let prompt = args.prompt.join(" ");
+    chat.converse(prompt, &notices).await?;
+    chat.ready.session.sync();
+    base.exchanges.finish()?;
+    if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
+        let id: String = session.id().chars().take(8).collect();
+        chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", id)));
+    }
+    Ok(())
+}
+
+impl Chat<'_> {
+    fn greet(&self) {
+        let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
+        self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
+        self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
+        let notices = self.ready.notices(self.base).into_iter();
+        notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
+    }
+
+    /// Writes a line. A terminal that is gone ends the conversation soon enough.
+    pub(crate) fn say(&self, line: &Text) {
+        output::say(line);
+    }
+
+    async fn converse(&mut self, first: String, notices: &Notices) -> Result<()> {
+        let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
+        let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
+        let mut insert = String::new();
+        let signals = signals::waiting(remark_on_interrupt);
+        loop {
+            // A question that was interrupted may still be leaving the terminal.
+            self.approver.idle().await;
+            notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
+            if let Some(text) = waiting.pop_front() {
+                self.ask(text).await?;
+                continue;
+            }
+            match editor.read(std::mem::take(&mut insert)).await? {
+                Input::End => return Ok(()),
+                Input::Interrupt if signals.key() => return Ok(()),
+                Input::Interrupt => remark_on_interrupt(),
+                Input::Line(line) => {
+                    let then = self.enter(line.trim()).await;
+                    if then.quit {
+                        return Ok(());
+                    }
+                    waiting.extend(then.submit);
+                    insert = then.insert.unwrap_or_default();
+                    signals.forget();
+                }
+            }
+        }
+    }
+
+    /// A line of the user: a command, or a message.
+    async fn enter(&mut self, line: &str) -> Then {
+        let Some(command) = line.strip_prefix('/') else {
+            let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
+            return Then { submit, ..Then::default() };
+        };
+        let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        let runtime = self.ready.runtime.clone();
+        let token = CancellationToken::new();
+        let session = self.ready.session.id.clone();
+        let running = runtime.run_command(name, arguments.trim(), &session, token.clone());
+        match interruptible_by(move || token.cancel(), running).await.0 {
+            Ok(effects) => self.perform(effects).await,
+            Err(error) => {
+                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
+                Then::default()
+            }
+        }
+    }
+
+    /// One run.
+    async fn ask(&mut self, text: String) -> Result<()> {
+        let agent = self.ready.agent.clone();
+        let events = agent.subscribe(CHANNEL);
+        let rendering = tokio::spawn(show(events, self.style, self.detail));
+        let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
+        let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
+        rendered.map_err(|error| stdout_failure(&error))?;
+        outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
+        Ok(())
+    }
+}
+
+fn remark_on_interrupt() {
+    output::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
+}
+
+async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
+    let mut renderer = Renderer::new(Stdout, style, detail);
+    let mut loops = Loops::default();
+    while let Some(event) = events.recv().await {
+        renderer.event(&event)?;
+        if loops.is_end(&event) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What happened to plugins, told when the user is not in the middle of something.
+#[derive(Default)]
+struct Notices {
+    waiting: Mutex<Vec<Text>>,
+    is_started: AtomicBool,
+}
+
+impl Notices {
+    fn put(&self, notice: &Notice) {
+        let line = match &notice.event {
+            // The first load is what the user expects, unless the conversation began without it.
+            NoticeEvent::Loaded { generation: 1, .. } if !self.is_started.load(Ordering::Acquire) => return,
+            NoticeEvent::Loaded { generation: 1, version } => {
+                text!("loaded plugin `{}` {}", notice.plugin, version)
+            }
+            NoticeEvent::Loaded { generation, version } => {
+                text!("reloaded plugin `{}` {} (generation {})", notice.plugin, version, generation)
+            }
+            NoticeEvent::Refused(error) => {
+                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
+            }
+            NoticeEvent::HeldBack(why) => {
+                text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))
+            }
+            NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
+        };
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    fn startup_is_over(&self) {
+        self.is_started.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<Text> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// rustyline, on the thread that it blocks.
+struct LineEditor {
+    editor: Option<Editor<Prompting, FileHistory>>,
+    history: PathBuf,
+    secrets: Secrets,
+}
+
+impl LineEditor {
+    fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
+        let history = base.paths.history_file();
+        let failed = |error: ReadlineError| Failure::failed(format!("lines cannot be read: {error}"));
+        let mut editor = Editor::new().map_err(failed)?;
+        editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
+        editor.set_completion_type(CompletionType::List);
+        editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
+        // The first time there is none.
+        let _ = editor.load_history(&history);
+        Ok(Self { editor: Some(editor), history, secrets: base.secrets.clone() })
+    }
+
+    async fn read(&mut self, initial: String) -> Result<Input> {
+        let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
+        let reading = tokio::task::spawn_blocking(move || {
+            let line = editor.readline_with_initial("› ", (&one_line(&initial, MAX_INSERT), ""));
+            (editor, line)
+        });
+        let (mut editor, line) =
+            reading.await.map_err(|error| Failure::failed(format!("lines cannot be read: {error}")))?;
+        let input = match line {
+            Ok(line) => {
+                self.remember(&mut editor, &line);
+                Ok(Input::Line(line))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
+            Err(ReadlineError::Eof) => Ok(Input::End),
+            Err(error) => Err(Failure::failed(format!("lines cannot be read: {error}"))),
+        };
+        self.editor = Some(editor);
+        input
+    }
+
+    /// History is a convenience: that it cannot be kept is no reason to stop.
+    fn remember(&self, editor: &mut Editor<Prompting, FileHistory>, line: &str) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let _ = editor.add_history_entry(&*self.secrets.clean(line));
+        let folder = self.history.parent().map_or(Ok(()), create_folder);
+        let _ = folder.map(|()| editor.save_history(&self.history));
+    }
+}
+
+/// Completes slash commands and their arguments.
+struct Prompting {
+    runtime: Arc<Runtime>,
+    handle: Handle,
+}
+
+impl Completer for Prompting {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, at: usize, _: &rustyline::Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let Some(typed) = line[..at].strip_prefix('/') else { return Ok((at, Vec::new())) };
+        match typed.split_once(' ') {
+            None => {
+                let names = self.runtime.commands().into_iter().filter(|command| command.name.starts_with(typed));
+                let pair = |c: pinion_plugin_runtime::CommandDefinition| {
+                    let hint = c.argument_hint.map(|hint| format!(" {hint}")).unwrap_or_default();
+                    Pair {
+                        display: one_line(&format!("/{}{hint}  {}", c.name, c.description), MAX_CANDIDATE),
+                        replacement: format!("{} ", c.name),
+                    }
+                };
+                Ok((1, names.map(pair).collect()))
+            }
+            Some((name, argument)) => {
+                let values = self.handle.block_on(self.runtime.complete(name, argument));
+                let pair = |c: pinion_plugin_runtime::Completion| {
+                    let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
+                    Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
+                };
+                // A value is put into the line as it is, so one that cannot be shown as it is is none.
+                let is_plain = |c: &pinion_plugin_runtime::Completion| {
+                    c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
+                };
+                let values = values.into_iter().filter(is_plain).take(MAX_CANDIDATES);
+                Ok((1 + name.len() + 1, values.map(pair).collect()))
+            }
+        }
+    }
+}
+
+impl Hinter for Prompting {
+    type Hint = String;
+}
+
+impl Highlighter for Prompting {}
+
+/// A line that ends with a backslash goes on.
+impl Validator for Prompting {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = context.input().ends_with('\\');
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+impl Helper for Prompting {}

@@ -1,0 +1,143 @@
+//! What slash commands have done: the host's side of [`Effect`].
+
+use crate::failure::{Failure, Result};
+use crate::output::{Text, indented, text};
+use crate::process::signals::{interruptible, interruptible_by};
+use crate::run::chat::Chat;
+use crate::run::compose::OpenSession;
+use pinion_plugin_runtime::{Effect, Mode};
+use pinion_session_store::{Scope, SessionDirectory};
+use tokio_util::sync::CancellationToken;
+
+/// What the conversation goes on with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Then {
+    /// To be sent to the model.
+    pub(crate) submit: Vec<String>,
+    /// To be put into the line that the user types.
+    pub(crate) insert: Option<String>,
+    /// Leave.
+    pub(crate) quit: bool,
+}
+
+impl Chat<'_> {
+    /// Performs effects in order. One that is refused is told, and the rest goes on.
+    pub(crate) async fn perform(&mut self, effects: Vec<Effect>) -> Then {
+        let mut then = Then::default();
+        for effect in effects {
+            match effect {
+                Effect::Submit(text) => then.submit.push(text),
+                Effect::Insert(text) => then.insert = Some(self.base.secrets.clean(&text).into_owned()),
+                Effect::Quit => then.quit = true,
+                other => {
+                    if let Err(failure) = self.do_now(other).await {
+                        self.say(&text!("! {}", failure.text()));
+                    }
+                }
+            }
+        }
+        then
+    }
+
+    async fn do_now(&mut self, effect: Effect) -> Result<()> {
+        match effect {
+            Effect::Print(markdown) => self.say(&indented(&markdown)),
+            Effect::SetModel(name) => self.set_model(&name).await?,
+            Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
+            Effect::NewSession => self.switch(OpenSession::begin(self.base), "a new session")?,
+            Effect::Resume(id) => self.resume(id.as_deref())?,
+            Effect::ReloadPlugins => self.reload().await,
+            Effect::SetMode(Mode::Execute) => {}
+            Effect::SetMode(Mode::Plan) => return Err(Failure::failed("there is no plan mode in this version")),
+            Effect::Fork => self.fork()?,
+            Effect::OpenEditor => return Err(Failure::failed("there is no editor mode in this version")),
+            Effect::Submit(_) | Effect::Insert(_) | Effect::Quit => {}
+        }
+        Ok(())
+    }
+
+    async fn set_model(&mut self, name: &str) -> Result<()> {
+        let chosen = self.base.other_model(name).await?;
+        self.ready.info.set_model(chosen.label.clone());
+        self.say(&text!("model: {}", chosen.label));
+        self.ready.agent.configure(|config| {
+            config.provider = chosen.provider;
+            config.model = chosen.model;
+        });
+        chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
+        Ok(())
+    }
+
+    async fn compact(&mut self, instructions: Option<&str>) -> Result<()> {
+        let agent = self.ready.agent.clone();
+        let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
+        let compaction = compaction.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        let summary = indented(&compaction.summary);
+        self.say(&text!("{} messages were replaced by this summary:\n\n{}", compaction.dropped, summary));
+        Ok(())
+    }
+
+    fn resume(&mut self, id: Option<&str>) -> Result<()> {
+        let folder = SessionDirectory::new(self.base.paths.sessions());
+        let Some(id) = id else {
+            let listing =
+                folder.list(Scope::Workspace(&self.base.workspace)).map_err(crate::run::compose::session_failure)?;
+            let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
+            let lines = Text::join(lines, "\n");
+            self.say(&text!("sessions of this folder, to be resumed by the beginning of their id:\n{}", lines));
+            return Ok(());
+        };
+        let path = folder.find(id).map_err(crate::run::compose::session_failure)?;
+        let session = OpenSession::resumed(&path, &self.base.workspace)?;
+        self.switch(session, "resumed")
+    }
+
+    fn fork(&mut self) -> Result<()> {
+        let session = self.ready.session.on_disk.as_ref();
+        let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
+        let forked = SessionDirectory::new(self.base.paths.sessions())
+            .fork(session.path(), None, &self.base.workspace)
+            .map_err(crate::run::compose::session_failure)?;
+        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
+    }
+
+    /// Goes on in another session.
+    fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
+        let agent = &self.ready.agent;
+        let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
+        reset.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        agent.configure(|config| {
+            config.store = session.store.clone();
+            config.options.session_id = Some(session.id.to_string());
+        });
+        self.ready.session.sync();
+        self.say(&text!("{}: {}", what, session.id));
+        session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        self.ready.session = session;
+        Ok(())
+    }
+
+    async fn reload(&mut self) {
+        let runtime = self.ready.runtime.clone();
+        let loading = [
+            runtime.begin_refresh(),
+            runtime.begin(self.base.sources(self.args, crate::run::compose::For::Conversation)),
+        ];
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let waiting = async move {
+            for loading in loading {
+                tokio::select! {
+                    () = loading.settled() => {}
+                    () = stopped.cancelled() => {}
+                }
+            }
+        };
+        interruptible_by(move || stop.cancel(), waiting).await;
+        self.ready.slow_plugins().iter().for_each(|notice| self.say(&text!("! {}", notice)));
+        let plugins = runtime.plugins();
+        let problems = runtime.problems();
+        self.say(&text!("{} plugins, {} not loaded", plugins.len(), problems.len()));
+        problems.iter().for_each(|(plugin, problem)| self.say(&text!("! {}: {}", plugin, Text::block(problem))));
+    }
+}

@@ -1,0 +1,168 @@
+//! `--execute`: the steps of a plan are done one by one, as the file has them at that moment.
+//!
+//! Before each step the file is read again, so what the user changes meanwhile holds from the next step on. The host marks
+//! each step when it begins and when it ends. A step whose run was interrupted, or killed with this program, stays
+//! `running`: it may be half done, and whoever does it next is told so. A step of which a call was denied is `failed`,
+//! whatever the model reports.
+
+use super::file::PlanFile;
+use super::{command, end_of, gap, total};
+use crate::approve::TerminalApprover;
+use crate::args::{GlobalArgs, OutputFormat, RunArgs};
+use crate::failure::{Failure, Result, Status};
+use crate::output::terminal::is_interactive;
+use crate::output::{self, note, stdout_failure, text};
+use crate::process::signals::interruptible_runs;
+use crate::run::compose::Base;
+use crate::run::print::{Finished, Headless, fields, no_one, verdict};
+use pinion_agent::{
+    Agent, AnswerError, ApprovalMode, Approver, DeniedCall, Outcome, Plan, RunEnd, StepStatus, StopReason,
+};
+use serde::Serialize;
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, path: &Path) -> Result<()> {
+    let file = PlanFile::new(&base.workspace, path);
+    let (_, plan) = file.read()?;
+    if plan.next_step().is_none() {
+        return nothing_left(&file, &plan, args.output_format, global);
+    }
+    let headless = Headless::begin(base, args, global, approver()).await?;
+    if !headless.ready.session.messages.is_empty() {
+        return Err(Failure::usage("the session holds a conversation already: a plan is executed in a new one"));
+    }
+    let agent = headless.ready.agent.clone();
+    let mut execution = Execution { file: &file, agent: &agent, told: Vec::new() };
+    let (end, was_interrupted) = interruptible_runs(&agent, |interrupted| execution.all(interrupted)).await;
+    let told = execution.told;
+    let finished = headless.end().await?;
+    let (end, failure) = match end {
+        Ok(end) => (end, None),
+        Err(failure) => (RunEnd::Error { message: failure.to_string() }, Some(failure)),
+    };
+    let outcome = total(&agent, end);
+    answer(finished, &file, &told, &outcome)?;
+    let ended = failure.map_or_else(|| verdict(outcome, was_interrupted, &agent), Err);
+    ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
+}
+
+/// Asks where there is someone to ask.
+fn approver() -> Arc<dyn Approver> {
+    if is_interactive() { Arc::new(TerminalApprover::default()) } else { no_one() }
+}
+
+/// What the user can do about a step that is not done.
+fn hint(base: &Base, file: &PlanFile, global: &GlobalArgs) -> String {
+    let more = match base.config.approve {
+        ApprovalMode::All => "",
+        ApprovalMode::Ask | ApprovalMode::Smart => ", and lets it do what it has to",
+    };
+    format!("`{}` goes on with this step{more}", command(file, global))
+}
+
+fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &GlobalArgs) -> Result<()> {
+    let text = format!("nothing is left to do: all {} steps of `{}` are done", plan.steps.len(), file.shown);
+    if format != OutputFormat::Text {
+        let fields = json!({
+            "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
+        });
+        return output::json(&fields).map_err(|error| stdout_failure(&error));
+    }
+    if !global.quiet {
+        note(&text!("{}", text));
+    }
+    Ok(())
+}
+
+/// The reports of the steps that were done. That of one that was not comes with the error.
+fn answer(finished: Finished, file: &PlanFile, told: &[Told], outcome: &Outcome) -> Result<()> {
+    let section = |told: &Told| format!("## Step {}: {}\n\n{}\n", told.step, told.title, told.report.trim_end());
+    let done = told.iter().filter(|told| told.status == StepStatus::Done);
+    let text = done.map(section).collect::<Vec<_>>().join("\n");
+    // JSON has the text alone.
+    let text =
+        if text.is_empty() || finished.format() != OutputFormat::Text { text } else { format!("{0}{text}{0}", gap()) };
+    let path = file.path.display().to_string();
+    finished.answer(&text, outcome, fields([("plan", json!(path)), ("steps", json!(told))]))
+}
+
+/// What came of a step.
+#[derive(Debug, Serialize)]
+struct Told {
+    /// Counted from 1.
+    step: usize,
+    title: String,
+    status: StepStatus,
+    report: String,
+}
+
+struct Execution<'a> {
+    file: &'a PlanFile,
+    agent: &'a Arc<Agent>,
+    told: Vec<Told>,
+}
+
+impl Execution<'_> {
+    /// Does what is not done, and says how that ended.
+    async fn all(&mut self, interrupted: Arc<AtomicBool>) -> Result<RunEnd> {
+        // Whoever changes the file may add steps as fast as they are done.
+        for _ in 0..Plan::MAX_STEPS {
+            if interrupted.load(Ordering::Acquire) {
+                return Ok(RunEnd::Aborted);
+            }
+            let (text, plan) = self.file.read()?;
+            let Some(index) = plan.next_step() else {
+                return Ok(RunEnd::Done { stop_reason: StopReason::Stop });
+            };
+            self.file.begin(&text, index)?;
+            if let Some(end) = self.step(&plan, index).await? {
+                return Ok(end);
+            }
+        }
+        Err(Failure::failed(format!("{} steps were done, and there are still more", Plan::MAX_STEPS)))
+    }
+
+    /// Does a step; says how all ended when it is not done.
+    async fn step(&mut self, plan: &Plan, index: usize) -> Result<Option<RunEnd>> {
+        let (step, title) = (index + 1, plan.steps[index].title.clone());
+        let named = format!("step {step} of {}, `{title}`,", plan.steps.len());
+        let mut unanswered = None;
+        let (status, report, end) = match self.agent.execute_step(plan, index).await {
+            Ok(answer) if answer.value.done => (StepStatus::Done, answer.value.report, None),
+            Ok(answer) => {
+                let report = answer.value.report;
+                let message = format!("{named} is not done: {report}");
+                (StepStatus::Failed, report, Some(RunEnd::Error { message }))
+            }
+            Err(AnswerError::Denied { calls, report }) => {
+                let (message, is_unanswered) = denied(&calls);
+                let message = format!("{named} is not done: {message}; {report}");
+                unanswered = is_unanswered.then(|| Failure::new(Status::Denied, &message));
+                (StepStatus::Failed, report, Some(RunEnd::Error { message }))
+            }
+            Err(error) if error.is_abort() => return Ok(Some(RunEnd::Aborted)),
+            Err(error) => (StepStatus::Failed, String::new(), Some(end_of(error))),
+        };
+        let marked = self.file.finish(index, &title, status);
+        self.told.push(Told { step, title: title.clone(), status, report });
+        marked.map_err(|failure| {
+            let text = format!("step {step}, `{title}`, is {status}, and that could not be written down: {failure}");
+            Failure::new(failure.status, text)
+        })?;
+        unanswered.map_or(Ok(end), Err)
+    }
+}
+
+/// Why a step does not count as done, and whether that is because no one could be asked.
+fn denied(calls: &[DeniedCall]) -> (String, bool) {
+    let is_unanswered = calls.iter().any(|call| call.is_unanswered);
+    let mut tools: Vec<&str> =
+        calls.iter().filter(|call| call.is_unanswered == is_unanswered).map(|call| call.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let why = if is_unanswered { "no one could be asked about calls of" } else { "you denied calls of" };
+    (format!("{why} `{}`", tools.join("`, `")), is_unanswered)
+}

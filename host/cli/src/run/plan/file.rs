@@ -1,0 +1,194 @@
+//! Plan files: where they lie, and how they are read and written.
+//!
+//! Written beside and moved into place, so that nobody ever reads half of one. A file that is there is replaced only when
+//! the user has named it. One in the repository is untrusted input: it is reached beneath the root and through no link
+//! that leads out, to be read as well as to be written.
+
+use crate::failure::{Failure, Result, chain};
+use crate::files::paths::home;
+use crate::files::repository::{Links, Located, Make, Refusal, Repository};
+use pinion_agent::{Plan, StepStatus};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Plans of the same title that are told from each other by a number.
+const SAME_TITLE: u32 = 1000;
+/// Characters of a title in the name of its file.
+const NAME_CHARACTERS: usize = 60;
+
+/// Where new plans go.
+const FOLDER: &str = ".pinion/plans";
+
+/// A plan file.
+#[derive(Debug)]
+pub(super) struct PlanFile {
+    workspace: PathBuf,
+    /// Absolute.
+    pub(super) path: PathBuf,
+    /// As people see it: from the workspace where it lies in there.
+    pub(super) shown: String,
+}
+
+impl PlanFile {
+    pub(super) fn new(workspace: &Path, path: &Path) -> Self {
+        let path = workspace.join(path);
+        let shown = path.strip_prefix(workspace).unwrap_or(&path).display().to_string();
+        Self { workspace: workspace.to_owned(), path, shown }
+    }
+
+    /// Writes a new plan to the directory for plans of a workspace, under a name that is free.
+    pub(super) fn create(workspace: &Path, title: &str, text: &str) -> Result<Self> {
+        let name = slug(title);
+        let names = (1..=SAME_TITLE).map(|number| match number {
+            1 => format!("{name}.md"),
+            number => format!("{name}-{number}.md"),
+        });
+        let created = Repository::at(workspace)
+            .map_err(Refusal::Io)
+            .and_then(|project| project.create(Path::new(FOLDER), names, text.as_bytes()));
+        let failed = |problem: String| Failure::failed(problem).hint("--plan-file says where the plan goes");
+        match created {
+            Ok(Some(name)) => Ok(Self::new(workspace, &Path::new(FOLDER).join(name))),
+            Ok(None) => Err(failed(format!("there are {SAME_TITLE} plans named `{name}` already"))),
+            Err(refusal) => Err(failed(format!("`{FOLDER}` cannot hold the plan: {refusal}"))),
+        }
+    }
+
+    /// Makes this the text of the file, which need not be there yet.
+    pub(super) fn replace(&self, text: &str) -> Result<()> {
+        let replaced =
+            self.located(Make::Directories).and_then(|file| file.repository.replace(&file.path, text.as_bytes()));
+        replaced.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", self.shown)))
+    }
+
+    /// Says why this can be no plan file, before anything is asked of a model.
+    pub(super) fn check(&self) -> Result<()> {
+        let found = self.located(Make::Nothing).and_then(|file| file.repository.open(&file.path, Links::Inside));
+        match found {
+            Err(refusal) if !matches!(&refusal, Refusal::Io(error) if error.kind() == io::ErrorKind::NotFound) => {
+                Err(Failure::usage(format!("`{}` cannot hold the plan: {refusal}", self.shown)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn located(&self, make: Make) -> Result<Located, Refusal> {
+        Located::find(&self.workspace, home().as_deref(), &self.path, make).map_err(Refusal::Io)
+    }
+
+    /// The plan as it is now, and the text that it stands in.
+    pub(super) fn read(&self) -> Result<(String, Plan)> {
+        let text = self.text().map_err(|error| {
+            Failure::usage(format!("could not read the plan `{}`: {error}", self.shown))
+                .hint("`pinion --plan \"what to do\"` makes one")
+        })?;
+        let plan = Plan::parse(&text)
+            .map_err(|error| Failure::usage(format!("the plan `{}` cannot be used: {}", self.shown, chain(&error))))?;
+        Ok((text, plan))
+    }
+
+    fn text(&self) -> Result<String, Refusal> {
+        let file = self.located(Make::Nothing)?;
+        let bytes = file.repository.read(&file.path, Links::Inside, Plan::MAX_BYTES as u64)?;
+        let bytes = bytes.ok_or_else(|| Refusal::Io(io::Error::new(io::ErrorKind::NotFound, "no such file")))?;
+        String::from_utf8(bytes).map_err(|_| Refusal::Io(io::Error::other("it is not UTF-8 text")))
+    }
+
+    /// Marks a step that begins, in the text that was just read.
+    pub(super) fn begin(&self, text: &str, index: usize) -> Result<()> {
+        self.mark(text, index, StepStatus::Running)
+    }
+
+    /// Marks the step that was begun, wherever it stands by now.
+    pub(super) fn finish(&self, index: usize, title: &str, status: StepStatus) -> Result<()> {
+        let (text, plan) = self.read()?;
+        let index = begun(&plan, index, title)
+            .ok_or_else(|| Failure::failed(format!("there is no such step that is running in `{}`", self.shown)))?;
+        self.mark(&text, index, status)
+    }
+
+    fn mark(&self, text: &str, index: usize, status: StepStatus) -> Result<()> {
+        let marked = Plan::set_status(text, index, status);
+        self.replace(&marked.map_err(|error| Failure::failed(format!("cannot mark `{}`: {error}", self.shown)))?)
+    }
+}
+
+/// The step that was begun. The user may have moved or renamed it since.
+fn begun(plan: &Plan, index: usize, title: &str) -> Option<usize> {
+    let is_running = |at: &usize| plan.steps[*at].status == StepStatus::Running;
+    let running: Vec<usize> = (0..plan.steps.len()).filter(is_running).collect();
+    let mut named = running.iter().copied().filter(|at| plan.steps[*at].title == title);
+    let there = named.clone().find(|at| *at == index).or_else(|| named.next());
+    there.or_else(|| running.first().copied().filter(|_| running.len() == 1))
+}
+
+/// A title as the name of a file.
+fn slug(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let name = name[..name.len().min(NAME_CHARACTERS)].trim_end_matches('-');
+    if name.is_empty() { "plan".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    #[test]
+    fn titles_make_plain_names() {
+        assert_eq!(slug("Fix `src/Main.rs`: the parser!"), "fix-src-main-rs-the-parser");
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!((slug("日本語"), slug("")), ("plan".to_owned(), "plan".to_owned()));
+        assert_eq!(slug(&"long words ".repeat(100)).len(), 59);
+    }
+
+    #[test]
+    fn a_new_plan_takes_a_free_name_and_leaves_the_others() {
+        let folder = TempDir::new().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let names: Vec<String> =
+            (0..3).map(|n| PlanFile::create(&workspace, "A", &format!("{n}")).unwrap().shown).collect();
+        assert_eq!(names, [".pinion/plans/a.md", ".pinion/plans/a-2.md", ".pinion/plans/a-3.md"]);
+        assert_eq!(fs::read_to_string(workspace.join(&names[0])).unwrap(), "0");
+        assert_eq!(fs::read_dir(workspace.join(".pinion/plans")).unwrap().count(), 3);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_leads_no_new_plan_out_of_the_workspace() {
+        let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(".pinion")).unwrap();
+        let created = PlanFile::create(&folder.path().canonicalize().unwrap(), "A", "");
+        assert!(created.unwrap_err().to_string().contains("cannot hold the plan: it"));
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode_and_the_links_to_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = TempDir::new().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let (file, link) = (workspace.join("a.md"), workspace.join("link.md"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a.md", &link).unwrap();
+        PlanFile::new(&workspace, &link).replace("new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn the_step_that_was_begun_is_found_where_the_user_has_put_it() {
+        let found = |text: &str, index| begun(&Plan::parse(text).unwrap(), index, "b");
+        assert_eq!(found("## a\n## b\nStatus: running", 1), Some(1));
+        assert_eq!(found("## new\n## a\n## b\nStatus: running", 1), Some(2));
+        assert_eq!(found("## renamed\nStatus: running\n## b", 1), Some(0));
+        assert_eq!(found("## b\nStatus: running\n## b\nStatus: running", 1), Some(1));
+        assert_eq!(found("## x\nStatus: running\n## y\nStatus: running", 1), None);
+        assert_eq!(found("## b\nStatus: open", 0), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! One run without a conversation: the answer on stdout, everything else on stderr.
+
+use crate::args::{GlobalArgs, OutputFormat, RunArgs};
+use crate::failure::{Failure, Result, Status};
+use crate::output::loops::Loops;
+use crate::output::render::{Detail, Renderer, limit_text};
+use crate::output::terminal::Style;
+use crate::output::{self, Text, note, stdout_failure, text};
+use crate::process::signals::interruptible;
+use crate::run::compose::{Base, For, Ready};
+use pinion_agent::{
+    Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason,
+};
+use pinion_plugin_runtime::{Notice, NoticeEvent};
+use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, IsTerminal as _, Read as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// More than any model takes.
+const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
+/// Events that wait for stdout.
+const CHANNEL: usize = 256;
+
+pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
+    let prompt = prompt(args)?;
+    let headless = Headless::begin(base, args, global, no_one()).await?;
+    let agent = headless.ready.agent.clone();
+    let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
+    let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
+    // Parts of a message that hold a piece of a secret each are put together here.
+    let text = base.secrets.clean(&outcome.text()).into_owned();
+    headless.end().await?.answer(&text, &outcome, Map::new())?;
+    verdict(outcome, was_interrupted, &agent)
+}
+
+/// An agent that nobody talks to, and what shows what it does.
+pub(crate) struct Headless<'a> {
+    base: &'a Base,
+    format: OutputFormat,
+    global: &'a GlobalArgs,
+    pub(crate) ready: Ready,
+    started: Instant,
+    writing: JoinHandle<io::Result<()>>,
+    is_over: CancellationToken,
+}
+
+/// Denies what needs approval, and says how to allow it.
+pub(crate) fn no_one() -> Arc<dyn Approver> {
+    Arc::new(DenyAll { reason: "no one can be asked in this run; `--approve all` allows every call".to_owned() })
+}
+
+/// The calls that were denied because no one could be asked.
+fn unanswered(agent: &Agent) -> Vec<DeniedCall> {
+    let mut denied = agent.config().approval.denied();
+    denied.retain(|call| call.is_unanswered);
+    denied
+}
+
+impl<'a> Headless<'a> {
+    pub(crate) async fn begin(
+        base: &'a Base,
+        args: &RunArgs,
+        global: &'a GlobalArgs,
+        approver: Arc<dyn Approver>,
+    ) -> Result<Self> {
+        let ready = base.ready(args, For::Run, approver, report_problem).await?;
+        if !global.quiet {
+            let notices = ready.notices(base).into_iter();
+            notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
+        }
+        let (format, is_over) = (args.output_format, CancellationToken::new());
+        let events = ready.agent.subscribe(CHANNEL);
+        let writing = tokio::spawn(write(events, format, global.clone(), is_over.clone()));
+        Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
+    }
+
+    /// To be called when the agent is done, however that went. What it did is shown and kept then.
+    pub(crate) async fn end(self) -> Result<Finished> {
+        self.is_over.cancel();
+        let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
+        self.ready.session.sync();
+        if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
+            note(&text!("! {}", Text::block(notice)));
+        }
+        self.base.exchanges.finish()?;
+        Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written })
+    }
+}
+
+/// What is left when an agent is done: to say what came of it.
+pub(crate) struct Finished {
+    format: OutputFormat,
+    ready: Ready,
+    elapsed: Duration,
+    written: io::Result<()>,
+}
+
+impl Finished {
+    pub(crate) fn format(&self) -> OutputFormat {
+        self.format
+    }
+
+    /// Writes the end of what stdout gets: the text, or one JSON object with that and more fields.
+    pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
+        let Self { format, ready, elapsed, written } = self;
+        let answer = || match format {
+            OutputFormat::Text => output::answer(text),
+            OutputFormat::Json | OutputFormat::StreamJson => {
+                let mut fields = summary(text, outcome, &ready, elapsed);
+                fields.extend(more);
+                output::json(&fields)
+            }
+        };
+        written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
+    }
+}
+
+/// What was said on the command line, followed by what came through the pipe.
+pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
+    let mut prompt = args.prompt.join(" ");
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        let mut bytes = Vec::new();
+        stdin
+            .lock()
+            .take(MAX_STDIN_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::usage(format!("could not read stdin: {error}")))?;
+        if bytes.len() as u64 > MAX_STDIN_BYTES {
+            return Err(Failure::usage(format!("stdin is longer than {MAX_STDIN_BYTES} bytes")));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if !text.trim().is_empty() {
+            if !prompt.is_empty() {
+                prompt.push_str("\n\n");
+            }
+            prompt.push_str(text.trim_end());
+        }
+    }
+    match prompt.trim() {
+        "" => Err(Failure::usage("there is no prompt").hint("`pinion -p \"what to do\"`, or text on stdin")),
+        _ => Ok(prompt),
+    }
+}
+
+/// Reports plugins that were not loaded, or that do not have all their grants.
+fn report_problem(notice: Notice) {
+    let problem = match &notice.event {
+        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
+        NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
+        NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
+    };
+    note(&text!("! plugin `{}` ({}) {}", notice.plugin, notice.source, problem));
+}
+
+/// Writes events until all is over, and then those that are left.
+async fn write(
+    mut events: EventReceiver,
+    format: OutputFormat,
+    global: GlobalArgs,
+    is_over: CancellationToken,
+) -> io::Result<()> {
+    let detail = match global.verbose {
+        0 => Detail::Notices,
+        1 => Detail::Conversation,
+        _ => Detail::Ledgers,
+    };
+    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail);
+    let (mut loops, mut denials) = (Loops::default(), Denials::default());
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            () = is_over.cancelled() => events.try_recv(),
+        };
+        let Some(event) = event else { return Ok(()) };
+        if format == OutputFormat::StreamJson {
+            output::json(&stream_event(&event)?)?;
+        }
+        if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
+            note(&text!("! {}", Text::block(notice)));
+        }
+        // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
+        if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
+            stderr.pass(&event);
+        } else if !global.quiet {
+            // Whoever closed stderr does not want to know.
+            let _ = stderr.event(&event);
+        }
+    }
+}
+
+/// Finds the first denial of each tool for which no one could be asked.
+#[derive(Default)]
+struct Denials {
+    /// The tools of calls that are asked about.
+    asked: HashMap<(Arc<str>, String), String>,
+    told: HashSet<String>,
+}
+
+impl Denials {
+    fn notice(&mut self, event: &Event) -> Option<String> {
+        match &event.kind {
+            EventKind::ApprovalRequested { call_id, tool, .. } => {
+                self.asked.insert((event.loop_id.clone(), call_id.clone()), tool.clone());
+                None
+            }
+            EventKind::ApprovalResolved { call_id, unanswered, .. } => {
+                let tool = self.asked.remove(&(event.loop_id.clone(), call_id.clone()))?;
+                let reason = unanswered.as_ref()?;
+                self.told.insert(tool.clone()).then(|| format!("denied `{tool}`: {reason}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One event as JSON. The last one does not repeat all messages, which were told one by one.
+fn stream_event(event: &Event) -> io::Result<Value> {
+    let mut value = serde_json::to_value(event)?;
+    if let (EventKind::AgentEnd { .. }, Some(fields)) = (&event.kind, value.as_object_mut()) {
+        fields.remove("messages");
+    }
+    Ok(value)
+}
+
+fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
+    let (stop_reason, error) = match &outcome.end {
+        RunEnd::Done { stop_reason: StopReason::Length } => ("length", None),
+        RunEnd::Done { .. } => ("stop", None),
+        RunEnd::Limit { limit } => ("limit", Some(limit_text(limit))),
+        RunEnd::Error { message } => ("error", Some(message.clone())),
+        RunEnd::Aborted => ("aborted", None),
+        RunEnd::Rejected { reason } => ("rejected", Some(reason.clone())),
+    };
+    fields([
+        ("type", json!("result")),
+        ("result", json!(text)),
+        ("stop_reason", json!(stop_reason)),
+        ("error", json!(error)),
+        ("denied", json!(unanswered(&ready.agent))),
+        ("usage", json!(outcome.usage)),
+        ("cost", json!(outcome.cost.map(|cost| cost.total()))),
+        ("session_id", json!(ready.session.id)),
+        ("model", json!(ready.info.model())),
+        ("turns", json!(outcome.turns)),
+        ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
+    ])
+}
+
+/// The fields of an object.
+pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no
+/// one could be asked, is denied; any other end keeps its own status.
+pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
+    match outcome.end {
+        RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
+        RunEnd::Done { .. } => denied(&unanswered(agent)),
+        RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
+        RunEnd::Error { message } => Err(Failure::failed(message)),
+        RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
+        RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
+    }
+}
+
+fn denied(calls: &[DeniedCall]) -> Result<()> {
+    let mut tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let count = match calls.len() {
+        0 => return Ok(()),
+        1 => "1 call was".to_owned(),
+        count => format!("{count} calls were"),
+    };
+    let text = format!("{count} denied because no one could be asked: `{}`", tools.join("`, `"));
+    Err(Failure::new(Status::Denied, text)
+        .hint("`--approve all` allows every call; without `-p`, on a terminal, you are asked"))
+}
