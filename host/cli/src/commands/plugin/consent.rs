@@ -1,13 +1,14 @@
 //! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
 
+use crate::base::Base;
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{find, is_name};
-use crate::config::FileGrants;
+use crate::config::grants::FileGrants;
 use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, left, print, text};
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::policy::{capabilities, identity, shown};
-use crate::run::compose::Base;
+use crate::plugins::policy::{capabilities, shown};
+use crate::plugins::sources::identity;
 use pinion_plugin_runtime::{FileOrigin, PluginInfo, Source, is_alike};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Capabilities on the command line: `files=read`, `files=write`, `process`, `catalog`, `agents`.
 
-use crate::config::{FileGrants, FileProcessGrant};
+use crate::base::Base;
+use crate::config::grants::FileAgentsGrant;
+use crate::config::grants::{FileGrants, FileProcessGrant};
 use crate::failure::{Failure, Result};
-use crate::run::agents::FileAgentsGrant;
-use crate::run::compose::Base;
 use pinion_plugin_runtime::{Access, Asks};
 use std::path::PathBuf;
 
