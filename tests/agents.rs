@@ -180,7 +180,7 @@ async fn a_call_starts_sixteen_sub_agents_at_most() {
 async fn a_command_starts_no_agents() {
     let sandbox = delegator().agents("delegator", None).build().await;
     let error = sandbox.runtime.run_command("delegate", "hello", "s", CancellationToken::new()).await.unwrap_err();
-    assert!(error.to_string().contains("only a tool can, while it is called"), "{error}");
+    assert!(error.to_string().contains("only calls of tools may"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

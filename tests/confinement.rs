@@ -95,7 +95,7 @@ async fn a_tool_gets_no_more_than_it_declares_though_its_plugin_was_granted_more
     sandbox.error("write_undeclared", json!({ "path": "inside.txt" })).await;
     sandbox.error("read_unseen", json!({ "path": "inside.txt" })).await;
     let error = sandbox.error("run_undeclared", json!({ "script": "echo hi" })).await;
-    assert!(error.contains("does not declare that it executes"), "{error}");
+    assert!(error.contains("does not declare the effect `executes`"), "{error}");
     assert_eq!(sandbox.read("inside.txt"), "inside");
     assert_eq!(sandbox.text("write_path", json!({ "path": "inside.txt" })).await, "written");
 }

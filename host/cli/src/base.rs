@@ -4,13 +4,12 @@
 //! [`crate::model`], agents in [`crate::run`].
 
 use crate::config::Config;
-use crate::config::grants::{FileGrants, FileProcessGrant};
 use crate::files::paths::Paths;
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
 use pinion_agent::Secrets;
-use pinion_plugin_runtime::{CacheKey, Grants, HostDirectories, ProcessGrant};
-use std::path::{Path, PathBuf};
+use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What every command that works in a folder starts from.
@@ -40,37 +39,14 @@ impl Base {
         cache_key(&self.paths).map(|key| (self.paths.components(), key))
     }
 
-    /// Grants as the runtime takes them: directories absolute, variables looked up.
-    pub(crate) fn grants(&self, grants: &FileGrants) -> Grants {
-        Grants {
-            files: grants.files.iter().map(|(path, access)| (self.absolute(path), *access)).collect(),
-            process: self.process_grant(&grants.process),
-            catalog: grants.catalog,
-            agents: grants.agents.grant(),
-        }
-    }
-
-    fn absolute(&self, path: &Path) -> PathBuf {
-        let is_workspace = path.as_os_str().is_empty() || path == Path::new(".");
-        if is_workspace { self.workspace.clone() } else { self.workspace.join(path) }
-    }
-
-    pub(crate) fn process_grant(&self, grant: &FileProcessGrant) -> Option<ProcessGrant> {
-        let names = match grant {
-            FileProcessGrant::Granted(false) => return None,
-            FileProcessGrant::Granted(true) => &self.config.process_environment,
-            FileProcessGrant::With(names) => names,
-        };
-        let is_granted = |variable: &str| {
-            names.iter().any(|name| match name.strip_suffix('*') {
-                Some(beginning) => variable.starts_with(beginning),
-                None => variable == name,
-            })
-        };
-        // A variable that is not text is no use to a program that expects text.
-        let environment =
-            crate::process::hardening::variables().into_iter().filter(|(name, _)| is_granted(name)).collect();
-        Some(ProcessGrant { environment, spill_folder: self.output.directory().to_owned() })
+    /// Resolves a grants table for this workspace and environment.
+    pub(crate) fn grants(&self, table: &GrantTable) -> Grants {
+        table.resolve(&GrantContext {
+            workspace: &self.workspace,
+            usual_variables: &self.config.process_environment,
+            variables: &crate::process::hardening::variables,
+            output: self.output.directory(),
+        })
     }
 
     /// What the user should know of what the project brings and what it may not.

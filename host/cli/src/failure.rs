@@ -122,8 +122,14 @@ exit_status! {
     CompactionError => Failed,
     EngineError => Failed,
     KeyError => Usage,
-    RegistryError => Usage,
     ScriptError => Usage,
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        let failure = Self::of(Status::Usage, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
+    }
 }
 
 /// A session that the user named wrongly is wrong usage; a full disk is not.

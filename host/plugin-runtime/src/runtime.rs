@@ -1,26 +1,27 @@
 //! What all plugins share, and how it is put together.
 
-use crate::cache::{Cache, CacheKey};
-use crate::capability::{Surroundings, Workspace};
-use crate::catalog::HostInfo;
-use crate::compiler::Compiler;
-use crate::descriptors::Descriptors;
+use crate::calls::instance::Setup;
+use crate::calls::state::State;
+use crate::capability::Surroundings;
+use crate::capability::files::roots::Workspace;
+use crate::engine::pagemap;
 use crate::engine::{Engine, EngineError};
-use crate::fault::PluginFault;
+use crate::errors::fault::PluginFault;
 use crate::host;
-use crate::instance::Setup;
+use crate::host_info::HostInfo;
+use crate::limits::descriptors::Descriptors;
+use crate::limits::shares::{Counts, Turn, Turns};
 use crate::limits::{EngineLimits, LimitsFile};
-use crate::listing::PluginInfo;
-use crate::loading::Loading;
-use crate::pagemap;
+use crate::loading::cache::{Cache, CacheKey};
+use crate::loading::compiler::Compiler;
+use crate::loading::program::Program;
+use crate::paths::protected::{HostDirectories, Protected};
 use crate::policy::PluginPolicy;
-use crate::program::Program;
-use crate::protected::{HostDirectories, Protected};
+use crate::registry::listing::PluginInfo;
+use crate::registry::load::Loading;
+use crate::registry::watch::{PluginDirectory, Watch, WatchError};
 use crate::registry::{Notice, Registry, Source};
-use crate::reload::{PluginDirectory, Watch, WatchError};
-use crate::shares::{Counts, Turn, Turns};
-use crate::state::State;
-use pinion_agent::MAX_AGENT_DEPTH;
+use pinion_protocol::MAX_AGENT_DEPTH;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub struct RuntimeConfig {
     /// Where compiled code is kept, and the secret that seals it; none compiles everything anew.
     pub cache: Option<(PathBuf, CacheKey)>,
     /// Decides which components are loaded and what each is granted. A map from names to
-    /// [`PluginSettings`](crate::generation::PluginSettings) is one, for programs that choose every component themselves.
+    /// [`PluginSettings`](crate::loading::generation::PluginSettings) is one, for programs that choose every component themselves.
     pub policy: Arc<dyn PluginPolicy>,
     /// Limits that are the same for all plugins; none takes the built-in ones.
     pub engine_limits: Option<EngineLimits>,
@@ -204,7 +205,7 @@ impl Shared {
         let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
         let workspace = Workspace::new(&config.workspace);
         let protected = Arc::new(Protected::new(&config.host, workspace.real()));
-        let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
+        let linker = host::linker::linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Arc::new(Self {
             linker,
             cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),

@@ -1,10 +1,9 @@
 //! The schema of a config file.
 
 use crate::args::Approve;
-use crate::config::grants::FileGrants;
 use crate::failure::{Failure, Result};
 use pinion_agent::{AgentKind, Attempts, ChoiceName, CompactionPolicy, MAX_AGENT_DEPTH, SubAgentPolicy, ThinkingLevel};
-use pinion_plugin_runtime::{EngineLimits, PartialLimits};
+use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +102,7 @@ impl FileProvider {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FilePlugin {
     pub(crate) enabled: Option<bool>,
-    pub(crate) grants: FileGrants,
+    pub(crate) grants: GrantTable,
     pub(crate) limits: PartialLimits,
     pub(crate) config: toml::Table,
 }

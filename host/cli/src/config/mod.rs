@@ -8,7 +8,6 @@
 //! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
 
 pub(crate) mod file;
-pub(crate) mod grants;
 pub(crate) mod project;
 pub(crate) mod secrets;
 

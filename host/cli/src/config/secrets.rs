@@ -11,8 +11,6 @@ const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
-    "GOOGLE_API_KEY",
-    "OLLAMA_API_KEY",
     "http_proxy",
     "https_proxy",
     "HTTP_PROXY",
@@ -40,7 +38,7 @@ pub(crate) fn of_environment() -> Secrets {
 }
 
 fn is_secret(name: &str, value: &str) -> bool {
-    let of_provider = PROVIDERS.iter().any(|info| info.key_variable == Some(name));
+    let of_provider = PROVIDERS.iter().any(|info| info.key_variables().any(|variable| variable == name));
     let looks_secret = value.len() >= LEAST
         && !value.contains(char::is_whitespace)
         && !value.starts_with(['/', '.', '~'])

@@ -8,7 +8,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::failure::{Failure, Result};
-use crate::model::environment::{base_url_variable, gcloud_credentials, project_variable, proxy, region_variable};
+use crate::model::environment::{gcloud_credentials, proxy};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
 use crate::process::hardening;
@@ -156,13 +156,11 @@ impl Base {
         let (info, name) = resolve(provider_name, model, models).map_err(Failure::from)?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
-        let base_url = base_url.or(said.base_url.clone()).or_else(|| base_url_variable(info.name));
+        let base_url = base_url.or(said.base_url.clone()).or_else(|| info.base_url_from(hardening::variable));
         let keys = self.keys(info);
         // A server at a place of the user's own may do without a key, and a recording needs none.
-        let needs_key = info.key_variable.is_some()
-            && (base_url.is_none() || info.name == "azure")
-            && said.headers.is_empty()
-            && self.exchanges.playback().is_none();
+        let needs_key =
+            info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
         if needs_key && keys.origin().await.map_err(Failure::from)?.is_none() {
             return Err(no_key(info, self));
         }
@@ -174,8 +172,8 @@ impl Base {
         }
         let context = ProviderContext {
             secrets: self.secrets.clone(),
-            region: said.region.clone().or_else(|| region_variable(info.name)),
-            project: said.project.clone().or_else(|| project_variable(info.name)),
+            region: said.region.clone().or_else(|| info.region_from(hardening::variable)),
+            project: said.project.clone().or_else(|| info.project_from(hardening::variable)),
             keys: Some(Arc::new(keys)),
             certificates: certificates(&said)?,
             recorder: self.exchanges.recorder(),
@@ -213,7 +211,7 @@ impl Base {
 
     /// Where the key of each provider that takes one would come from.
     pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
-        let takes_key = |info: &&'static ProviderInfo| info.name != "replay";
+        let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
         join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
     }
 

@@ -3,9 +3,8 @@
 //! A [`Pin`] binds grants to one component: its source, its path and the digest of its bytes, and to what it asked for and
 //! declared at that time. The file is private, and written as a whole under a lock.
 
-use crate::config::grants::FileGrants;
 use crate::files::private::{check, create_folder, lock};
-use pinion_plugin_runtime::{Ceiling, FileOrigin};
+use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
@@ -31,7 +30,7 @@ pub(crate) struct Pin {
     pub(crate) config: bool,
     /// Grants besides those of the config.
     #[serde(default)]
-    pub(crate) grants: FileGrants,
+    pub(crate) grants: GrantTable,
     /// Its asks and declarations at the time of the grants.
     #[serde(default)]
     pub(crate) granted_for: Ceiling,
@@ -135,7 +134,7 @@ mod tests {
             path: PathBuf::from("/p/deploy.wasm"),
             digest: "d1".to_owned(),
             config: true,
-            grants: FileGrants { files, ..FileGrants::default() },
+            grants: GrantTable { files, ..GrantTable::default() },
             granted_for: Ceiling {
                 asks: Asks { files: Some(Access::Write), process: true, ..Asks::default() },
                 lifetime: Lifetime::Session,

@@ -6,7 +6,7 @@ use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::session::OpenSession;
 use pinion_plugin_runtime::{Effect, Mode};
-use pinion_session_store::{Scope, SessionFolder};
+use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
 /// How the conversation continues after a line of the user.
@@ -73,7 +73,7 @@ impl Chat<'_> {
     }
 
     fn resume(&mut self, id: Option<&str>) -> Result<()> {
-        let folder = SessionFolder::new(self.base.paths.sessions());
+        let folder = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
             let listing = folder.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
             let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
@@ -89,7 +89,7 @@ impl Chat<'_> {
     fn fork(&mut self) -> Result<()> {
         let session = self.ready.session.on_disk.as_ref();
         let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
-        let forked = SessionFolder::new(self.base.paths.sessions())
+        let forked = SessionDirectory::new(self.base.paths.sessions())
             .fork(session.path(), None, &self.base.workspace)
             .map_err(Failure::from)?;
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")

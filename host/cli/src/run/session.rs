@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use pinion_agent::{Message, SessionStore};
-use pinion_session_store::{MemorySession, Session, SessionFolder, open_to_continue};
+use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_continue};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct OpenSession {
 impl OpenSession {
     /// The session that the options mean: a new one, or one to go on with.
     pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
-        let folder = SessionFolder::new(base.paths.sessions());
+        let folder = SessionDirectory::new(base.paths.sessions());
         if args.no_session {
             return Ok(Self::unkept());
         }
@@ -50,7 +50,7 @@ impl OpenSession {
 
     /// A new session of a folder.
     pub(crate) fn begin(base: &Base) -> Self {
-        Self::kept(SessionFolder::new(base.paths.sessions()).begin(&base.workspace))
+        Self::kept(SessionDirectory::new(base.paths.sessions()).begin(&base.workspace))
     }
 
     pub(crate) fn unkept() -> Self {

@@ -1,7 +1,7 @@
 //! `cancellation`: has this call been given up?
 
 use crate::bindings::pinion::plugin::cancellation;
-use crate::state::State;
+use crate::calls::state::State;
 
 impl cancellation::Host for State {
     fn cancelled(&mut self) -> wasmtime::Result<bool> {

@@ -1,8 +1,8 @@
 //! `log`: lines for the host's log, under the plugin's name.
 
 use crate::bindings::pinion::plugin::log::{self, Level};
+use crate::calls::state::State;
 use crate::host::clip;
-use crate::state::State;
 use std::borrow::Cow;
 
 /// Longer lines are cut.

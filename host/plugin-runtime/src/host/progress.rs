@@ -1,9 +1,9 @@
 //! `progress`: signs of life from a running call.
 
 use crate::bindings::pinion::plugin::{progress, types};
+use crate::calls::state::State;
 use crate::host::clip;
-use crate::state::State;
-use pinion_agent::{Content, Image};
+use pinion_protocol::{Content, Image};
 
 /// Longer lines are cut.
 const MAX_LINE_BYTES: usize = 4096;

@@ -7,7 +7,7 @@
 //! Keys are [`SecretString`]s from the moment they are read: no debug print shows them, and memory that held one is
 //! cleared. No error repeats one, nor what a file or a command that should have held one did hold.
 //!
-//! [`RequestOptions::api_key`]: pinion_agent::RequestOptions::api_key
+//! [`RequestOptions::api_key`]: pinion_protocol::RequestOptions::api_key
 
 mod auth_file;
 mod command;
@@ -18,7 +18,7 @@ pub use auth_file::AuthFile;
 pub use command::KeyCommand;
 pub use keyring::{Keyring, PlatformKeyring};
 
-use crate::registry::ProviderInfo;
+use crate::vendors::ProviderInfo;
 use environment::Environment;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

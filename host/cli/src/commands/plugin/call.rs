@@ -4,7 +4,6 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{is_target, locate, not_found};
-use crate::config::grants::FileGrants;
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, stdout_failure, text};
@@ -64,8 +63,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
 /// The plugin, with what the user and the command line grant it.
 async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
     let (source, target) = locate(base, plugin);
-    let mut more = FileGrants::default();
-    grant::add(base, &mut more, grants)?;
+    let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
     let policy = Policy::new(base, Binding::Bind, Some(call).filter(|_| !grants.is_empty()));
     let runtime = base.runtime_with(policy, Arc::new(NoInfo), |notice| {

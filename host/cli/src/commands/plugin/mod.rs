@@ -52,8 +52,7 @@ enum PluginCommand {
         /// Description of the plugin in one line
         #[arg(long, default_value = "")]
         description: String,
-        /// Capability that the plugin asks for: files=read, files=write, process, catalog, agents
-        #[arg(long = "ask", value_name = "CAPABILITY")]
+        #[arg(long = "ask", value_name = "CAPABILITY", help = capabilities("Capability that the plugin asks for"))]
         asks: Vec<String>,
         /// Write the result to this file [default: FILE itself]
         #[arg(short, long, value_name = "OUT")]
@@ -80,9 +79,7 @@ enum PluginCommand {
         /// Arguments of the tool as a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Capability to add for this call: files=read, files=write, files=DIR:read, files=DIR:write, process, catalog,
-        /// agents
-        #[arg(long = "grant", value_name = "CAPABILITY")]
+        #[arg(long = "grant", value_name = "CAPABILITY", help = capabilities("Capability to add for this call"))]
         grants: Vec<String>,
     },
     /// Grant capabilities to a plugin file in its current version
@@ -93,8 +90,7 @@ enum PluginCommand {
     Grant {
         /// Name or file of the plugin
         plugin: String,
-        /// Capabilities to grant: files=read, files=write, files=DIR:read, files=DIR:write, process, catalog, agents
-        #[arg(value_name = "CAPABILITY")]
+        #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to grant"))]
         capabilities: Vec<String>,
     },
     /// Revoke capabilities of a plugin file
@@ -103,10 +99,14 @@ enum PluginCommand {
     Revoke {
         /// Name or file of the plugin
         plugin: String,
-        /// Capabilities to revoke: files=read, files=DIR:read, process, catalog, agents [default: all]
-        #[arg(value_name = "CAPABILITY")]
+        #[arg(value_name = "CAPABILITY", help = capabilities("Capabilities to revoke [default: all]"))]
         capabilities: Vec<String>,
     },
+}
+
+/// Names all capabilities at the end of a help text.
+fn capabilities(about: &str) -> String {
+    format!("{about}: {}", pinion_plugin_runtime::capability_forms().join(", "))
 }
 
 impl Plugin {
@@ -116,7 +116,12 @@ impl Plugin {
             PluginCommand::New { name } => new::run(base, &name),
             PluginCommand::Build { folder, out, install } => build::run(base, &folder, out, install),
             PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
-                let about = binary::About { name, version: plugin_version, description, asks: grant::asks(&asks)? };
+                let about = binary::About {
+                    name,
+                    version: plugin_version,
+                    description,
+                    asks: grant::parse(base, &asks)?.asks(),
+                };
                 let out = out.map(|out| base.workspace.join(out));
                 binary::pack(&base.workspace, &base.workspace.join(file), about, out)
             }

@@ -169,14 +169,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
     let asks = &inspection.manifest.capabilities;
     let mut warnings = Text::default();
     for import in inspection.our_imports() {
-        let is_asked = match import {
-            "process" => asks.process,
-            "workspace" => asks.files.is_some(),
-            "catalog" => asks.catalog,
-            "agents" => asks.agents,
-            _ => true,
-        };
-        if !is_asked {
+        if !asks.covers_import(import) {
             warnings.line(text!("! it imports `{}` and does not ask for it: every call is denied", import));
         }
     }

@@ -7,7 +7,7 @@
 //! `drop` of it does no harm.
 
 use super::listing::Listing;
-use crate::descriptors::Permit;
+use crate::limits::descriptors::Permit;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};

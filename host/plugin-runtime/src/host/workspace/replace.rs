@@ -5,8 +5,8 @@
 //! directory that was moved, and never outside.
 
 use super::io_error;
-use crate::beneath::Spot;
 use crate::bindings::pinion::plugin::workspace::WorkspaceError;
+use crate::paths::beneath::Spot;
 use cap_std::fs::{Dir, File, OpenOptions, Permissions};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
@@ -83,7 +83,7 @@ fn temporary_name() -> String {
 #[cfg(unix)]
 mod tests {
     use super::*;
-    use crate::beneath::find_or_make;
+    use crate::paths::beneath::find_or_make;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;

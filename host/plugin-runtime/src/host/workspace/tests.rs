@@ -2,8 +2,8 @@
 
 use super::walk::walk;
 use super::{Root, Stop};
-use crate::beneath::{self, AtEnd, Spot};
 use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceError};
+use crate::paths::beneath::{self, AtEnd, Spot};
 use cap_std::fs::Dir;
 use ignore::WalkBuilder;
 use proptest::prelude::*;

@@ -1,0 +1,256 @@
+//! What the host keeps for one instance: its WASI view, its limits, its account.
+
+use crate::capability::CallAuthority;
+use crate::capability::account::Accounts;
+use crate::errors::fault::Exceeded;
+use crate::host::files::{Handles, ListedEntries};
+use crate::host::stdio::Stderr;
+use crate::host_info::HostInfo;
+use crate::limits::Limits;
+use crate::limits::shares::Share;
+use crate::loading::program::Program;
+use crate::registry::Registry;
+use crate::runtime::Shared;
+use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
+use std::sync::{Arc, Weak};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::ResourceTable;
+use wasmtime::{CallHook, ResourceLimiter};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+/// Bytes of randomness that one WASI call may ask for; more is a trap.
+const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
+
+/// The data of a store.
+pub(crate) struct State {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) call: CallState,
+    pub(crate) account: Account,
+    pub(crate) limiter: Limiter,
+    pub(crate) info: Arc<dyn HostInfo>,
+    /// Weak, because an instance of lifetime `session` is owned by it.
+    pub(crate) registry: Weak<Registry>,
+    pub(crate) wasi: WasiCtx,
+    pub(crate) table: ResourceTable,
+    /// Open files and directories.
+    pub(crate) handles: Handles,
+    /// Guests see the granted directories: because this call may use them, or because later ones may.
+    pub(crate) shows_directories: bool,
+    /// Entries in open directory streams.
+    pub(crate) listed: Arc<ListedEntries>,
+    pub(crate) stderr: Stderr,
+    limits: Arc<Limits>,
+}
+
+/// What belongs to the call that runs now; an instance of lifetime `session` sees many of them.
+pub(crate) struct CallState {
+    pub(crate) authority: CallAuthority,
+    pub(crate) token: CancellationToken,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) progress: Arc<dyn ToolProgress>,
+    /// The way to sub-agents of the loop that made the call.
+    pub(crate) agents: Option<SubAgents>,
+}
+
+/// What the call has used so far, as far as the host counts it.
+pub(crate) struct Account {
+    pub(crate) host_calls: u64,
+    pub(crate) capabilities: Accounts,
+    pub(crate) output: u64,
+    /// Bytes of log lines, which are part of the output.
+    pub(crate) logged: u64,
+}
+
+impl Account {
+    fn new(limits: &Limits) -> Self {
+        Self { host_calls: 0, capabilities: Accounts::open(limits), output: 0, logged: 0 }
+    }
+}
+
+impl State {
+    pub(crate) fn new(shared: &Shared, program: &Program, call: CallState) -> Self {
+        let (plugin, limits) = (program.name.clone(), program.limits.clone());
+        let stderr = Stderr::new(plugin.clone());
+        let wasi = WasiCtxBuilder::new()
+            .allow_blocking_current_thread(true)
+            .max_random_size(MAX_RANDOM_BYTES)
+            .stdout(stderr.stdout())
+            .stderr(stderr.clone())
+            .build();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(usize::try_from(limits.handles).unwrap_or(usize::MAX));
+        let total = shared.limits.engine.plugin_memory_bytes.max(limits.memory_bytes);
+        let limiter = Limiter::new(limits.clone(), program.share.clone(), total);
+        Self {
+            plugin,
+            shows_directories: call.authority.files().is_some(),
+            call,
+            account: Account::new(&limits),
+            limiter,
+            info: shared.info.clone(),
+            registry: shared.registry(),
+            wasi,
+            table,
+            handles: Handles::default(),
+            listed: Arc::default(),
+            stderr,
+            limits,
+        }
+    }
+
+    /// A call that begins on an instance that has seen others.
+    pub(crate) fn begin(&mut self, call: CallState) {
+        self.call = call;
+        self.account = Account::new(&self.limits);
+        self.limiter.begin();
+    }
+
+    /// Ends a call on an instance that stays: nothing that it opened is left, and nothing may be done until the next.
+    pub(crate) fn end(&mut self) {
+        self.handles.end_call(&mut self.table);
+        self.call.authority = self.call.authority.none();
+        self.call.progress = Arc::new(NoProgress);
+        self.call.agents = None;
+    }
+
+    /// Takes the call's authority away, for code that runs before it; returns what [`State::entitle`] gives back.
+    pub(crate) fn disentitle(&mut self) -> CallAuthority {
+        let none = self.call.authority.none();
+        std::mem::replace(&mut self.call.authority, none)
+    }
+
+    /// Gives the call its authority, without what was opened before.
+    pub(crate) fn entitle(&mut self, authority: CallAuthority) {
+        self.handles.end_call(&mut self.table);
+        self.call.authority = authority;
+    }
+
+    /// Counts one crossing into the host. Called by wasmtime for every import, those of WASI included.
+    pub(crate) fn on_call(&mut self, hook: CallHook) -> Result<(), Exceeded> {
+        if matches!(hook, CallHook::CallingHost) {
+            self.account.host_calls += 1;
+            if self.account.host_calls > self.limits.host_calls {
+                return Err(Exceeded::HostCalls);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts output of any kind.
+    pub(crate) fn spend_output(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        self.account.output = self.account.output.saturating_add(bytes as u64);
+        if self.account.output > self.limits.output_bytes { Err(Exceeded::Output) } else { Ok(()) }
+    }
+
+    /// The call's ledger, without what only the store and the clock know.
+    pub(crate) fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger {
+            plugin: self.plugin.to_string(),
+            memory: self.limiter.peak_memory,
+            host_calls: self.account.host_calls,
+            output: self.account.output,
+            ..Ledger::default()
+        };
+        self.account.capabilities.enter(&mut ledger);
+        ledger
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// For calls that nobody listens to.
+pub(crate) struct NoProgress;
+
+impl ToolProgress for NoProgress {
+    fn report(&self, _message: String) {}
+    fn update(&self, _partial: Vec<Content>) {}
+}
+
+/// Says yes to growth within the limits, and remembers when it said no: a guest that dies of it is told apart from one
+/// that traps for reasons of its own.
+pub(crate) struct Limiter {
+    limits: Arc<Limits>,
+    memory: u64,
+    table_elements: u64,
+    pub(crate) peak_memory: u64,
+    pub(crate) refused_memory: Option<u64>,
+    pub(crate) refused_table: Option<u64>,
+    pub(crate) refused_total: Option<u64>,
+    share: Arc<Share>,
+    /// Bytes that all instances of the plugin may have together.
+    total: u64,
+}
+
+impl Limiter {
+    fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
+        Self {
+            limits,
+            memory: 0,
+            table_elements: 0,
+            peak_memory: 0,
+            refused_memory: None,
+            refused_table: None,
+            refused_total: None,
+            share,
+            total,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.peak_memory = self.memory;
+        self.refused_memory = None;
+        self.refused_table = None;
+        self.refused_total = None;
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.share.shrink(self.memory);
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.memory.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.memory_bytes {
+            self.refused_memory = Some(wanted);
+            return Ok(false);
+        }
+        if !self.share.grow(wanted.saturating_sub(self.memory), self.total) {
+            self.refused_total = Some(self.total);
+            return Ok(false);
+        }
+        self.memory = wanted;
+        self.peak_memory = self.peak_memory.max(wanted);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.table_elements.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.table_elements {
+            self.refused_table = Some(wanted);
+            return Ok(false);
+        }
+        self.table_elements = wanted;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        usize::try_from(self.limits.instances).unwrap_or(usize::MAX)
+    }
+
+    fn tables(&self) -> usize {
+        self.instances()
+    }
+
+    fn memories(&self) -> usize {
+        self.instances()
+    }
+}

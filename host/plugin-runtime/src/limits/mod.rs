@@ -1,0 +1,210 @@
+//! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
+
+pub(crate) mod descriptors;
+pub(crate) mod shares;
+
+use crate::limits::shares::MAX_RESIDENTS;
+use pinion_protocol::MAX_AGENT_DEPTH;
+use serde::{Deserialize, Serialize};
+
+/// Limits of one call. Units are in the names; `limits.toml` says what each means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Limits {
+    /// Instructions, as wasmtime counts fuel.
+    pub fuel: u64,
+    /// Milliseconds from the call's start until it is stopped.
+    pub deadline_ms: u64,
+    /// Milliseconds that a cancelled call gets to end by itself.
+    pub grace_ms: u64,
+    /// Bytes of linear memory.
+    pub memory_bytes: u64,
+    /// Elements of all tables together.
+    pub table_elements: u64,
+    /// Core instances, memories and tables, each.
+    pub instances: u64,
+    /// Bytes of result, progress and log lines together.
+    pub output_bytes: u64,
+    /// Calls from the plugin to the host.
+    pub host_calls: u64,
+    /// Open handles.
+    pub handles: u64,
+    /// Bytes written to files and to the standard input of programs.
+    pub bytes_written: u64,
+    /// Bytes of the largest file that is written.
+    pub file_bytes: u64,
+    /// Programs run.
+    pub programs: u64,
+}
+
+/// Limits of which only some are given: what a plugin asks for, or what the user's config says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PartialLimits {
+    /// See [`Limits::fuel`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// See [`Limits::deadline_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// See [`Limits::grace_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// See [`Limits::memory_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// See [`Limits::table_elements`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_elements: Option<u64>,
+    /// See [`Limits::instances`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u64>,
+    /// See [`Limits::output_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// See [`Limits::host_calls`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_calls: Option<u64>,
+    /// See [`Limits::handles`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<u64>,
+    /// See [`Limits::bytes_written`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_written: Option<u64>,
+    /// See [`Limits::file_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// See [`Limits::programs`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub programs: Option<u64>,
+}
+
+/// Limits that are the same for all plugins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct EngineLimits {
+    /// Bytes of WebAssembly stack.
+    pub stack_bytes: usize,
+    /// Calls that run at once, besides the first one of a plugin.
+    pub concurrent_calls: u32,
+    /// Bytes of memory of all calls of one plugin together, unless a single one may have more.
+    pub plugin_memory_bytes: u64,
+}
+
+impl EngineLimits {
+    /// Plugins that are asked at once what they offer.
+    pub(crate) const DESCRIPTIONS: u32 = 16;
+    /// Calls of plugins of which no other call runs, besides all others.
+    pub(crate) const FIRST_CALLS: u32 = 48;
+
+    /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
+    pub(crate) fn delegating_calls(&self) -> u32 {
+        (self.concurrent_calls / 2).max(1)
+    }
+
+    /// All instances that may live at once. Each has a stack that is reserved at start, so the sum matters there.
+    pub(crate) fn all_calls(&self) -> u32 {
+        let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
+        let calls = self.concurrent_calls.saturating_add(delegating);
+        calls.saturating_add(Self::FIRST_CALLS + MAX_RESIDENTS + Self::DESCRIPTIONS)
+    }
+}
+
+/// Limits of a process that compiles one component.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct CompileLimits {
+    /// Bytes that it may allocate.
+    pub(crate) memory_bytes: u64,
+    /// Milliseconds until it is killed.
+    pub(crate) deadline_ms: u64,
+}
+
+/// `limits.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct LimitsFile {
+    pub(crate) default: Limits,
+    pub(crate) ceiling: Limits,
+    pub(crate) load: Limits,
+    pub(crate) compile: CompileLimits,
+    pub(crate) engine: EngineLimits,
+}
+
+impl LimitsFile {
+    /// The file that was built in. A test reads it, so it is always sound.
+    #[allow(clippy::expect_used, reason = "the text is a constant that a test has parsed")]
+    pub(crate) fn built_in() -> Self {
+        toml::from_str(include_str!("../limits.toml")).expect("limits.toml is sound")
+    }
+}
+
+impl Limits {
+    /// The limits of a plugin's calls: the user's word first; what the plugin asks for, up to the ceiling; the defaults.
+    pub(crate) fn effective(file: &LimitsFile, asked: &PartialLimits, user: &PartialLimits) -> Self {
+        let pick = |user: Option<u64>, asked: Option<u64>, default: u64, ceiling: u64| {
+            user.unwrap_or_else(|| asked.map_or(default, |asked| asked.min(ceiling)))
+        };
+        let (default, ceiling) = (&file.default, &file.ceiling);
+        Self {
+            fuel: pick(user.fuel, asked.fuel, default.fuel, ceiling.fuel),
+            deadline_ms: pick(user.deadline_ms, asked.deadline_ms, default.deadline_ms, ceiling.deadline_ms),
+            grace_ms: pick(user.grace_ms, asked.grace_ms, default.grace_ms, ceiling.grace_ms),
+            memory_bytes: pick(user.memory_bytes, asked.memory_bytes, default.memory_bytes, ceiling.memory_bytes),
+            table_elements: pick(
+                user.table_elements,
+                asked.table_elements,
+                default.table_elements,
+                ceiling.table_elements,
+            ),
+            instances: pick(user.instances, asked.instances, default.instances, ceiling.instances),
+            output_bytes: pick(user.output_bytes, asked.output_bytes, default.output_bytes, ceiling.output_bytes),
+            host_calls: pick(user.host_calls, asked.host_calls, default.host_calls, ceiling.host_calls),
+            handles: pick(user.handles, asked.handles, default.handles, ceiling.handles),
+            bytes_written: pick(user.bytes_written, asked.bytes_written, default.bytes_written, ceiling.bytes_written),
+            file_bytes: pick(user.file_bytes, asked.file_bytes, default.file_bytes, ceiling.file_bytes),
+            programs: pick(user.programs, asked.programs, default.programs, ceiling.programs),
+        }
+    }
+}
+
+impl Default for EngineLimits {
+    /// What `limits.toml` says, which itself says all of it.
+    fn default() -> Self {
+        Self { stack_bytes: 1024 * 1024, concurrent_calls: 64, plugin_memory_bytes: 2 * 1024 * 1024 * 1024 }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        LimitsFile::built_in().default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_file_is_sound_and_no_default_is_above_its_ceiling() {
+        let file = LimitsFile::built_in();
+        let (default, ceiling) = (&file.default, &file.ceiling);
+        assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
+        assert_eq!(file.engine, EngineLimits::default());
+        assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
+        assert!(default.bytes_written <= ceiling.bytes_written && default.file_bytes <= ceiling.file_bytes);
+        assert!(default.programs <= ceiling.programs);
+    }
+
+    #[test]
+    fn a_plugin_gets_what_it_asks_for_up_to_the_ceiling_and_the_user_has_the_last_word() {
+        let file = LimitsFile::built_in();
+        let asked = PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(5), ..PartialLimits::default() };
+        let user = PartialLimits { memory_bytes: Some(u64::MAX), ..PartialLimits::default() };
+        let limits = Limits::effective(&file, &asked, &user);
+        assert_eq!(limits.fuel, file.ceiling.fuel);
+        assert_eq!(limits.deadline_ms, 5);
+        assert_eq!(limits.memory_bytes, u64::MAX);
+        assert_eq!(limits.handles, file.default.handles);
+    }
+}

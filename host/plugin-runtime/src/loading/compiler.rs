@@ -1,0 +1,259 @@
+//! Compiling components within bounds of time and memory.
+//!
+//! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with loops inside
+//! of loops 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its
+//! own memory and processor time and is killed at a deadline, or when nobody wants the result any more.
+//!
+//! The child is a command that the embedder names in its config; nothing of the component chooses any part of it. It reads
+//! a header and the component from its stdin and writes compiled code to its stdout; the end of its stdin means that
+//! nobody waits any more. Without such a command only components of moderate [`Weight`] are compiled, on a thread.
+
+use crate::engine::compile_alone;
+use crate::limits::CompileLimits;
+use crate::loading::generation::{LoadError, blocking, link_error};
+use crate::loading::weight::Weight;
+use crate::runtime::Shared;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use wasmtime::component::Component;
+
+/// Bytes of an error that a child may write.
+const MAX_ERROR_BYTES: u64 = 4096;
+
+/// The command that compiles components: it calls [`compile_for_parent`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiler {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Looks a compiled component up in the cache. Blocks.
+pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component> {
+    shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
+}
+
+/// Compiles a component, and puts it into the cache.
+pub(crate) async fn compiled(
+    shared: &Arc<Shared>,
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    is_built_in: bool,
+) -> Result<Component, LoadError> {
+    match &shared.compiler {
+        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
+        _ => in_process(shared, bytes, digest, is_built_in).await,
+    }
+}
+
+async fn in_process(
+    shared: &Arc<Shared>,
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    is_built_in: bool,
+) -> Result<Component, LoadError> {
+    let turn = shared.permits.compiling().await;
+    let shared = shared.clone();
+    blocking(move || {
+        // Held as long as the thread works, whoever waits for it.
+        let _turn = turn;
+        if !is_built_in && !Weight::of(&bytes).is_moderate() {
+            return Err(LoadError::Limit("compiling it in this process would take too long".to_owned()));
+        }
+        let component = shared.engine.compile(&bytes).map_err(link_error)?;
+        if let Some(cache) = &shared.cache {
+            cache.store(&shared.engine, &digest, component.serialize());
+        }
+        Ok(component)
+    })
+    .await
+}
+
+async fn in_child(
+    shared: &Arc<Shared>,
+    compiler: &Compiler,
+    bytes: &[u8],
+    digest: blake3::Hash,
+) -> Result<Component, LoadError> {
+    // Apart from those that compile in this process, so that light components never wait for heavy ones.
+    let _turn = shared.permits.compiling_apart().await;
+    let code = run_child(compiler, bytes, &shared.limits.compile).await?;
+    let shared = shared.clone();
+    blocking(move || {
+        let component = shared.engine.deserialize(&code).map_err(link_error)?;
+        if let Some(cache) = &shared.cache {
+            cache.store(&shared.engine, &digest, Ok(code));
+        }
+        Ok(component)
+    })
+    .await
+}
+
+async fn run_child(compiler: &Compiler, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+    let failed = |error: io::Error| LoadError::Link(format!("could not run the compiler: {error}"));
+    let mut child = Command::new(&compiler.program)
+        .args(&compiler.arguments)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let deadline = Duration::from_millis(limits.deadline_ms);
+    match tokio::time::timeout(deadline, exchange(&mut child, bytes, limits)).await {
+        Ok(code) => code,
+        Err(_) => Err(too_slow(limits)),
+    }
+}
+
+fn too_slow(limits: &CompileLimits) -> LoadError {
+    LoadError::Limit(format!("compiling it takes more than {} ms", limits.deadline_ms))
+}
+
+/// Sends the component, and reads the code or why there is none.
+async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+    let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let sending = async {
+        let Some(stdin) = &mut stdin else { return };
+        // A child that does not read any more says why on its stderr.
+        let _ = stdin.write_all(&Header::new(bytes, limits).to_bytes()).await;
+        let _ = stdin.write_all(bytes).await;
+        let _ = stdin.flush().await;
+    };
+    let ((), code, error) =
+        tokio::join!(sending, read(stdout, max_code_bytes(bytes.len())), read(stderr, MAX_ERROR_BYTES));
+    drop(stdin);
+    let status = child.wait().await.map_err(|error| LoadError::Link(error.to_string()))?;
+    if status.success() && !code.is_empty() {
+        return Ok(code);
+    }
+    let error = String::from_utf8_lossy(&error);
+    match ended_by(status) {
+        Some(CPU_TIME) => Err(too_slow(limits)),
+        Some(_) => {
+            Err(LoadError::Limit(format!("compiling it takes more than {} bytes of memory", limits.memory_bytes)))
+        }
+        None => Err(LoadError::Link(error.trim().to_owned())),
+    }
+}
+
+/// SIGXCPU on every system that pinion knows.
+const CPU_TIME: i32 = 24;
+
+#[cfg(unix)]
+fn ended_by(status: std::process::ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn ended_by(_status: std::process::ExitStatus) -> Option<i32> {
+    None
+}
+
+async fn read(from: Option<impl AsyncRead + Unpin>, at_most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        // What is missing shows in the status, or in the code.
+        let _ = from.take(at_most).read_to_end(&mut bytes).await;
+    }
+    bytes
+}
+
+/// Compiled code is 3 to 5 times as large as the component; what is larger is not ours.
+fn max_code_bytes(component: usize) -> u64 {
+    (component as u64).saturating_mul(16).saturating_add(16 * 1024 * 1024)
+}
+
+/// What precedes a component on a child's stdin.
+struct Header {
+    memory_bytes: u64,
+    cpu_seconds: u64,
+    component_bytes: u64,
+}
+
+impl Header {
+    const BYTES: usize = 24;
+
+    fn new(component: &[u8], limits: &CompileLimits) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        Self {
+            memory_bytes: limits.memory_bytes,
+            // It compiles on all cores. The deadline comes first unless the machine is idle.
+            cpu_seconds: (limits.deadline_ms / 1000).saturating_mul(cores).max(1),
+            component_bytes: component.len() as u64,
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        [self.memory_bytes, self.cpu_seconds, self.component_bytes].into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn read(from: &mut impl Read) -> io::Result<Self> {
+        let mut bytes = [0; Self::BYTES];
+        from.read_exact(&mut bytes)?;
+        let mut fields = bytes.chunks_exact(8).map(|field| u64::from_le_bytes(field.try_into().unwrap_or_default()));
+        let mut field = || fields.next().unwrap_or_default();
+        Ok(Self { memory_bytes: field(), cpu_seconds: field(), component_bytes: field() })
+    }
+}
+
+/// The work of the child process that a [`Compiler`] names: reads a component from stdin, limits itself, and writes compiled
+/// code to stdout. Ends the process when the parent closes its end of stdin.
+///
+/// # Errors
+/// The component does not compile, or the parent is gone.
+pub fn compile_for_parent() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let mut stdin = io::stdin().lock();
+    let header = Header::read(&mut stdin)?;
+    limit_self(&header)?;
+    let mut component = Vec::new();
+    (&mut stdin).take(header.component_bytes).read_to_end(&mut component)?;
+    if component.len() as u64 != header.component_bytes {
+        return Err("the parent is gone".into());
+    }
+    drop(stdin);
+    std::thread::Builder::new().name("pinion-parent".to_owned()).spawn(end_with_parent)?;
+    let code = compile_alone(&component)?;
+    let mut out = io::stdout().lock();
+    out.write_all(&code)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn end_with_parent() {
+    // The parent writes no more, and its end is closed when it dies or loses interest.
+    while matches!(io::stdin().lock().read(&mut [0]), Ok(1..)) {}
+    std::process::exit(1);
+}
+
+/// Limits memory and processor time of this process, where the system can. macOS does not hold processes to their data
+/// limit; there the deadline alone bounds a compile.
+#[cfg(unix)]
+fn limit_self(header: &Header) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+    let lower = |resource, at_most: u64| {
+        let maximum = getrlimit(resource).maximum.map_or(at_most, |maximum| maximum.min(at_most));
+        setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) })
+    };
+    // Data, not address space: the engine reserves much more than it uses.
+    lower(Resource::Data, header.memory_bytes)?;
+    lower(Resource::Cpu, header.cpu_seconds)?;
+    lower(Resource::Core, 0)?;
+    // Who uses the machine comes first.
+    let _ = nice(10);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn limit_self(_header: &Header) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! One loaded version of a plugin.
+//!
+//! Loading is: read what the component says of itself, compile it or take it from the cache, link it, and ask it what it
+//! offers. Nothing of the last generation is touched meanwhile.
+
+use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
+use crate::bindings::pinion::plugin::types as wit;
+use crate::calls::instance::{self, Description};
+use crate::capability::{Grants, PluginAuthority};
+use crate::errors::fault::PluginFault;
+use crate::limits::shares::Share;
+use crate::limits::{Limits, PartialLimits};
+use crate::loading::cache::Origin;
+use crate::loading::compiler;
+use crate::loading::component_file::ReadError;
+use crate::loading::program::{Exported, Program};
+use crate::loading::wording::{self, FoldedNames};
+use crate::manifest::{Inspection, Manifest, ManifestError, is_name};
+use crate::policy::{self, Ceiling};
+use crate::registry::Source;
+use crate::runtime::Shared;
+use pinion_protocol::text::{clip, exposed};
+use pinion_protocol::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+use wasmtime::component::Component;
+
+/// What the user's config says of one plugin.
+#[derive(Debug, Clone, Default)]
+pub struct PluginSettings {
+    /// What it may do.
+    pub grants: Grants,
+    /// Limits that the user set for it.
+    pub limits: PartialLimits,
+    /// Its own section, an object.
+    pub config: Value,
+    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
+    /// count.
+    pub ceiling: Option<Ceiling>,
+    /// The reason why some of its grants are not in `grants`, with a hint.
+    pub held_back: Option<String>,
+    /// The command that grants it more; `None` where the config does.
+    pub hint: Option<String>,
+}
+
+/// One loaded version of a plugin.
+pub(crate) struct Generation {
+    pub(crate) program: Arc<Program>,
+    pub(crate) inspection: Inspection,
+    pub(crate) digest: blake3::Hash,
+    pub(crate) origin: Origin,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) commands: Vec<CommandDefinition>,
+    pub(crate) plugin_name: FoldedNames,
+    pub(crate) tool_names: FoldedNames,
+    pub(crate) command_names: FoldedNames,
+    /// What the user granted it.
+    pub(crate) grants: Grants,
+    /// Its asks and declarations, before anything was held back.
+    pub(crate) offered: Ceiling,
+    /// The most that its grants are for.
+    pub(crate) ceiling: Arc<Ceiling>,
+    /// The grants that are held back, and the reason, with a hint.
+    pub(crate) held_back: Option<String>,
+}
+
+/// A tool, with the effects that its author declared.
+pub(crate) struct Tool {
+    pub(crate) definition: Arc<ToolDefinition>,
+    pub(crate) effects: Authority,
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDefinition {
+    /// Without the slash.
+    pub name: String,
+    /// One line.
+    pub description: String,
+    /// Shown after the name.
+    pub argument_hint: Option<String>,
+}
+
+/// A component was not loaded. What was loaded before stays.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It is no plugin for this host.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// It cannot be compiled, or wants imports that do not exist.
+    #[error("{0}")]
+    Link(String),
+    /// It broke down, or failed its self-test, when it was asked what it offers.
+    #[error(transparent)]
+    Fault(PluginFault),
+    /// It ran into a limit of loading.
+    #[error(
+        "{0}\nhint: the limits of loading are fixed: do less in `init`, `self-test` and the lists of tools and commands"
+    )]
+    Limit(String),
+    /// What it offers makes no sense.
+    #[error("{0}")]
+    Offer(String),
+    /// Its name belongs to a built-in plugin.
+    #[error(
+        "the name `{name}` is reserved for the built-in plugin `{built_in}`\nhint: give the plugin another name in its manifest"
+    )]
+    Reserved {
+        /// The name in its manifest.
+        name: String,
+        /// The built-in plugin.
+        built_in: String,
+    },
+    /// The user disabled it.
+    #[error("plugin `{0}` is disabled in the config\nhint: remove `enabled = false` from [plugins.{0}]")]
+    Disabled(String),
+    /// A reload brought another name.
+    #[error("the file now holds plugin `{to}` instead of `{from}`\nhint: restart pinion to load it under its new name")]
+    Renamed {
+        /// The name of the generation that is loaded.
+        from: String,
+        /// The name in the new manifest.
+        to: String,
+    },
+    /// The policy refused it.
+    #[error("{0}")]
+    Policy(String),
+    /// What it offers has a name that another plugin already uses.
+    #[error("{what} `{name}` is already there, from plugin `{other}`\nhint: load only one of the two plugins")]
+    Collision {
+        /// `plugin`, `tool` or `command`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Who has it.
+        other: String,
+    },
+    /// What it offers has a name that a reader could take for one that another plugin uses.
+    #[error("the name of {what} `{name}` looks like one of plugin `{other}`\nhint: load only one of the two plugins")]
+    LookAlike {
+        /// `plugin`, `tool` or `command`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Who has the other one.
+        other: String,
+    },
+}
+
+impl Generation {
+    /// Loads a component. Reading, compiling and linking happen on threads that may block; dropping the future gives the
+    /// load up. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling
+    /// of the generation that this one replaces.
+    pub(crate) async fn load(
+        shared: &Arc<Shared>,
+        source: &Source,
+        number: u32,
+        before: Option<Arc<Ceiling>>,
+        share: &Arc<Share>,
+    ) -> Result<Arc<Self>, LoadError> {
+        let is_built_in = matches!(source, Source::BuiltIn { .. });
+        let read = {
+            let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
+            let share = share.clone();
+            blocking(move || {
+                let _permit = permit;
+                let inspected = inspect(&shared, &source, before)?;
+                // All of it in one go: each step on a thread of its own costs more than most of them.
+                match compiler::cached(&shared, &inspected.digest) {
+                    Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
+                    None => Ok(Read::New(inspected)),
+                }
+            })
+            .await?
+        };
+        let (linked, origin) = match read {
+            Read::Linked(linked) => (linked, Origin::Cached),
+            Read::New(mut inspected) => {
+                let (bytes, digest) = (std::mem::take(&mut inspected.bytes), inspected.digest);
+                let component = compiler::compiled(shared, bytes, digest, is_built_in).await?;
+                let (shared, share) = (shared.clone(), share.clone());
+                let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
+                (linked, Origin::Compiled)
+            }
+        };
+        let Linked { program, digest, inspection, held } = linked;
+        // A component that misses its grants or its config may fail for that alone.
+        let explained = |error: LoadError| match &held.held_back {
+            Some(why) => LoadError::Policy(format!("{error}\n{why}")),
+            None => error,
+        };
+        let description = instance::describe(shared, &program).await.map_err(load_error).map_err(explained)?;
+        let Held { grants, ceiling, held_back, hint, .. } = held;
+        let mut generation = Self {
+            plugin_name: FoldedNames::of_plugin(&program.name),
+            tool_names: FoldedNames::default(),
+            command_names: FoldedNames::default(),
+            offered: Ceiling {
+                asks: inspection.manifest.capabilities,
+                lifetime: inspection.manifest.lifetime,
+                ..Ceiling::default()
+            },
+            program,
+            inspection,
+            digest,
+            origin,
+            tools: Vec::new(),
+            commands: Vec::new(),
+            grants,
+            ceiling: ceiling.clone().unwrap_or_default(),
+            held_back,
+        };
+        // Schemas may take a while to check.
+        blocking(move || {
+            generation.take(description, ceiling.as_deref())?;
+            generation.settle_ceiling(ceiling.is_some(), hint);
+            Ok(Arc::new(generation))
+        })
+        .await
+    }
+
+    /// Returns its identity, for a policy.
+    pub(crate) fn identity<'a>(&'a self, source: &'a Source, digest: &'a str) -> policy::Component<'a> {
+        policy::Component { manifest: &self.inspection.manifest, source, digest }
+    }
+
+    /// Returns whether a command is newer than the grants, so that it runs with none of them.
+    pub(crate) fn holds_back_command(&self, name: &str) -> bool {
+        !self.ceiling.commands.contains(name)
+    }
+
+    /// The first generation sets the ceiling; a later one that grows beyond it says so.
+    fn settle_ceiling(&mut self, is_set: bool, hint: Option<String>) {
+        if !is_set {
+            self.ceiling = Arc::new(self.offered.clone());
+            return;
+        }
+        let excess = self.ceiling.excess(&self.offered);
+        if !excess.is_empty() && self.held_back.is_none() {
+            let hint = hint.unwrap_or_else(|| "restart pinion to grant what is new".to_owned());
+            self.held_back =
+                Some(format!("new since it was granted, and held back: {}\nhint: {hint}", excess.join("; ")));
+        }
+    }
+
+    /// One of its tools.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.definition.name == name)
+    }
+
+    fn take(&mut self, description: Description, ceiling: Option<&Ceiling>) -> Result<(), LoadError> {
+        wording::check_lists(&description.tools, &description.commands).map_err(LoadError::Offer)?;
+        let source = ToolSource {
+            plugin: self.program.name.clone(),
+            digest: self.digest.to_hex().as_str().into(),
+            generation: self.program.number,
+        };
+        for tool in description.tools {
+            let (tool, declared) = self.tool_from(tool, &source, ceiling)?;
+            self.offered.tools.insert(tool.definition.name.clone(), declared);
+            if !self.tool_names.insert(&tool.definition.name) {
+                return Err(twice("tool", &tool.definition.name));
+            }
+            self.tools.push(tool);
+        }
+        for command in description.commands {
+            check_name("command", &command.name)?;
+            wording::check_command(&command)
+                .map_err(|problem| LoadError::Offer(format!("command `{}` {problem}", command.name)))?;
+            if !self.command_names.insert(&command.name) {
+                return Err(twice("command", &command.name));
+            }
+            self.offered.commands.insert(command.name.clone());
+            self.commands.push(command_from(command));
+        }
+        Ok(())
+    }
+
+    /// Returns the tool with the effects that it may have, and those that it declares.
+    fn tool_from(
+        &self,
+        tool: wit_tools::ToolDefinition,
+        source: &ToolSource,
+        ceiling: Option<&Ceiling>,
+    ) -> Result<(Tool, Authority), LoadError> {
+        check_name("tool", &tool.name)?;
+        let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
+        wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
+        let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
+            .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
+        if input_schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(offer("has an input schema that is not of type `object`"));
+        }
+        wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
+        check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
+        required_first(&mut input_schema);
+        let declared = effects(tool.effects);
+        let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));
+        let definition = ToolDefinition {
+            name: tool.name,
+            label: tool.label,
+            description: tool.description,
+            input_schema,
+            guidelines: tool.guidelines,
+            authority: self.program.authority.of_tool(effects),
+            execution: match tool.execution {
+                wit::Execution::Parallel => Execution::Parallel,
+                wit::Execution::Sequential => Execution::Sequential,
+            },
+            source: source.clone(),
+        };
+        Ok((Tool { definition: Arc::new(definition), effects }, declared))
+    }
+}
+
+/// The settings of a component once they are cut to its ceiling.
+struct Held {
+    grants: Grants,
+    limits: PartialLimits,
+    config: Value,
+    ceiling: Option<Arc<Ceiling>>,
+    held_back: Option<String>,
+    hint: Option<String>,
+}
+
+impl Held {
+    /// The policy's ceiling counts before that of the earlier generation. A component without grants needs none.
+    fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest) -> Self {
+        let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
+        let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
+        let grants = match &ceiling {
+            Some(ceiling) => ceiling.cut(manifest, grants),
+            None => grants,
+        };
+        Self { grants, limits, config, ceiling, held_back, hint }
+    }
+}
+
+/// A component that was read.
+struct Inspected {
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    inspection: Inspection,
+    held: Held,
+}
+
+/// A component that was read, compiled and linked.
+struct Linked {
+    program: Arc<Program>,
+    digest: blake3::Hash,
+    inspection: Inspection,
+    held: Held,
+}
+
+enum Read {
+    /// Its compiled code was in the cache.
+    Linked(Linked),
+    /// It is still to be compiled.
+    New(Inspected),
+}
+
+/// Reads a component, what it says of itself, and what the policy says of it. Blocks.
+fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Result<Inspected, LoadError> {
+    if let Source::File { path, .. } = source {
+        shared.surroundings.protected.add_plugin(path);
+    }
+    let bytes = source.bytes()?;
+    let inspection = Inspection::of(&bytes)?;
+    let manifest = &inspection.manifest;
+    let digest = blake3::hash(&bytes);
+    let identity = policy::Component { manifest, source, digest: &digest.to_hex() };
+    let held = Held::of(shared.policy.settings(&identity)?, before, manifest);
+    Ok(Inspected { bytes, digest, inspection, held })
+}
+
+/// Runs a step of loading on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::Link(error.to_string())))
+}
+
+/// Links a component. Blocks.
+fn link(
+    shared: &Arc<Shared>,
+    component: &Component,
+    inspected: Inspected,
+    number: u32,
+    share: Arc<Share>,
+) -> Result<Linked, LoadError> {
+    let Inspected { digest, inspection, held, .. } = inspected;
+    let manifest = &inspection.manifest;
+    let pre = shared.linker.instantiate_pre(component).map_err(link_error)?;
+    let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
+    let authority = PluginAuthority::new(
+        &manifest.name,
+        &shared.surroundings,
+        &manifest.capabilities,
+        &held.grants,
+        shared.descriptors.share(&manifest.name),
+    )
+    .with_hint(held.hint.clone());
+    let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
+    let program = Program {
+        name: manifest.name.as_str().into(),
+        number,
+        authority: Arc::new(authority),
+        limits: Arc::new(limits),
+        config: config.into(),
+        exported: Exported::of(component, &inspection)?,
+        share,
+        pre,
+    };
+    Ok(Linked { program: Arc::new(program), digest, inspection, held })
+}
+
+pub(crate) fn link_error(error: wasmtime::Error) -> LoadError {
+    LoadError::Link(format!("{error:#}"))
+}
+
+/// The error of a load whose description went wrong. Limits are those of loading, which nobody can raise.
+fn load_error(fault: PluginFault) -> LoadError {
+    let (plugin, limit) = match fault {
+        PluginFault::Fuel { plugin, limit } => (plugin, format!("more than {limit} fuel")),
+        PluginFault::Deadline { plugin, limit_ms } => (plugin, format!("more than {limit_ms} ms")),
+        PluginFault::Memory { plugin, limit, .. } => (plugin, format!("more than {limit} bytes of memory")),
+        PluginFault::Table { plugin, limit, .. } => (plugin, format!("more than {limit} table elements")),
+        PluginFault::Output { plugin, limit } => (plugin, format!("more than {limit} bytes of output")),
+        PluginFault::HostCalls { plugin, limit } => (plugin, format!("more than {limit} calls of the host")),
+        PluginFault::Handles { plugin, limit } => (plugin, format!("more than {limit} open handles")),
+        other => return LoadError::Fault(other),
+    };
+    LoadError::Limit(format!("plugin `{plugin}` needs {limit} to say what it offers"))
+}
+
+/// Puts required properties first, in the order in which they are required: models write arguments in the order of the
+/// schema, and a path that comes before the text for it can be shown while the text is still on its way.
+fn required_first(schema: &mut Value) {
+    let required: Vec<String> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let mut ordered = serde_json::Map::new();
+    for name in required {
+        if let Some(property) = properties.shift_remove(&name) {
+            ordered.insert(name, property);
+        }
+    }
+    ordered.append(properties);
+    *properties = ordered;
+}
+
+fn twice(what: &str, name: &str) -> LoadError {
+    LoadError::Offer(format!("offers the {what} `{name}` twice, or another one whose name looks like it"))
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let shown = clip(&exposed(&clip(name, 80)).replace('\n', "⏎"), 160);
+    Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
+}
+
+fn effects(flags: wit::Effects) -> Authority {
+    Authority {
+        reads: flags.contains(wit::Effects::READS),
+        writes: flags.contains(wit::Effects::WRITES),
+        executes: flags.contains(wit::Effects::EXECUTES),
+        network: flags.contains(wit::Effects::NETWORK),
+        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
+        // There is no flag for it: what counts is the grant.
+        delegates: true,
+    }
+}
+
+fn command_from(command: wit_commands::CommandDefinition) -> CommandDefinition {
+    CommandDefinition { name: command.name, description: command.description, argument_hint: command.argument_hint }
+}

@@ -1,0 +1,100 @@
+//! What instances are made from: compiled and linked code, with its authority and limits.
+
+use crate::calls::state::State;
+use crate::capability::PluginAuthority;
+use crate::limits::Limits;
+use crate::limits::shares::Share;
+use crate::loading::generation::LoadError;
+use crate::manifest::{API_VERSION, Inspection};
+use std::sync::Arc;
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+
+/// Everything that an instance of a generation needs.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) name: Arc<str>,
+    /// The number of the generation.
+    pub(crate) number: u32,
+    pub(crate) authority: Arc<PluginAuthority>,
+    pub(crate) limits: Arc<Limits>,
+    /// The plugin's own section of the config, as JSON.
+    pub(crate) config: Arc<str>,
+    /// What the plugin holds of what all plugins need.
+    pub(crate) share: Arc<Share>,
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) exported: Exported,
+}
+
+/// The functions that a component exports, found once.
+#[derive(Clone, Default)]
+pub(crate) struct Exported {
+    pub(crate) tools: Option<ToolsExport>,
+    pub(crate) commands: Option<CommandsExport>,
+    pub(crate) lifecycle: Option<LifecycleExport>,
+    pub(crate) state: Option<StateExport>,
+}
+
+#[derive(Clone)]
+pub(crate) struct ToolsExport {
+    pub(crate) list_tools: ComponentExportIndex,
+    pub(crate) call_tool: ComponentExportIndex,
+}
+
+#[derive(Clone)]
+pub(crate) struct CommandsExport {
+    pub(crate) list_commands: ComponentExportIndex,
+    pub(crate) complete_argument: ComponentExportIndex,
+    pub(crate) run_command: ComponentExportIndex,
+}
+
+#[derive(Clone)]
+pub(crate) struct LifecycleExport {
+    pub(crate) init: ComponentExportIndex,
+    pub(crate) self_test: ComponentExportIndex,
+}
+
+#[derive(Clone)]
+pub(crate) struct StateExport {
+    pub(crate) save_state: ComponentExportIndex,
+    pub(crate) restore_state: ComponentExportIndex,
+}
+
+impl Program {
+    /// The same under other limits.
+    pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
+        Arc::new(Self { limits: Arc::new(limits.clone()), ..self.clone() })
+    }
+}
+
+impl Exported {
+    pub(crate) fn of(component: &Component, inspection: &Inspection) -> Result<Self, LoadError> {
+        let find = |interface: &str, function: &str| {
+            let instance = format!("pinion:plugin/{interface}@{API_VERSION}");
+            let index = component.get_export_index(None, &instance);
+            index
+                .and_then(|instance| component.get_export_index(Some(&instance), function))
+                .ok_or_else(|| LoadError::Link(format!("`{instance}` has no function `{function}`")))
+        };
+        let mut exported = Self::default();
+        if inspection.exports.tools {
+            let (list_tools, call_tool) = (find("tools", "list-tools")?, find("tools", "call-tool")?);
+            exported.tools = Some(ToolsExport { list_tools, call_tool });
+        }
+        if inspection.exports.commands {
+            exported.commands = Some(CommandsExport {
+                list_commands: find("commands", "list-commands")?,
+                complete_argument: find("commands", "complete-argument")?,
+                run_command: find("commands", "run-command")?,
+            });
+        }
+        if inspection.exports.lifecycle {
+            let (init, self_test) = (find("lifecycle", "init")?, find("lifecycle", "self-test")?);
+            exported.lifecycle = Some(LifecycleExport { init, self_test });
+        }
+        if inspection.exports.state {
+            let (save_state, restore_state) = (find("state", "save-state")?, find("state", "restore-state")?);
+            exported.state = Some(StateExport { save_state, restore_state });
+        }
+        Ok(exported)
+    }
+}

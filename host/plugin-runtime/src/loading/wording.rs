@@ -1,0 +1,245 @@
+//! Bounds on what plugins say of themselves: manifests and lists of tools and commands.
+//!
+//! These texts go into every request to a model and into questions that a person answers. They are refused when the
+//! plugin is loaded, rather than cut or changed, so that nothing depends on where they are shown.
+
+use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
+use pinion_protocol::text::{clip, find_unsafe};
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// Bytes of a version.
+const MAX_VERSION: usize = 64;
+/// Bytes of a plugin's or a command's description.
+const MAX_ABOUT: usize = 2 * 1024;
+/// Characters of a tool's label.
+const MAX_LABEL: usize = 80;
+/// Bytes of a tool's description.
+const MAX_DESCRIPTION: usize = 8 * 1024;
+/// Bytes of all guidelines of a tool.
+const MAX_GUIDELINES: usize = 2 * 1024;
+/// Guidelines of a tool.
+const MAX_GUIDELINE_COUNT: usize = 16;
+/// Bytes of a tool's schema.
+const MAX_SCHEMA: usize = 64 * 1024;
+/// Bytes of an argument hint.
+const MAX_HINT: usize = 160;
+/// Tools, or commands, of one plugin.
+const MAX_ENTRIES: usize = 128;
+/// Bytes of all texts and schemas of one plugin.
+const MAX_TOTAL: usize = 128 * 1024;
+
+/// Folds a name in two ways, as it is read and as it is drawn. People could take one name for another when either is equal:
+/// the first ignores case, `-` and `_`; the second too, and tells apart neither `1` and `I` from `l`, nor `0` from `o`,
+/// nor `rn` from `m`, nor `vv` from `w`.
+pub(crate) fn folded(name: &str) -> [String; 2] {
+    let letters = || name.chars().filter(|c| !matches!(c, '-' | '_'));
+    let shape = |c: char| match c {
+        '1' | 'I' => 'l',
+        '0' => 'o',
+        c => c.to_ascii_lowercase(),
+    };
+    let drawn: String = letters().map(shape).collect();
+    [letters().map(|c| c.to_ascii_lowercase()).collect(), drawn.replace("rn", "m").replace("vv", "w")]
+}
+
+/// The names of what one plugin offers, as they are read and as they are drawn.
+#[derive(Debug, Default)]
+pub(crate) struct FoldedNames {
+    read: HashSet<String>,
+    drawn: HashSet<String>,
+}
+
+impl FoldedNames {
+    /// The name of a plugin, as [`is_alike`](crate::is_alike) compares it.
+    pub(crate) fn of_plugin(name: &str) -> Self {
+        let mut names = Self::default();
+        names.insert(name);
+        names.drawn = names.drawn.iter().map(|drawn| drawn.replace('5', "s")).collect();
+        names
+    }
+
+    /// Adds a name; returns whether no other one is alike.
+    pub(crate) fn insert(&mut self, name: &str) -> bool {
+        let is_new = !self.has(name);
+        let [read, drawn] = folded(name);
+        self.read.insert(read);
+        self.drawn.insert(drawn);
+        is_new
+    }
+
+    /// Returns whether a name of one is like a name of the other.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        !self.read.is_disjoint(&other.read) || !self.drawn.is_disjoint(&other.drawn)
+    }
+
+    /// Returns whether it holds a name that is alike.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        if self.read.is_empty() {
+            return false;
+        }
+        let [read, drawn] = folded(name);
+        self.read.contains(&read) || self.drawn.contains(&drawn)
+    }
+}
+
+/// Checks version and description of a manifest.
+pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), String> {
+    check_bytes("version", version, MAX_VERSION, Lines::One)?;
+    check_bytes("description", description, MAX_ABOUT, Lines::Many)
+}
+
+/// Checks how much a plugin offers, all together.
+pub(crate) fn check_lists(
+    tools: &[wit_tools::ToolDefinition],
+    commands: &[wit_commands::CommandDefinition],
+) -> Result<(), String> {
+    if tools.len().max(commands.len()) > MAX_ENTRIES {
+        return Err(format!("offers more than {MAX_ENTRIES} tools or commands"));
+    }
+    let of_tool = |tool: &wit_tools::ToolDefinition| {
+        let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
+        tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines
+    };
+    let of_command = |command: &wit_commands::CommandDefinition| {
+        command.name.len() + command.description.len() + command.argument_hint.as_ref().map_or(0, String::len)
+    };
+    let total = tools.iter().map(of_tool).sum::<usize>() + commands.iter().map(of_command).sum::<usize>();
+    match total {
+        0..=MAX_TOTAL => Ok(()),
+        _ => Err(format!("describes its tools and commands in {total} bytes; the limit is {MAX_TOTAL}")),
+    }
+}
+
+/// Checks the texts of a tool, without its schema and its name.
+pub(crate) fn check_tool(tool: &wit_tools::ToolDefinition) -> Result<(), String> {
+    check("label", &tool.label, Lines::One)?;
+    if tool.label.chars().count() > MAX_LABEL {
+        return Err(format!("has a label of more than {MAX_LABEL} characters"));
+    }
+    check_bytes("description", &tool.description, MAX_DESCRIPTION, Lines::Many)?;
+    tool.guidelines.iter().try_for_each(|line| check("guideline", line, Lines::Many))?;
+    if tool.guidelines.len() > MAX_GUIDELINE_COUNT {
+        return Err(format!("has more than {MAX_GUIDELINE_COUNT} guidelines"));
+    }
+    if tool.guidelines.iter().map(String::len).sum::<usize>() > MAX_GUIDELINES {
+        return Err(format!("has guidelines of more than {MAX_GUIDELINES} bytes"));
+    }
+    match tool.input_schema.len() {
+        0..=MAX_SCHEMA => Ok(()),
+        _ => Err(format!("has an input schema of more than {MAX_SCHEMA} bytes")),
+    }
+}
+
+/// Checks the texts of a command, without its name.
+pub(crate) fn check_command(command: &wit_commands::CommandDefinition) -> Result<(), String> {
+    check_bytes("description", &command.description, MAX_ABOUT, Lines::Many)?;
+    check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, Lines::One)
+}
+
+/// Checks all names and texts inside of a schema. Values, such as those of `enum`, may hold carriage returns.
+pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
+    match schema {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            check("name in its input schema", name, Lines::One)?;
+            match name.as_str() {
+                "enum" | "const" | "default" | "examples" => check_value(value),
+                _ => check_schema(value),
+            }
+        }),
+        Value::Array(items) => items.iter().try_for_each(check_schema),
+        Value::String(text) => check("text in its input schema", text, Lines::Many),
+        _ => Ok(()),
+    }
+}
+
+fn check_value(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            check("name in its input schema", name, Lines::One)?;
+            check_value(value)
+        }),
+        Value::Array(items) => items.iter().try_for_each(check_value),
+        Value::String(text) => check("value in its input schema", &text.replace('\r', ""), Lines::Many),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    One,
+    Many,
+}
+
+fn check_bytes(what: &str, text: &str, max: usize, lines: Lines) -> Result<(), String> {
+    match text.len() > max {
+        true => Err(format!("has a {what} of more than {max} bytes")),
+        false => check(what, text, lines),
+    }
+}
+
+fn check(what: &str, text: &str, lines: Lines) -> Result<(), String> {
+    match find_unsafe(text, lines == Lines::Many) {
+        None => Ok(()),
+        Some((at, c)) => {
+            let around: String = clip(&text[..at], 40).chars().flat_map(char::escape_debug).collect();
+            Err(format!("has a {what} with the character U+{:04X} after `{around}`", u32::from(c)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_that_look_alike_are_found() {
+        let is_alike = |one: &str, other: &str| {
+            let mut names = FoldedNames::default();
+            names.insert(one) && names.has(other)
+        };
+        for (one, other) in [
+            ("shell", "SHELL"),
+            ("shell", "she11"),
+            ("shell", "s-h_ell"),
+            ("list", "LIST"),
+            ("list", "1ist"),
+            ("form", "forrn"),
+        ] {
+            assert!(is_alike(one, other) && is_alike(other, one), "{one} {other}");
+        }
+        assert!(!is_alike("read", "write") && !is_alike("t10", "t11") && !is_alike("tail", "tall"));
+    }
+
+    #[test]
+    fn manifest_texts_are_bounded_and_visible() {
+        check_manifest("1.0.0", "Reads files.\n\tAnd more.").unwrap();
+        check_manifest("1.0.0", "Kann Umlaute: ä, 世界 👨‍👩‍👧").unwrap();
+        for (version, description) in [
+            ("1\x1b[2J", ""),
+            ("1\n2", ""),
+            ("1", "a\u{202e}b"),
+            ("1", "a\u{200b}b"),
+            ("1", "a\u{e0041}"),
+            ("1", "a\rb"),
+        ] {
+            let problem = check_manifest(version, description).unwrap_err();
+            assert!(problem.contains("U+") && find_unsafe(&problem, false).is_none(), "{problem:?}");
+        }
+        assert!(check_manifest(&"1".repeat(65), "").is_err() && check_manifest("1", &"x".repeat(2049)).is_err());
+    }
+
+    #[test]
+    fn names_and_texts_inside_of_schemas_are_checked() {
+        check_schema(&json!({ "properties": { "end": { "enum": ["\r\n", "\n"] } } })).unwrap();
+        for schema in [
+            json!({ "properties": { "a\n? Continue": {} } }),
+            json!({ "properties": { "a": { "description": "x\x1b]52;c;eA==\x07" } } }),
+            json!({ "properties": { "a": { "enum": ["x\u{202e}"] } } }),
+            json!({ "required": ["a\u{200b}"] }),
+        ] {
+            assert!(check_schema(&schema).is_err(), "{schema}");
+        }
+    }
+}

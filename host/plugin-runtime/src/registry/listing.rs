@@ -1,0 +1,147 @@
+//! What is loaded, told to people and to plugins with the capability `catalog`.
+
+use crate::bindings::pinion::plugin::catalog as wit;
+use crate::loading::cache::Origin;
+use crate::manifest::Lifetime;
+use crate::policy::Ceiling;
+use crate::registry::{Loaded, Registry, Source};
+
+/// A plugin, as `pinion plugin list` and `info` tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// One line for people.
+    pub description: String,
+    /// Counted from 1.
+    pub generation: u32,
+    /// `built-in`, or the file.
+    pub source: String,
+    /// Its source, as the runtime was given it.
+    pub component_source: Source,
+    /// BLAKE3 of the component, in hexadecimal.
+    pub digest: String,
+    /// Was it compiled in this process?
+    pub origin: Origin,
+    /// How long an instance lives.
+    pub lifetime: Lifetime,
+    /// What it asks for, and whether it was granted.
+    pub capabilities: Vec<Capability>,
+    /// The interfaces that it imports.
+    pub imports: Vec<String>,
+    /// Names of its tools.
+    pub tools: Vec<String>,
+    /// Names of its commands, without the slash.
+    pub commands: Vec<String>,
+    /// Its asks and declarations, whatever it was granted.
+    pub offered: Ceiling,
+    /// The grants that are held back, and the reason, with a hint.
+    pub held_back: Option<String>,
+    /// Why its last reload was refused.
+    pub problem: Option<String>,
+}
+
+/// Something that a plugin asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capability {
+    /// In words, such as `write files`.
+    pub asks: String,
+    /// To what extent the user said yes; none when not at all.
+    pub granted: Option<String>,
+}
+
+impl Registry {
+    /// All plugins that answer calls.
+    pub(crate) fn plugins(&self) -> Vec<PluginInfo> {
+        let catalog = self.catalog();
+        let problem = |name: &str| {
+            let (_, problem) = catalog.problems().iter().find(|(plugin, _)| plugin == name)?;
+            Some(problem.clone())
+        };
+        catalog
+            .loaded()
+            .iter()
+            .map(|loaded| PluginInfo { problem: problem(&loaded.program().name), ..info(loaded) })
+            .collect()
+    }
+
+    pub(crate) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
+        let catalog = self.catalog();
+        let tools =
+            catalog.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
+        tools
+            .map(|(loaded, tool)| wit::ToolInfo {
+                name: tool.definition.name.clone(),
+                description: tool.definition.description.clone(),
+                plugin: loaded.program().name.to_string(),
+                authority: tool.definition.authority.words().into_iter().map(str::to_owned).collect(),
+            })
+            .collect()
+    }
+
+    pub(crate) fn command_infos(&self) -> Vec<wit::CommandInfo> {
+        let catalog = self.catalog();
+        let commands = catalog
+            .loaded()
+            .iter()
+            .flat_map(|loaded| loaded.generation.commands.iter().map(move |command| (loaded, command)));
+        commands
+            .map(|(loaded, command)| wit::CommandInfo {
+                name: command.name.clone(),
+                description: command.description.clone(),
+                argument_hint: command.argument_hint.clone(),
+                plugin: loaded.program().name.to_string(),
+            })
+            .collect()
+    }
+
+    pub(crate) fn plugin_infos(&self) -> Vec<wit::PluginInfo> {
+        let told = |capability: &Capability| match &capability.granted {
+            Some(extent) => format!("{}: granted{extent}", capability.asks),
+            None => format!("{}: not granted", capability.asks),
+        };
+        self.plugins()
+            .into_iter()
+            .map(|plugin| wit::PluginInfo {
+                name: plugin.name,
+                version: plugin.version,
+                description: plugin.description,
+                generation: plugin.generation,
+                source: plugin.source,
+                capabilities: plugin.capabilities.iter().map(told).collect(),
+                problem: plugin.problem,
+            })
+            .collect()
+    }
+}
+
+fn info(loaded: &Loaded) -> PluginInfo {
+    let generation = &loaded.generation;
+    let manifest = &generation.inspection.manifest;
+    PluginInfo {
+        name: manifest.name.clone(),
+        version: manifest.version.clone(),
+        description: manifest.description.clone(),
+        generation: generation.program.number,
+        source: loaded.source().to_string(),
+        component_source: loaded.source().clone(),
+        digest: generation.digest.to_hex().to_string(),
+        origin: generation.origin,
+        lifetime: manifest.lifetime,
+        capabilities: capabilities(loaded),
+        imports: generation.inspection.imports.iter().cloned().collect(),
+        tools: generation.tools.iter().map(|tool| tool.definition.name.clone()).collect(),
+        commands: generation.commands.iter().map(|command| command.name.clone()).collect(),
+        offered: generation.offered.clone(),
+        held_back: generation.held_back.clone(),
+        problem: None,
+    }
+}
+
+fn capabilities(loaded: &Loaded) -> Vec<Capability> {
+    let asks = &loaded.generation.inspection.manifest.capabilities;
+    let extents = loaded.generation.grants.clone().cut_to(asks).extents(asks);
+    extents.into_iter().map(|(phrase, granted)| Capability { asks: phrase.to_owned(), granted }).collect()
+}

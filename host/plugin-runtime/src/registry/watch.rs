@@ -1,0 +1,104 @@
+//! Loading plugins anew when their files change, while calls run.
+//!
+//! Plugin authors build, and models write tools, in the middle of a session; both expect the next call to be answered by
+//! what they just made.
+//!
+//! 1. A [`Watch`] hears of changes in the folders of plugin files, and after a moment's rest asks the registry to
+//!    [`refresh`](crate::runtime::Runtime::refresh).
+//! 2. The registry finds files whose state differs from when it tried them last, waits until nobody writes to them, and
+//!    loads them beside the old generation.
+//! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
+//!    [`Notice`](crate::registry::Notice) says why.
+//! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and waits for 2 and 3 when the file has
+//!    changed, within the bounds that [`crate::registry::load`] sets.
+//!
+//! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
+//! checked and swapped under one lock.
+//!
+//! Not here: compiling ([`crate::loading::generation`]), what a plugin may do ([`crate::capability`]).
+
+use crate::registry::{FileOrigin, Registry, Source};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Changes that come within this time are taken together.
+const REST: Duration = Duration::from_millis(30);
+
+/// A directory whose `*.wasm` files are plugins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// The origin of the plugins in it.
+    pub origin: FileOrigin,
+}
+
+/// Watches as long as it lives.
+pub struct Watch {
+    _watcher: RecommendedWatcher,
+    task: JoinHandle<()>,
+}
+
+/// The folders cannot be watched. Calls still look at their plugin's file themselves.
+#[derive(Debug, thiserror::Error)]
+#[error("plugin files cannot be watched")]
+pub struct WatchError(#[from] notify::Error);
+
+impl Watch {
+    /// Watches files, and directories in which `*.wasm` files are plugins.
+    pub(crate) fn start(
+        registry: Arc<Registry>,
+        files: &[PathBuf],
+        directories: Vec<PluginDirectory>,
+    ) -> Result<Self, WatchError> {
+        // One pending signal is enough: whoever takes it looks at everything.
+        let (signal, changes) = mpsc::channel(1);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                let _ = signal.try_send(());
+            }
+        })?;
+        let mut watched: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+        watched.extend(directories.iter().map(|directory| directory.path.as_path()));
+        watched.sort_unstable();
+        watched.dedup();
+        for folder in watched.into_iter().filter(|folder| folder.is_dir()) {
+            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        }
+        Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, directories, changes)) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut changes: mpsc::Receiver<()>) {
+    while changes.recv().await.is_some() {
+        tokio::time::sleep(REST).await;
+        let _ = changes.try_recv();
+        // Not waited for: what changes next is not to wait for what loads slowly.
+        let _ = registry.begin_refresh();
+        let _ = registry.begin(plugins_in(&directories));
+    }
+}
+
+/// Returns the plugin files in these directories, sorted within each. A missing directory holds none.
+pub fn plugins_in(directories: &[PluginDirectory]) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for directory in directories {
+        let entries = std::fs::read_dir(&directory.path).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "wasm")).collect();
+        files.sort_unstable();
+        let origin = directory.origin;
+        sources.extend(files.into_iter().map(|path| Source::File { path, origin }));
+    }
+    sources
+}

@@ -1,0 +1,122 @@
+//! The order of results.
+//!
+//! A session's store gets results as their calls end, so that a kill loses none. The model gets them in the order of its
+//! calls, and so does whoever loads the session.
+
+use crate::message::{AssistantMessage, Message};
+use std::sync::Arc;
+
+/// The calls of a reply, as their results come in whatever order.
+#[derive(Debug, Default)]
+pub struct CallOrder {
+    /// None for a call whose result came.
+    ids: Vec<Option<String>>,
+}
+
+impl CallOrder {
+    /// The calls of this reply.
+    pub fn of(reply: &AssistantMessage) -> Self {
+        Self { ids: reply.tool_calls().map(|call| Some(call.id.clone())).collect() }
+    }
+
+    /// The place of the call that a result answers, each call once; behind all others when there is none.
+    pub fn place(&mut self, call_id: &str) -> usize {
+        match self.ids.iter().position(|id| id.as_deref() == Some(call_id)) {
+            Some(place) => {
+                self.ids[place] = None;
+                place
+            }
+            None => usize::MAX,
+        }
+    }
+
+    /// Returns whether each call has its result.
+    pub fn is_answered(&self) -> bool {
+        self.ids.iter().all(Option::is_none)
+    }
+}
+
+/// Puts the results that follow a reply in the order of its calls. All other messages keep their places.
+pub fn sort_results(messages: &mut [Arc<Message>]) {
+    let (mut calls, mut results) = (CallOrder::default(), Vec::new());
+    for at in 0..messages.len() {
+        match &*messages[at] {
+            Message::ToolResult(result) => results.push((calls.place(&result.call_id), at, messages[at].clone())),
+            Message::Extension(_) => {}
+            Message::User(_) => settle(messages, &mut results),
+            Message::Assistant(reply) => {
+                calls = CallOrder::of(reply);
+                settle(messages, &mut results);
+            }
+        }
+    }
+    settle(messages, &mut results);
+}
+
+/// Puts results into their places, in order.
+fn settle(messages: &mut [Arc<Message>], results: &mut Vec<(usize, usize, Arc<Message>)>) {
+    let places: Vec<usize> = results.iter().map(|(_, at, _)| *at).collect();
+    results.sort_by_key(|(call, ..)| *call);
+    for (place, (_, _, message)) in places.into_iter().zip(results.drain(..)) {
+        messages[place] = message;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Content, ToolCall};
+    use crate::message::{StopReason, ToolResultMessage};
+    use crate::usage::Usage;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    fn calls(ids: &[&str]) -> Arc<Message> {
+        let call = |id: &&str| Content::ToolCall(ToolCall::new(*id, "t", json!({})));
+        Arc::new(Message::Assistant(AssistantMessage {
+            content: ids.iter().map(call).collect(),
+            stop_reason: StopReason::ToolUse,
+            provider: String::new(),
+            model: String::new(),
+            usage: Usage::default(),
+            cost: None,
+            error: None,
+            timestamp: Timestamp::UNIX_EPOCH,
+        }))
+    }
+
+    fn result(id: &str) -> Arc<Message> {
+        Arc::new(Message::ToolResult(ToolResultMessage {
+            call_id: id.into(),
+            tool_name: "t".into(),
+            content: Vec::new(),
+            details: None,
+            is_error: false,
+            child_loop_id: None,
+            timestamp: Timestamp::UNIX_EPOCH,
+        }))
+    }
+
+    fn sorted(mut messages: Vec<Arc<Message>>) -> String {
+        sort_results(&mut messages);
+        let ids = messages.iter().map(|message| match &**message {
+            Message::Assistant(reply) => {
+                let calls: Vec<&str> = reply.tool_calls().map(|call| call.id.as_str()).collect();
+                format!("calls {}", calls.join(" "))
+            }
+            Message::ToolResult(result) => result.call_id.clone(),
+            Message::User(_) | Message::Extension(_) => String::new(),
+        });
+        ids.collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn results_are_put_in_the_order_of_the_calls() {
+        let several = vec![calls(&["1", "2", "3"]), result("3"), result("1"), result("2"), calls(&["1"]), result("1")];
+        assert_eq!(sorted(several), "calls 1 2 3|1|2|3|calls 1|1");
+        let same = vec![calls(&["1", "2", "1"]), result("1"), result("1"), result("2")];
+        assert_eq!(sorted(same), "calls 1 2 1|1|2|1");
+        let stray = vec![result("9"), calls(&["1", "2"]), result("2"), result("9"), result("1")];
+        assert_eq!(sorted(stray), "9|calls 1 2|1|2|9");
+    }
+}

@@ -1,0 +1,162 @@
+//! How much work it is to check arguments against a schema.
+
+use super::admission::{Applied, OF_ITEMS, OF_PROPERTIES, looks_back, subschemas};
+use serde_json::{Map, Value};
+
+/// Levels of nesting that arguments may have.
+pub const MAX_NESTING: usize = 64;
+/// Units of work for one check, each about as much as one subschema on one value: some tenths of a second.
+const MAX_WORK: u64 = 2_000_000;
+/// Units for a regular expression that may backtrack.
+const BACKTRACKING: u64 = 4_000;
+
+/// How large arguments are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Values, those within others included.
+    pub values: u64,
+    /// Bytes of text.
+    pub text: u64,
+}
+
+impl Size {
+    /// None when they nest too deeply.
+    pub fn of(arguments: &Value) -> Option<Self> {
+        let mut size = Self::default();
+        size.add(arguments, 0).then_some(size)
+    }
+
+    fn add(&mut self, value: &Value, depth: usize) -> bool {
+        self.values += 1;
+        if depth > MAX_NESTING {
+            return false;
+        }
+        match value {
+            Value::String(text) => {
+                self.text += text.len() as u64;
+                true
+            }
+            Value::Array(items) => items.iter().all(|item| self.add(item, depth + 1)),
+            Value::Object(fields) => fields.iter().all(|(name, value)| {
+                self.text += name.len() as u64;
+                self.add(value, depth + 1)
+            }),
+            _ => true,
+        }
+    }
+}
+
+/// Walks a schema over arguments as a check would, without short cuts, and returns whether that stays within
+/// [`MAX_WORK`]. The schema is admitted and the arguments do not nest too deeply.
+pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
+    Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    left: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn visit(&mut self, schema: &'a Value, value: &Value) -> Option<()> {
+        self.spend(1)?;
+        let Some(fields) = schema.as_object() else { return Some(()) };
+        self.own_keywords(fields, value)?;
+        let times = if looks_back(fields) { 2 } else { 1 };
+        let visited = subschemas(self.root, fields, |applied| {
+            let visited = match applied.is_in_place() {
+                true => (0..times).try_for_each(|_| self.visit(applied.schema, value)),
+                false => self.parts(applied, value),
+            };
+            visited.ok_or(())
+        });
+        visited.ok()
+    }
+
+    /// A subschema for properties or items of a value.
+    fn parts(&mut self, Applied { keyword, name, schema }: Applied<'a>, value: &Value) -> Option<()> {
+        match (value, name) {
+            (Value::Object(parts), _) if keyword == "propertyNames" => {
+                parts.keys().try_for_each(|name| self.visit(schema, &Value::String(name.clone())))
+            }
+            (Value::Object(parts), Some(name)) if keyword == "properties" => {
+                parts.get(name).map_or(Some(()), |part| self.visit(schema, part))
+            }
+            (Value::Object(parts), _) if OF_PROPERTIES.contains(&keyword) => {
+                parts.values().try_for_each(|part| self.visit(schema, part))
+            }
+            (Value::Array(parts), _) if OF_ITEMS.contains(&keyword) => {
+                parts.iter().try_for_each(|part| self.visit(schema, part))
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// Keywords whose work grows with the value.
+    fn own_keywords(&mut self, fields: &Map<String, Value>, value: &Value) -> Option<()> {
+        if let Some(values) = fields.get("enum").and_then(Value::as_array) {
+            self.spend(values.len() as u64)?;
+        }
+        if let (Some(pattern), Value::String(text)) = (fields.get("pattern").and_then(Value::as_str), value) {
+            self.spend(pattern_work(pattern, text))?;
+        }
+        if let (Some(Value::Object(patterns)), Value::Object(parts)) = (fields.get("patternProperties"), value) {
+            for pattern in patterns.keys() {
+                parts.keys().try_for_each(|name| self.spend(pattern_work(pattern, name)))?;
+            }
+        }
+        if let (Some(Value::Bool(true)), Value::Array(_)) = (fields.get("uniqueItems"), value) {
+            // Items are hashed, or sorted.
+            self.spend(Size::of(value).map_or(u64::MAX, |size| size.values.saturating_mul(16)))?;
+        }
+        Some(())
+    }
+
+    fn spend(&mut self, work: u64) -> Option<()> {
+        self.left = self.left.checked_sub(work)?;
+        Some(())
+    }
+}
+
+fn pattern_work(pattern: &str, text: &str) -> u64 {
+    let may_backtrack = pattern.contains("(?") || pattern.contains('\\');
+    let backtracking = if may_backtrack { BACKTRACKING } else { 0 };
+    1 + text.len() as u64 / 32 + backtracking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_that_nest_too_deeply_have_no_size() {
+        let nested = |levels: usize| (0..levels).fold(json!("x"), |value, _| json!([value]));
+        assert_eq!(Size::of(&json!({ "a": ["xy", 1] })), Some(Size { values: 4, text: 3 }));
+        assert!(Size::of(&nested(MAX_NESTING)).is_some());
+        assert!(Size::of(&nested(MAX_NESTING + 1)).is_none());
+    }
+
+    #[test]
+    fn a_schema_that_doubles_with_each_level_of_the_arguments_is_not_bearable() {
+        let part = json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }] });
+        let schema = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "properties": { "x": part } } } });
+        let nested = |levels: usize| (0..levels).fold(json!({}), |value, _| json!({ "x": value }));
+        assert!(is_bearable(&schema, &nested(10)));
+        assert!(!is_bearable(&schema, &nested(40)));
+    }
+
+    #[test]
+    fn a_tree_is_bearable_whatever_its_size() {
+        let schema = json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } }, "type": "object" });
+        let tree = (0..14).fold(json!({}), |tree, _| json!({ "left": tree, "right": tree }));
+        assert!(is_bearable(&schema, &tree));
+    }
+
+    #[test]
+    fn regular_expressions_that_backtrack_weigh_more() {
+        let texts = json!(vec!["aaaa"; 2_000]);
+        assert!(is_bearable(&json!({ "items": { "pattern": "^a+$" } }), &texts));
+        assert!(!is_bearable(&json!({ "items": { "pattern": "^(?=a)(a+)+$" } }), &texts));
+    }
+}
