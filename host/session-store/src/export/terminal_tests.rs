@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{assistant, calls, result, user, write_session};
-use pinion_protocol::SessionStore as _;
+use pinion_protocol::{Content, Message, SessionStore as _};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -10,9 +10,9 @@ fn rendered(messages: &[Arc<Message>]) -> String {
     let mut transcript = Transcript::open(&path).unwrap();
     let mut out = Vec::new();
     let id = transcript.header().unwrap().id.clone();
-    let begun = transcript.header().unwrap().created.to_string();
+    let started = transcript.header().unwrap().created.to_string();
     render(&mut transcript, &mut out).unwrap();
-    String::from_utf8(out).unwrap().replace(&id, "ID").replace(&begun, "TIME")
+    String::from_utf8(out).unwrap().replace(&id, "ID").replace(&started, "TIME")
 }
 
 #[test]
@@ -20,13 +20,20 @@ fn a_session_reads_as_a_conversation() {
     let messages = [user("read it"), calls(&["1"]), result("1"), Arc::new(assistant(vec![Content::text("done")]))];
     assert_eq!(
         rendered(&messages),
-        "# Session ID\n\nWorkspace: /home/me/project\nBegun: TIME\n\n\
+        "# Session ID\n\nWorkspace: /home/me/project\nStarted: TIME\n\n\
         ## User, 2026-01-02T03:04:05.678Z\n\nread it\n\n\
         ## Assistant, replay/scripted, 2026-01-02T03:04:05.678Z\n\n\
         ### Call of `read`\n\n    {\n      \"path\": \"a.txt\"\n    }\n\n\
         ### Result of `read`\n\n    line one\n    line two\n\n\
         ## Assistant, replay/scripted, 2026-01-02T03:04:05.678Z\n\ndone\n\n"
     );
+}
+
+#[test]
+fn results_follow_their_calls_whatever_order_they_arrived_in() {
+    let text = rendered(&[user("go"), calls(&["1", "2"]), result("2"), result("1"), user("on")]);
+    let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert_eq!(headings, ["Call of `read`", "Result of `read`", "Call of `read`", "Result of `read`"]);
 }
 
 #[test]
@@ -61,7 +68,7 @@ fn broken_entries_are_named_where_they_are_missing() {
     let mut out = Vec::new();
     render(&mut Transcript::open(&path).unwrap(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    let (one, left_out, three) = (text.find("one"), text.find("> left out: line 3: "), text.find("three"));
+    let (one, left_out, three) = (text.find("one"), text.find("> Skipped: line 3: "), text.find("three"));
     assert!(one < left_out && left_out < three && left_out.is_some(), "{text}");
 }
 
