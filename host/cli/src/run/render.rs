@@ -4,15 +4,16 @@
 //! first column, with a mark such as `●`, `!` or `?`. So nothing that is said can be taken for a question or a notice,
 //! also where it is longer than a row ([`Flow`]).
 
-use crate::output::loops::Loops;
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Text, fit, indented, size, text};
-use pinion_agent::{Authority, Content, Delta, Event, EventKind, Ledger, Limit, RunEnd, StepStatus, StopReason};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, bytes, count, fit, indented, short, size, text};
+use crate::run::end::limit_text;
+use crate::run::loops::Loops;
+use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};
 use serde_json::Value;
 use std::io;
 
 /// How much is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     /// What the user must know.
     Notices,
@@ -35,6 +36,22 @@ pub(crate) struct Renderer<W> {
     flow: Flow,
     step: ShownStep,
     loops: Loops,
+    has_turn_headings: bool,
+}
+
+/// Renders the events of one run, until it ends.
+///
+/// # Errors
+/// The sink cannot be written.
+pub(crate) async fn show(mut events: EventReceiver, mut renderer: Renderer<Stdout>) -> io::Result<()> {
+    let mut loops = Loops::default();
+    while let Some(event) = events.recv().await {
+        renderer.event(&event)?;
+        if loops.is_end(&event) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A step of a plan that is being done.
@@ -50,7 +67,12 @@ enum ShownStep {
 impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
-        Self { out, style, detail, flow, step: ShownStep::None, loops: Loops::default() }
+        Self { out, style, detail, flow, step: ShownStep::None, loops: Loops::default(), has_turn_headings: false }
+    }
+
+    /// Adds a heading to each turn.
+    pub(crate) fn with_turn_headings(self) -> Self {
+        Self { has_turn_headings: true, ..self }
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
@@ -70,6 +92,9 @@ impl<W: Sink> Renderer<W> {
     /// Of the loop that is waited for.
     fn main(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
+            EventKind::TurnStart { turn, .. } if self.has_turn_headings => {
+                self.line(&self.style.dim(text!("── turn {}", turn)))
+            }
             EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
             EventKind::MessageEnd { .. } => self.end_line(),
             EventKind::ToolExecutionStart { tool, arguments, .. } if self.detail > Detail::Notices => {
@@ -235,17 +260,6 @@ impl<W: Sink> Renderer<W> {
     }
 }
 
-impl PartialOrd for Detail {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        (*self as u8).partial_cmp(&(*other as u8))
-    }
-}
-
-/// What a limit is called, and how to raise it.
-pub(crate) fn limit_text(limit: &Limit) -> String {
-    limit.to_string()
-}
-
 fn part(content: &Content) -> String {
     match content {
         Content::Text { text } => text.clone(),
@@ -300,32 +314,6 @@ pub(crate) fn account(ledger: &Ledger) -> Text {
     ];
     parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text));
     parts.join(" · ").text()
-}
-
-fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
-fn short(n: u64) -> String {
-    match n {
-        0..1_000 => n.to_string(),
-        1_000..1_000_000 => format!("{:.1} k", n as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} M", n as f64 / 1e6),
-        _ => format!("{:.1} G", n as f64 / 1e9),
-    }
-}
-
-pub(crate) fn bytes(n: u64) -> String {
-    match n {
-        0..1024 => format!("{n} B"),
-        1024..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
-        _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
-    }
-}
-
-/// What a call can do, in words.
-pub(crate) fn authority(authority: Authority) -> String {
-    authority.words().join(", ")
 }
 
 #[cfg(test)]
