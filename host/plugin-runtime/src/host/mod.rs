@@ -7,6 +7,7 @@ pub(crate) mod cancellation;
 pub(crate) mod catalog;
 pub(crate) mod files;
 pub(crate) mod log;
+pub(crate) mod log_line;
 pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod stdio;
@@ -41,8 +42,3 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 }
 
 impl wit::types::Host for State {}
-
-/// At most `limit` bytes of `text`, cut where a character ends.
-pub(crate) fn clip(text: &str, limit: usize) -> &str {
-    &text[..text.floor_char_boundary(limit)]
-}

@@ -28,8 +28,6 @@ use cap_std::fs::Dir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Threads that work on one call, the calling one among them.
 const MAX_THREADS: usize = 8;
@@ -45,7 +43,8 @@ impl workspace::Host for State {
     }
 
     async fn walk(&mut self, options: WalkOptions) -> wasmtime::Result<Result<WalkResult, WorkspaceError>> {
-        let result = self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.stop()));
+        let result =
+            self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.call.deadline));
         if let Ok(result) = &result {
             self.account.files += result.entries.len() as u64;
         }
@@ -57,8 +56,9 @@ impl workspace::Host for State {
         files: WalkOptions,
         what: SearchOptions,
     ) -> wasmtime::Result<Result<SearchResult, WorkspaceError>> {
-        let found =
-            self.root(&files.root, Access::Read).and_then(|root| search::search(&root, &files, &what, &self.stop()));
+        let found = self
+            .root(&files.root, Access::Read)
+            .and_then(|root| search::search(&root, &files, &what, &self.call.deadline));
         Ok(found.map(|found| {
             self.account.files += found.result.searched;
             self.account.searched += found.bytes;
@@ -125,10 +125,6 @@ impl State {
         })?;
         Ok((place, opened))
     }
-
-    fn stop(&self) -> Stop {
-        Stop { token: self.call.token.clone(), deadline: self.call.deadline }
-    }
 }
 
 /// Where a walk begins.
@@ -143,19 +139,6 @@ struct Root {
     denied: Vec<PathBuf>,
     /// As the plugin wrote it.
     path: String,
-}
-
-/// When to give up.
-struct Stop {
-    token: CancellationToken,
-    deadline: Instant,
-}
-
-impl Stop {
-    /// Asked between files, and between reads of a large one.
-    fn now(&self) -> bool {
-        self.token.is_cancelled() || Instant::now() >= self.deadline
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
