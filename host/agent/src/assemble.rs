@@ -1,10 +1,10 @@
 //! From the events of a reply to a message.
 
-use crate::content::{Content, Thinking, ToolCall};
-use crate::event::Delta;
-use crate::message::StopReason;
-use crate::provider::{PartKind, ProviderError, StreamEvent};
-use crate::usage::Usage;
+use pinion_protocol::content::{Content, Thinking, ToolCall};
+use pinion_protocol::event::Delta;
+use pinion_protocol::message::StopReason;
+use pinion_protocol::provider::{PartKind, ProviderError, StreamEvent};
+use pinion_protocol::usage::Usage;
 
 /// Bytes of one reply. The largest models write a few hundred KB at most; more is a server that does not stop.
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;

@@ -4,7 +4,7 @@
 //! replaced by later ones. Everything else waits for room: the loop goes no faster than its slowest watcher reads.
 //! Whoever holds a [`EventReceiver`] must read it or drop it.
 
-use crate::event::{Event, EventKind};
+use pinion_protocol::event::{Event, EventKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -202,7 +202,7 @@ impl Events {
 mod tests {
     use super::*;
     use crate::TurnTrigger;
-    use crate::event::Delta;
+    use pinion_protocol::event::Delta;
 
     fn text(delta: &str) -> Event {
         let delta = Delta::Text { delta: delta.into() };

@@ -1,24 +1,25 @@
 //! What a loop is told.
 
-use crate::approval::{Approval, ApprovalMode, DenyAll};
-use crate::authority::Authority;
-use crate::bound::OutputBounds;
+use crate::approval::Approval;
 use crate::channel::Events;
 use crate::compaction::policy::CompactionPolicy;
-use crate::delegation::SubAgentPolicy;
-use crate::event::EventKind;
 use crate::filter::InputFilter;
 use crate::hooks::Hooks;
 use crate::limits::{Budget, RunLimits};
-use crate::model::Model;
-use crate::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
-use crate::secrets::Secrets;
-use crate::store::{NoStore, SessionStore};
 use crate::tokens::{ByteCounter, TokenCounter};
-use crate::tool::ToolExecutor;
+use pinion_protocol::approval::{ApprovalMode, DenyAll};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::bound::OutputBounds;
+use pinion_protocol::delegation::SubAgentPolicy;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::model::Model;
+use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
+use pinion_protocol::secrets::Secrets;
+use pinion_protocol::store::{NoStore, SessionStore};
+use pinion_protocol::tool::ToolExecutor;
 use std::sync::Arc;
 
 /// How a loop works. Shared by all runs of an agent; cheap to clone.

@@ -1,7 +1,7 @@
 //! What a loop carries from run to run.
 
-use crate::identity::{Continuation, TurnTrigger};
-use crate::message::Message;
+use pinion_protocol::identity::{Continuation, TurnTrigger};
+use pinion_protocol::message::Message;
 use std::sync::Arc;
 
 /// A conversation, and whose it is.

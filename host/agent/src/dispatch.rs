@@ -6,23 +6,23 @@
 //! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle
 //! of a long call does not lose the results of those beside it.
 
-use crate::approval::{Decision, Question};
-use crate::authority::Authority;
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
-use crate::content::{Content, ToolCall};
-use crate::definition::Execution;
-use crate::definition::ToolDefinition;
-use crate::delegation::SubAgents;
-use crate::event::EventKind;
 use crate::hooks::{HookChain, Verdict};
-use crate::message::{Message, ToolResultMessage};
 use crate::repetition::Repetition;
-use crate::store::StoreError;
 use crate::sub_agents::Family;
-use crate::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use pinion_protocol::approval::{Decision, Question};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::definition::Execution;
+use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::delegation::SubAgents;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::message::{Message, ToolResultMessage};
+use pinion_protocol::store::StoreError;
+use pinion_protocol::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! What users say, looked at before anything is sent.
 
-use crate::content::Content;
-use crate::message::Message;
+use pinion_protocol::content::Content;
+use pinion_protocol::message::Message;
 
 /// Looks at what a user says.
 pub trait InputFilter: Send + Sync {

@@ -11,12 +11,12 @@
 //! says no has said it. Loops of sub-agents and branches call the same hooks: what one denies is denied to them too. A hook
 //! may wait, as for a person; when the run is aborted it gets five seconds to end.
 
-use crate::content::{Content, ToolCall};
 use crate::context::Context;
-use crate::message::{Message, ToolResultMessage};
-use crate::outcome::Outcome;
-use crate::usage::Usage;
 use futures_util::future::BoxFuture;
+use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::message::{Message, ToolResultMessage};
+use pinion_protocol::outcome::Outcome;
+use pinion_protocol::usage::Usage;
 use secrecy::SecretString;
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,30 +13,17 @@ mod agent;
 mod approval;
 mod asking;
 mod assemble;
-mod authority;
-mod bound;
 mod channel;
 mod compaction;
 mod config;
-mod content;
 mod context;
-mod definition;
-mod delegation;
 mod dispatch;
-mod event;
 mod filter;
 mod hooks;
-mod identity;
-mod image;
 mod limits;
-mod message;
-mod model;
-mod order;
-mod outcome;
 mod parallel;
 mod plan;
 mod prompt;
-mod provider;
 mod queue;
 mod repetition;
 mod retry;
@@ -44,64 +31,47 @@ mod run;
 #[cfg(test)]
 mod run_tests;
 mod schema;
-mod secrets;
 mod selection;
-mod store;
 mod structured;
 mod sub_agents;
 #[cfg(test)]
 mod sub_agents_tests;
 #[cfg(test)]
 mod testing;
-pub mod text;
 mod tokens;
-mod tool;
 mod turn;
-mod usage;
+
+pub use pinion_protocol::{
+    ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority,
+    COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionReason, Content,
+    Continuation, Cost, Decision, Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream, Execution,
+    ExtensionMessage, FoundModel, Image, ImageProblem, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model,
+    ModelSource, NoStore, Outcome, OutputBounds, PartKind, PriceList, Prices, Provider, ProviderError, Question,
+    RedactedProvider, RedactedTools, Report, Request, RequestOptions, Role, RunEnd, SchemaError, Secrets, SessionGroup,
+    SessionStore, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking,
+    ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
+    ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
+    sort_results, text, view,
+};
 
 pub use agent::{Agent, AgentError, Snapshot, Totals};
-pub use approval::{Approval, ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
-pub use authority::Authority;
-pub use bound::OutputBounds;
+pub use approval::Approval;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
-pub use compaction::{COMPACTION_MESSAGE, Compaction, CompactionError, CompactionPolicy, compact, view};
+pub use compaction::{Compaction, CompactionError, CompactionPolicy, compact};
 pub use config::{LoopConfig, Strategy};
-pub use content::{Content, Image, Thinking, ToolCall};
 pub use context::Context;
-pub use definition::{Execution, ToolDefinition, ToolSource};
-pub use delegation::{
-    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
-    SubAgentPolicy, SubAgents,
-};
-pub use event::{CompactionReason, Delta, Event, EventKind, Role};
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};
-pub use identity::{Continuation, TurnTrigger};
-pub use image::ImageProblem;
 pub use limits::{Budget, RunLimits};
-pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
-pub use model::Model;
-pub use order::{CallOrder, sort_results};
-pub use outcome::{Limit, Outcome, RunEnd};
 pub use parallel::{
-    BranchStrategy, Candidate, Candidates, Choice, ChoiceName, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
-    branches_of, run_parallel,
+    BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
+    branches_of, run_parallel, strategy,
 };
-pub use plan::{Plan, PlanError, Step, StepReport, StepStatus};
-pub use provider::{
-    CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
-    ToolChoice,
-};
+pub use plan::{Plan, PlanError, Step, StepReport};
 pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
-pub use schema::{SchemaError, Schemas, check_schema};
-pub use secrets::{RedactedProvider, RedactedTools, Secrets};
+pub use schema::Schemas;
 pub use selection::Selection;
-pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use structured::{Answer, AnswerError};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
-pub use tool::{
-    ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
-};
-pub use usage::{Cost, PriceList, Prices, Usage};

@@ -1,7 +1,7 @@
 //! How much a run may use.
 
-use crate::outcome::Limit;
-use crate::usage::{Cost, Usage};
+use pinion_protocol::outcome::Limit;
+use pinion_protocol::usage::{Cost, Usage};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

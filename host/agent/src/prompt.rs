@@ -1,6 +1,6 @@
 //! The part of the system prompt that comes from tools.
 
-use crate::definition::ToolDefinition;
+use pinion_protocol::definition::ToolDefinition;
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Messages that wait for the loop: to steer it while it works, or to follow when it would stop.
 
-use crate::message::Message;
+use pinion_protocol::message::Message;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;

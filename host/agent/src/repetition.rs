@@ -1,7 +1,7 @@
 //! A model that makes the same call with the same result again and again.
 
-use crate::content::{Content, ToolCall};
-use crate::message::ToolResultMessage;
+use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::message::ToolResultMessage;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Counts how often the last call was made in a row with the same result.
@@ -24,14 +24,6 @@ impl Repetition {
         let is_same = (call, result) == (self.call, self.result);
         *self = Self { call, result, times: if is_same { self.times.saturating_add(1) } else { 1 } };
     }
-}
-
-/// What the model is told instead of a result.
-pub(crate) fn note(times: u32) -> String {
-    format!(
-        "This call was made {times} times in a row with the same result, and was not made again. Do something else: \
-         change the arguments, take another way, or tell the user what is in the way."
-    )
 }
 
 fn call_hash(call: &ToolCall) -> u64 {

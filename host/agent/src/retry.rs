@@ -1,6 +1,6 @@
 //! When a failed request to a model is made again.
 
-use crate::provider::ProviderError;
+use pinion_protocol::provider::ProviderError;
 use std::time::Duration;
 
 /// Decides whether, and when, a failed request is made again. For requests to models only, never for tools.

@@ -1,9 +1,9 @@
 //! Some of an executor's tools, with no more authority than said: for `--tools`, plans, sub-agents and branches.
 
-use crate::authority::Authority;
-use crate::definition::ToolDefinition;
-use crate::tool::{ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use futures_util::future::BoxFuture;
+use pinion_protocol::authority::Authority;
+use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::tool::{ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use std::sync::Arc;
 
 /// Offers only tools that some people like and that can do no more than is allowed. What a call may do is cut to that as

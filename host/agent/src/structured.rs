@@ -5,21 +5,21 @@
 //! the call is told to make it, and from then on it has to call that tool.
 
 use crate::agent::{Agent, AgentError};
-use crate::approval::DeniedCall;
-use crate::authority::Authority;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::definition::Execution;
-use crate::definition::ToolDefinition;
 use crate::hooks::{Flow, Hooks};
-use crate::message::Message;
-use crate::outcome::{Outcome, RunEnd};
 use crate::plan::PlanError;
-use crate::provider::ToolChoice;
-use crate::schema::{SchemaError, check_schema};
-use crate::tool::{ANSWER_TOOL, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
-use crate::usage::Usage;
 use futures_util::future::BoxFuture;
+use pinion_protocol::approval::DeniedCall;
+use pinion_protocol::authority::Authority;
+use pinion_protocol::definition::Execution;
+use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::{Outcome, RunEnd};
+use pinion_protocol::provider::ToolChoice;
+use pinion_protocol::schema::{SchemaError, check_schema};
+use pinion_protocol::tool::{ANSWER_TOOL, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
+use pinion_protocol::usage::Usage;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};

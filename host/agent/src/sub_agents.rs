@@ -8,32 +8,32 @@
 //!
 //! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
 
-use crate::asking::Asking;
-use crate::authority::Authority;
 use crate::channel::Events;
 use crate::config::LoopConfig;
-use crate::content::ToolCall;
 use crate::context::Context;
-use crate::delegation::{
-    AgentKind, Assignment, Attempts, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Most, Report, SubAgentError,
-    SubAgentPolicy, SubAgents,
-};
-use crate::identity::TurnTrigger;
 use crate::limits::{Budget, RunLimits};
-use crate::message::Message;
-use crate::outcome::{Outcome, RunEnd};
-use crate::parallel::name::ChoiceName;
-use crate::parallel::{BranchStrategy, run_parallel};
-use crate::provider::{RequestOptions, ToolChoice};
+use crate::parallel::{BranchStrategy, run_parallel, strategy};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::run::run;
 use crate::selection::Selection;
-use crate::store::{ChildCall, ChildSession, NoStore};
-use crate::tool::ANSWER_TOOL;
-use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
+use pinion_protocol::authority::Authority;
+use pinion_protocol::choice::ChoiceName;
+use pinion_protocol::content::ToolCall;
+use pinion_protocol::delegation::{
+    AgentKind, Assignment, Attempts, Ceiling, Delegate, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Report,
+    SubAgentError, SubAgentPolicy, SubAgents,
+};
+use pinion_protocol::identity::TurnTrigger;
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::{Outcome, RunEnd};
+use pinion_protocol::provider::{RequestOptions, ToolChoice};
+use pinion_protocol::store::{ChildCall, ChildSession, NoStore};
+use pinion_protocol::tool::ANSWER_TOOL;
+use pinion_protocol::usage::{Cost, Usage};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -137,8 +137,8 @@ impl Family {
 }
 
 impl Delegate for Call {
-    fn run(&self, assignment: Assignment, most: Most) -> BoxFuture<'_, Result<Report, SubAgentError>> {
-        Box::pin(self.delegate(assignment, most))
+    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<Report, SubAgentError>> {
+        Box::pin(self.delegate(assignment, ceiling))
     }
 
     fn policy(&self) -> &SubAgentPolicy {
@@ -149,19 +149,19 @@ impl Delegate for Call {
         self.begun().last_loop.clone()
     }
 
-    fn asking(&self) -> &Asking {
-        self.family.config.approval.asking()
+    fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(self.family.config.approval.asking().sleep(time))
     }
 }
 
 impl Call {
-    async fn delegate(&self, assignment: Assignment, most: Most) -> Result<Report, SubAgentError> {
+    async fn delegate(&self, assignment: Assignment, ceiling: Ceiling) -> Result<Report, SubAgentError> {
         let prompt = match assignment.prompt.trim() {
             "" => return Err(SubAgentError::NoPrompt),
             prompt => Message::user(prompt),
         };
         let kind = self.kind(assignment.kind.as_deref())?;
-        let plan = self.plan(&assignment, &kind, most).await?;
+        let plan = self.plan(&assignment, &kind, ceiling).await?;
         self.count()?;
         let (outcome, loop_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
         self.begun().last_loop = Some(loop_id.clone());
@@ -179,8 +179,8 @@ impl Call {
     }
 
     /// How each attempt works, and which one counts.
-    async fn plan(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<Plan, SubAgentError> {
-        let config = self.config(assignment, kind, most)?;
+    async fn plan(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Plan, SubAgentError> {
+        let config = self.config(assignment, kind, ceiling)?;
         let usual =
             Attempts { count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1), choice: ChoiceName::Judge };
         let Attempts { count, choice } = assignment.attempts.or(kind.attempts).unwrap_or(usual);
@@ -198,17 +198,17 @@ impl Call {
             Some(name) => self.with_model(config, name).await?,
             None => attempts[0].clone(),
         };
-        Ok(Plan { attempts, strategy: choice.strategy(judge) })
+        Ok(Plan { attempts, strategy: strategy(choice, judge) })
     }
 
     /// The parent's config, cut down.
-    fn config(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<LoopConfig, SubAgentError> {
+    fn config(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<LoopConfig, SubAgentError> {
         let parent = &self.family.config;
         let policy = &parent.sub_agents;
         let max_depth = policy.max_depth - 1;
         let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
-        let authority = Authority { delegates: max_depth > 0, ..most.authority };
-        let tools = self.tools(assignment, kind, Most { authority, ..most })?;
+        let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
+        let tools = self.tools(assignment, kind, Ceiling { authority, ..ceiling })?;
         Ok(LoopConfig {
             tools: Arc::new(tools),
             limits: RunLimits {
@@ -225,10 +225,10 @@ impl Call {
         })
     }
 
-    fn tools(&self, assignment: &Assignment, kind: &AgentKind, most: Most) -> Result<Selection, SubAgentError> {
+    fn tools(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Selection, SubAgentError> {
         let set = |names: &Option<Vec<String>>| names.clone().map(HashSet::<String>::from_iter);
         let (asked, set_up) = (set(&assignment.tools), set(&kind.tools));
-        let Most { authority, tools: may_use } = most;
+        let Ceiling { authority, may_use } = ceiling;
         // An answer of the parent is the parent's to give.
         let likes = move |name: &str| {
             name != ANSWER_TOOL && may_use(name) && set_up.as_ref().is_none_or(|names| names.contains(name))

@@ -3,11 +3,10 @@
 //! Nobody counts exactly but the vendor, and only afterwards. So the count is what the vendor reported last, plus an
 //! estimate of what came since; and the estimate is corrected by how far earlier ones were off.
 
-use crate::content::Content;
-use crate::message::Message;
-use crate::message::StopReason;
-use crate::usage::Usage;
-use std::io;
+use pinion_protocol::content::Content;
+use pinion_protocol::message::Message;
+use pinion_protocol::message::StopReason;
+use pinion_protocol::usage::Usage;
 use std::sync::Arc;
 
 /// Bytes of UTF-8 for one token, as a rule of thumb for English and code.
@@ -73,25 +72,6 @@ fn part_tokens(part: &Content, counter: &dyn TokenCounter) -> u64 {
             counter.count(&call.id) + counter.count(&call.name) + arguments
         }
     }
-}
-
-/// Counts what a request carries besides messages, such as schemas of tools, without writing it down.
-pub(crate) fn json_bytes(value: &impl serde::Serialize) -> u64 {
-    struct Counted(u64);
-    impl io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(0);
-    // Counting does not fail; what cannot be JSON is not sent either.
-    let _ = serde_json::to_writer(&mut counted, value);
-    counted.0
 }
 
 /// Follows how full the context is, message by message.
@@ -189,9 +169,9 @@ fn report(message: &Message, sent: u64) -> Option<&Usage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Image, ToolCall};
-    use crate::message::{AssistantMessage, ToolResultMessage};
     use jiff::Timestamp;
+    use pinion_protocol::content::{Image, ToolCall};
+    use pinion_protocol::message::{AssistantMessage, ToolResultMessage};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -312,7 +292,7 @@ mod tests {
         #[test]
         fn json_is_counted_as_it_would_be_written(text in ".{0,50}", number in any::<i64>()) {
             let value = json!({ "text": text, "number": number });
-            prop_assert_eq!(json_bytes(&value), value.to_string().len() as u64);
+            prop_assert_eq!(pinion_protocol::json::json_bytes(&value), value.to_string().len() as u64);
         }
     }
 }

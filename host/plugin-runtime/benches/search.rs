@@ -11,7 +11,7 @@ mod corpus;
 mod guests;
 
 use guests::Plugins;
-use pinion_agent::ToolOutput;
+use pinion_protocol::ToolOutput;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -16,7 +16,7 @@ pub(crate) use self::roots::{Opened, Root, Workspace, find};
 use crate::limits::descriptors::Share;
 use crate::manifest::{Access, Asks};
 use crate::paths::protected::Protected;
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Conversions between the contract's types and the agent's, with the bounds that results of guests must keep.
 
 use crate::bindings::pinion::plugin::types as wit;
-use pinion_agent::{Content, Display, Image, ToolError, ToolOutput};
+use pinion_protocol::{Content, Display, Image, ToolError, ToolOutput};
 use serde_json::Value;
 
 /// Parts that one result or update may have.

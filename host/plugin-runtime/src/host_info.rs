@@ -1,7 +1,7 @@
 //! Facts about the host that plugins with the capability `catalog` may see.
 
 use crate::bindings::pinion::plugin::catalog as wit;
-use pinion_agent::{Cost, Usage};
+use pinion_protocol::{Cost, Usage};
 
 /// The loaded plugins, as the import `catalog` lists them.
 pub(crate) trait LoadedPlugins: Send + Sync {

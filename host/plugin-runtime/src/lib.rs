@@ -1,6 +1,6 @@
 //! The plugin runtime of Pinion: WebAssembly components under limits, grants and reload.
 //!
-//! A [`Runtime`] loads plugins from [`Source`]s and is the agent's [`ToolExecutor`](pinion_agent::ToolExecutor). Each
+//! A [`Runtime`] loads plugins from [`Source`]s and is the agent's [`ToolExecutor`](pinion_protocol::ToolExecutor). Each
 //! call runs on a fresh instance with fuel, a deadline, bounded memory and no more authority than asked for, granted and
 //! declared; its account, the ledger, comes back with the result. Files that change are loaded anew between two calls.
 //!

@@ -268,7 +268,7 @@ fn check_api(version: &str) -> Result<(), ManifestError> {
     if version == API_VERSION {
         return Ok(());
     }
-    Err(ManifestError::ApiVersion { found: pinion_agent::text::one_line(version, 40) })
+    Err(ManifestError::ApiVersion { found: pinion_protocol::text::one_line(version, 40) })
 }
 
 fn api_version(interface: &str) -> Option<&str> {

@@ -13,7 +13,7 @@ use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::folded;
 use crate::manifest::{Access, Asks, Lifetime, Manifest};
-use pinion_agent::Authority;
+use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

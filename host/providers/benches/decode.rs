@@ -8,7 +8,7 @@
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pinion_agent::StreamEvent;
+use pinion_protocol::StreamEvent;
 use pinion_providers::{Decoder, anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};

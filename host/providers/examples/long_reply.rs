@@ -9,7 +9,7 @@
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 use futures_util::StreamExt;
-use pinion_agent::{Message, Request, RequestOptions, StreamEvent, ToolChoice};
+use pinion_protocol::{Message, Request, RequestOptions, StreamEvent, ToolChoice};
 use pinion_providers::{ModelTable, ProviderConfig, build};
 use secrecy::SecretString;
 use std::error::Error;

@@ -8,7 +8,7 @@ use crate::aws;
 use crate::google::GoogleTokens;
 use crate::http::Transport;
 use bytes::Bytes;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};

@@ -8,7 +8,7 @@ use aws_credential_types::Credentials as Keys;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningParams, SigningSettings, sign as sign_request};
 use aws_sigv4::sign::v4;
 use bytes::Bytes;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};

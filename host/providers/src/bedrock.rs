@@ -16,7 +16,7 @@ use crate::event_stream::{Frame, FrameReader};
 use crate::models::{Caching, Model, ThinkingStyle};
 use crate::parts::Parts;
 use crate::wire::{self, broke_off, parse};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, PartKind, ProviderError, Request, StopReason, StreamEvent,
     Thinking, ThinkingLevel, ToolChoice, ToolResultMessage, Usage,
 };

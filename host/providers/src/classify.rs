@@ -4,7 +4,7 @@
 //! requests by its wording, because no two vendors agree on a code; a rate limit is never taken for one, although it
 //! speaks of tokens too.
 
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use serde_json::Value;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What every request body needs of a conversation before it is put into a vendor's words.
 
 use crate::models::{Model, same_model};
-use pinion_agent::{AssistantMessage, ToolCall};
+use pinion_protocol::{AssistantMessage, ToolCall};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 

@@ -7,7 +7,7 @@
 use crate::sse::MAX_EVENT_BYTES;
 use aws_smithy_eventstream::frame::{read_message_from, write_message_to};
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 
 /// What a message has at least: its length, that of its headers, and two checksums.
 const MIN_MESSAGE: usize = 16;

@@ -4,7 +4,7 @@ use crate::http::Packets;
 use crate::wire::Decoder;
 use futures_util::future::TryFutureExt;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, ProviderError, Secrets, StreamEvent};
+use pinion_protocol::{EventStream, ProviderError, Secrets, StreamEvent};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::openai_chat;
     use bytes::Bytes;
-    use pinion_agent::StopReason;
+    use pinion_protocol::StopReason;
 
     const REPLY: &[u8] =
         b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";

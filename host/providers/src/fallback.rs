@@ -10,7 +10,7 @@
 //! reply have been handed on there is no way back: an error in mid-reply is the reply's error.
 
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, EventStream, Message, Provider, ProviderError, Request, RequestOptions, StreamEvent,
 };
 use std::collections::VecDeque;

@@ -15,7 +15,7 @@ use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Content, Image, Message, PartKind, ProviderError, Request, StopReason, StreamEvent,
     ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage, Usage,
 };

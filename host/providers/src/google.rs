@@ -11,7 +11,7 @@ use crate::http::{Outgoing, Transport};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use pinion_agent::{ProviderError, Secrets};
+use pinion_protocol::{ProviderError, Secrets};
 use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use ring::rand::SystemRandom;

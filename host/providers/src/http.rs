@@ -11,7 +11,7 @@ use crate::retry_after::retry_after;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, NoProxy, Proxy, Response, Url, redirect};
 use rustls::crypto::ring;

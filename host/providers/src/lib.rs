@@ -1,6 +1,6 @@
 //! Model providers: where replies come from.
 //!
-//! A [`Provider`](pinion_agent::Provider) of this crate is a wire format (`anthropic`, `openai_chat`: pure functions from
+//! A [`Provider`](pinion_protocol::Provider) of this crate is a wire format (`anthropic`, `openai_chat`: pure functions from
 //! a request to a body, and from bytes to events), a vendor's entry in the registry (data), and the one HTTP transport
 //! that all of them share. [`Replay`] needs none of these: it plays a script.
 //!

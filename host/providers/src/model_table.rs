@@ -8,7 +8,7 @@
 //! deployment of the user's, say) that it is `like` one of the same provider's.
 
 use crate::models::{Caching, ChatTools, Effort, Model, PriceTier, ThinkingStyle, undated};
-use pinion_agent::Prices;
+use pinion_protocol::Prices;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

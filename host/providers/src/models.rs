@@ -3,7 +3,7 @@
 //! The figures come from the [`ModelTable`](crate::ModelTable); what a wire format has to know of a model is here, so that
 //! no format asks for a model by its name.
 
-use pinion_agent::{Cost, Prices, ThinkingLevel, Usage};
+use pinion_protocol::{Cost, Prices, ThinkingLevel, Usage};
 use serde::Deserialize;
 
 /// What a model can do, and what it costs.

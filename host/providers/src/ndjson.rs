@@ -1,7 +1,7 @@
 //! JSON Lines: bytes in any packets become lines, in bounded memory and linear time.
 
 use crate::sse::MAX_EVENT_BYTES;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 
 /// Splits a byte stream into lines.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use crate::models::{Effort, Model, ThinkingStyle};
 use crate::ndjson::Lines;
 use crate::parts::Parts;
 use crate::wire::{self, broke_off, parse};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Content, Message, PartKind, ProviderError, Request, StopReason, StreamEvent, ThinkingLevel,
     ToolDefinition, ToolResultMessage, Usage,
 };

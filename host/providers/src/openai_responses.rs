@@ -14,7 +14,7 @@ use crate::models::{Caching, Effort, Model, ThinkingStyle};
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, CachePolicy, Content, Image, Message, PartKind, ProviderError, Request, StopReason, StreamEvent,
     Thinking, ThinkingLevel, ToolChoice, ToolDefinition, ToolResultMessage, Usage,
 };

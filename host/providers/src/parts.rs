@@ -4,7 +4,7 @@
 //! ends, no end), what comes out of here is well-formed: one start, indices that count up from 0, every part ended
 //! before the end, nothing after it.
 
-use pinion_agent::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 
 /// The most parts that a reply may have. A real one has a few dozen.
 const MAX_PARTS: usize = 4096;

@@ -14,7 +14,7 @@ use crate::wire::Decoder;
 use crate::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, Provider, ProviderError, Request, Secrets};
+use pinion_protocol::{EventStream, Provider, ProviderError, Request, Secrets};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};

@@ -23,7 +23,7 @@
 use crate::parts::Parts;
 use crate::sse::SseParser;
 use crate::wire::{self, broke_off, parse};
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Authority, CachePolicy, Execution, Message, PartKind, ProviderError, Request, RequestOptions,
     StopReason, StreamEvent, ThinkingLevel, ToolChoice, ToolDefinition, ToolResultMessage, Usage,
 };

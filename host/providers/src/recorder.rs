@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use jiff::civil::Date;
-use pinion_agent::{ProviderError, Secrets};
+use pinion_protocol::{ProviderError, Secrets};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::Serialize;
 use serde_json::Value;

@@ -15,7 +15,7 @@ use crate::openai_responses;
 use crate::playback::Playback;
 use crate::provider::{Caller, Format, HttpProvider};
 use crate::recorder::Recorder;
-use pinion_agent::{Provider, RedactedProvider, Secrets};
+use pinion_protocol::{Provider, RedactedProvider, Secrets};
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! (`"break_off":true`, in the middle of the last part), or silence until the request is cancelled (`"hang":true`).
 
 use futures_util::stream::{self, StreamExt};
-use pinion_agent::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
+use pinion_protocol::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;

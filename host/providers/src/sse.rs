@@ -10,7 +10,7 @@
 //! `retry` are skipped, because every vendor repeats the event's name in its JSON.
 //! Format: <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
 
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 
 /// What one event may hold, unfinished line included: 16 MiB.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;

@@ -1,6 +1,6 @@
 //! What every wire format is: a function from a request to a body, and a [`Decoder`] from bytes to events.
 
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;

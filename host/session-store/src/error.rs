@@ -1,7 +1,7 @@
 //! What can go wrong with sessions, grouped by who can do something about it.
 
 use crate::id::EntryId;
-use pinion_agent::StoreError;
+use pinion_protocol::StoreError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

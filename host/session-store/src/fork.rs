@@ -6,7 +6,7 @@ use crate::format;
 use crate::header::{Header, Origin};
 use crate::id::EntryId;
 use crate::transcript::Transcript;
-use pinion_agent::StoreError;
+use pinion_protocol::StoreError;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

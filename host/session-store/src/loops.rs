@@ -6,7 +6,7 @@ use crate::id::EntryId;
 use crate::record::{GroupEnd, GroupStart, LoopEnd, LoopStart, Record, Spawned};
 use crate::transcript::{EntryError, Transcript};
 use jiff::Timestamp;
-use pinion_agent::Usage;
+use pinion_protocol::Usage;
 use std::collections::BTreeMap;
 
 /// The loops of a session, in the order in which they were heard of.
@@ -152,7 +152,7 @@ impl Loops {
             Record::Spawned(spawned) => self.named(&spawned.loop_id.clone()).spawned.push(spawned),
             Record::GroupStart(start) => self.begin_group(start),
             Record::GroupEnd(end) => self.end_group(&end),
-            Record::Compacted(_) | Record::Rejected(_) | Record::PlanStep(_) => {}
+            _ => {}
         }
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::session::Session;
 use crate::testing::{user, workspace};
-use pinion_agent::{RunEnd, SessionStore as _, StopReason};
+use pinion_protocol::{RunEnd, SessionStore as _, StopReason};
 use std::sync::Arc;
 use tempfile::TempDir;
 

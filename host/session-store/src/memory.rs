@@ -1,6 +1,6 @@
 //! A session that is kept nowhere, for tests and for users who want no trace.
 
-use pinion_agent::{Message, SessionStore, StoreError};
+use pinion_protocol::{Message, SessionStore, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Keeps messages in memory, until it is dropped.

@@ -5,7 +5,7 @@
 
 use crate::format::{Entry, Payload};
 use crate::transcript::EntryError;
-use pinion_agent::{CallOrder, Message};
+use pinion_protocol::{CallOrder, Message};
 use std::collections::VecDeque;
 
 /// Entries of a branch, the results in the order of the calls.
@@ -73,7 +73,7 @@ mod tests {
     use crate::session::Session;
     use crate::testing::{calls, result, user, workspace};
     use crate::transcript::Transcript;
-    use pinion_agent::SessionStore as _;
+    use pinion_protocol::SessionStore as _;
     use tempfile::TempDir;
 
     fn ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> String {

@@ -3,7 +3,7 @@
 //! The loop keeps it so. It breaks when the process is killed while tools run, and when a line of the file is broken.
 
 use jiff::Timestamp;
-use pinion_agent::{Content, Message, ToolCall, ToolResultMessage};
+use pinion_protocol::{Content, Message, ToolCall, ToolResultMessage};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

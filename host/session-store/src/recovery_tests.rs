@@ -28,7 +28,7 @@ fn paired(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
 /// Equal but for the time of results that were added.
 fn same(left: &[Arc<Message>], right: &[Arc<Message>]) -> bool {
     let timeless = |message: &Arc<Message>| match &**message {
-        Message::ToolResult(result) if result.is_error => Message::ToolResult(pinion_agent::ToolResultMessage {
+        Message::ToolResult(result) if result.is_error => Message::ToolResult(pinion_protocol::ToolResultMessage {
             timestamp: jiff::Timestamp::UNIX_EPOCH,
             ..result.clone()
         }),

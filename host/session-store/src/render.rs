@@ -10,7 +10,7 @@ use crate::id::EntryId;
 use crate::order::InCallOrder;
 use crate::printable::printable;
 use crate::transcript::{Branch, EntryError, Transcript};
-use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage};
+use pinion_protocol::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage};
 use serde_json::Value;
 use std::io::{self, Write};
 

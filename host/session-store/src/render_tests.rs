@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{assistant, calls, result, user, write_session};
-use pinion_agent::SessionStore as _;
+use pinion_protocol::SessionStore as _;
 use std::sync::Arc;
 use tempfile::TempDir;
 

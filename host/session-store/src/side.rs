@@ -7,7 +7,7 @@
 use crate::id::EntryId;
 use crate::record::{GroupEnd, GroupStart, Record};
 use crate::session::{Cursor, Session};
-use pinion_agent::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
+use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, Usage};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -75,7 +75,14 @@ impl SessionStore for SideBranch {
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        self.session.observe(loop_id, event);
+        match Record::from_event(loop_id, event) {
+            // A ledger stays with its call. All other records describe runs, which belong to the session.
+            Some(record @ Record::CallLedger(_)) => {
+                self.session.record_aside(&mut self.lock(), &self.loop_id, &record);
+            }
+            Some(record) => self.session.record_event(record),
+            None => {}
+        }
     }
 
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {

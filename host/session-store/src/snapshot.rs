@@ -105,7 +105,7 @@ fn said_since(path: &Path, entry: Option<EntryId>) -> Result<Option<usize>, Sess
 mod tests {
     use super::*;
     use crate::testing::{calls, said, user, workspace};
-    use pinion_agent::SessionStore as _;
+    use pinion_protocol::SessionStore as _;
     use tempfile::TempDir;
 
     fn session(folder: &TempDir, texts: &[&str]) -> Session {

@@ -7,7 +7,7 @@ use crate::header::{self, FirstLine, Header};
 use crate::lines::Lines;
 use crate::printable::printable;
 use jiff::Timestamp;
-use pinion_agent::{Content, Message, UserMessage};
+use pinion_protocol::{Content, Message, UserMessage};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) const TITLE_LENGTH: usize = 100;
 /// What a list says of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The id by which [`SessionFolder::find`] knows it.
+    /// The id by which [`SessionDirectory::find`] knows it.
     pub id: String,
     /// Its file.
     pub path: PathBuf,

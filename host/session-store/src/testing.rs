@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use jiff::Timestamp;
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Content, Message, SessionStore, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
 };
 use serde_json::json;

@@ -6,7 +6,7 @@ use crate::recovery::open_to_continue;
 use crate::session::Session;
 use crate::testing::{user, workspace};
 use crate::transcript::Transcript;
-use pinion_agent::{Message, SessionStore as _, Usage};
+use pinion_protocol::{Message, SessionStore as _, Usage};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -174,7 +174,7 @@ proptest! {
         let path = folder.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
         steps.iter().for_each(|step| writer.take(step));
-        let sessions = crate::SessionFolder::new(folder.path().join("sessions"));
+        let sessions = crate::SessionDirectory::new(folder.path().join("sessions"));
         for (entry, said) in writer.at.clone() {
             let entry = entry.parse().unwrap();
             let forked = sessions.fork(&path, Some(entry), workspace()).unwrap();

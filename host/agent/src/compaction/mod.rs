@@ -1,7 +1,7 @@
 //! Making room: a long conversation is replaced by less of it.
 //!
 //! What is replaced stays in the session: a compaction is an extension message that says what the model sees instead.
-//! [`view`] is what the model sees of a history with compactions in it.
+//! [`pinion_protocol::compaction::view`] is what the model sees of a history with compactions in it.
 //!
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
 //! after tool results as well as after a reply. First, long results of old tool calls are cut. Where that does not make
@@ -15,25 +15,19 @@ mod summary;
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
-use crate::content::Content;
 use crate::context::Context;
-use crate::event::{CompactionReason, EventKind};
-use crate::message::{ExtensionMessage, Message, ToolResultMessage, UserMessage};
-use crate::store::StoreError;
-use crate::tokens::{ContextTracker, json_bytes};
-use crate::usage::{Cost, Usage};
+use crate::tokens::ContextTracker;
 use jiff::Timestamp;
+use pinion_protocol::compaction::{COMPACTION_MESSAGE, Cut, Record};
+use pinion_protocol::event::{CompactionReason, EventKind};
+use pinion_protocol::json::json_bytes;
+use pinion_protocol::message::{ExtensionMessage, Message};
+use pinion_protocol::store::StoreError;
+use pinion_protocol::usage::{Cost, Usage};
 pub use policy::CompactionPolicy;
-use serde::{Deserialize, Serialize};
 use shrink::Budget;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The kind of the extension message that holds a compaction.
-pub const COMPACTION_MESSAGE: &str = "pinion/compaction";
-
-/// Goes before the summary, so that the model takes it for what it is.
-const FRAME: &str = "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
 
 /// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
 const KEPT_ROUND_BYTES: u64 = 32 * 1024;
@@ -75,79 +69,6 @@ pub enum CompactionError {
     /// The session could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// What a compaction message holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Record {
-    /// In the place of what is not kept; empty when all is.
-    summary: String,
-    /// Messages at the end that are kept.
-    kept: usize,
-    /// What became of the results of tools among them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cut: Option<Cut>,
-}
-
-/// Results of tools are cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Cut {
-    /// To so many bytes of text, and no images.
-    bytes: usize,
-    /// But not those among so many messages at the end.
-    spared: usize,
-}
-
-/// What the model sees of a history: from its last compaction on, the summary and what came after, and of what came
-/// before only what the compaction kept. Compactions that cannot be read are passed over.
-pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-    let mut seen: Vec<Arc<Message>> = Vec::new();
-    for message in messages {
-        match record(&message) {
-            Some(record) => seen = record.apply(&seen, message.timestamp()),
-            None => seen.push(message),
-        }
-    }
-    seen
-}
-
-fn record(message: &Message) -> Option<Record> {
-    match message {
-        Message::Extension(extension) if extension.kind == COMPACTION_MESSAGE => {
-            serde_json::from_value(extension.data.clone()).ok()
-        }
-        _ => None,
-    }
-}
-
-impl Record {
-    /// What the model sees of `messages` from then on.
-    fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
-        let kept = &messages[messages.len() - self.kept.min(messages.len())..];
-        let summary = (!self.summary.is_empty()).then(|| {
-            let content = vec![Content::text(format!("{FRAME}{}", self.summary))];
-            Arc::new(Message::User(UserMessage { content, timestamp }))
-        });
-        let spared = kept.len() - self.cut.map_or(kept.len(), |cut| cut.spared).min(kept.len());
-        let cut = kept.iter().enumerate().map(|(at, message)| match self.cut {
-            Some(cut) if at < spared => cut.apply(message),
-            _ => message.clone(),
-        });
-        summary.into_iter().chain(cut).collect()
-    }
-}
-
-impl Cut {
-    fn apply(self, message: &Arc<Message>) -> Arc<Message> {
-        let Message::ToolResult(result) = &**message else { return message.clone() };
-        let bounds =
-            crate::OutputBounds { max_text_bytes: self.bytes, max_images: 0, ..crate::OutputBounds::default() };
-        if !bounds.is_exceeded_by(&result.content) {
-            return message.clone();
-        }
-        let content = bounds.apply(result.content.clone());
-        Arc::new(Message::ToolResult(ToolResultMessage { content, details: None, ..result.clone() }))
-    }
 }
 
 /// A conversation that is to be compacted, and with what.

@@ -3,12 +3,13 @@
 //! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`LEAST`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
-use super::{CompactionPolicy, Cut, FRAME, Record};
-use crate::bound::cut_middle;
-use crate::content::Content;
-use crate::message::Message;
+use super::CompactionPolicy;
 use crate::tokens::{ContextTracker, messages_tokens};
 use jiff::Timestamp;
+use pinion_protocol::bound::cut_middle;
+use pinion_protocol::compaction::{Cut, FRAME, Record};
+use pinion_protocol::content::Content;
+use pinion_protocol::message::Message;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -135,11 +136,11 @@ fn line(listing: &mut String, who: &str, text: &str, bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Image, Thinking, ToolCall};
-    use crate::message::{AssistantMessage, StopReason, ToolResultMessage, UserMessage};
     use crate::testing::assert_paired;
     use crate::tokens::{ByteCounter, TokenCounter};
-    use crate::usage::Usage;
+    use pinion_protocol::content::{Image, Thinking, ToolCall};
+    use pinion_protocol::message::{AssistantMessage, StopReason, ToolResultMessage, UserMessage};
+    use pinion_protocol::usage::Usage;
     use proptest::prelude::*;
     use serde_json::json;
 

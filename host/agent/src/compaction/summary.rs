@@ -2,9 +2,9 @@
 
 use super::{CompactionError, Compactor};
 use crate::channel::Events;
-use crate::message::{Message, StopReason};
 use crate::turn::Turn;
-use crate::usage::{Cost, Usage};
+use pinion_protocol::message::{Message, StopReason};
+use pinion_protocol::usage::{Cost, Usage};
 use std::sync::Arc;
 
 const INSTRUCTION: &str = "\

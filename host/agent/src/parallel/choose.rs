@@ -1,14 +1,14 @@
 //! Which of several branches is gone on with.
 
 use super::judge::Judge;
-use super::name::ChoiceName;
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::message::Message;
-use crate::outcome::Outcome;
-use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
+use pinion_protocol::choice::ChoiceName;
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::Outcome;
+use pinion_protocol::usage::{Cost, Usage};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -76,15 +76,13 @@ impl Choice {
     }
 }
 
-impl ChoiceName {
-    /// The strategy of this name. A judge is asked as `judge` says.
-    pub fn strategy(self, judge: LoopConfig) -> Box<dyn BranchStrategy> {
-        match self {
-            Self::First => Box::new(First),
-            Self::FewestTokens => Box::new(FewestTokens),
-            Self::MostTokens => Box::new(MostTokens),
-            Self::Judge => Box::new(Judge { config: judge, instructions: None }),
-        }
+/// Returns the strategy of this name; a judge uses `judge` for its request.
+pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> {
+    match name {
+        ChoiceName::First => Box::new(First),
+        ChoiceName::FewestTokens => Box::new(FewestTokens),
+        ChoiceName::MostTokens => Box::new(MostTokens),
+        ChoiceName::Judge => Box::new(Judge { config: judge, instructions: None }),
     }
 }
 

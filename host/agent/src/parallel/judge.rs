@@ -6,21 +6,21 @@
 
 use super::choose::{BranchStrategy, Candidates, Choice};
 use super::question::{Question, Room};
-use crate::authority::Authority;
 use crate::compaction::CompactionPolicy;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::delegation::{Report, SubAgentPolicy};
-use crate::identity::TurnTrigger;
 use crate::limits::RunLimits;
-use crate::message::Message;
-use crate::outcome::{Outcome, RunEnd};
-use crate::provider::ToolChoice;
 use crate::run::run;
 use crate::selection::Selection;
-use crate::store::NoStore;
 use crate::tokens::message_tokens;
 use futures_util::future::BoxFuture;
+use pinion_protocol::authority::Authority;
+use pinion_protocol::delegation::{Report, SubAgentPolicy};
+use pinion_protocol::identity::TurnTrigger;
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::{Outcome, RunEnd};
+use pinion_protocol::provider::ToolChoice;
+use pinion_protocol::store::NoStore;
 use std::sync::Arc;
 
 /// What the judge goes by when it is not told otherwise.

@@ -1,9 +1,9 @@
 //! What branches say, until one of them is chosen: on branches of the session, or in memory where it has none.
 
-use crate::event::EventKind;
-use crate::message::Message;
-use crate::store::{ChildCall, ChildSession, SessionGroup, SessionStore, StoreError};
-use crate::usage::Usage;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::message::Message;
+use pinion_protocol::store::{ChildCall, ChildSession, SessionGroup, SessionStore, StoreError};
+use pinion_protocol::usage::Usage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where branches keep what they say.

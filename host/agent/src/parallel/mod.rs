@@ -14,28 +14,26 @@
 mod choose;
 mod judge;
 mod keep;
-pub(crate) mod name;
 mod question;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens};
+pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens, strategy};
 pub use judge::Judge;
-pub use name::ChoiceName;
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::event::EventKind;
-use crate::identity::Continuation;
 use crate::limits::{Budget, Spent};
-use crate::message::Message;
-use crate::outcome::{Outcome, RunEnd};
 use crate::run::{full_text, run};
 use crate::selection::Selection;
-use crate::store::{SessionStore, StoreError};
 use futures_util::future::join_all;
 use keep::Kept;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::identity::Continuation;
+use pinion_protocol::message::Message;
+use pinion_protocol::outcome::{Outcome, RunEnd};
+use pinion_protocol::store::{SessionStore, StoreError};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 

@@ -5,10 +5,10 @@
 //! never made shorter. Nothing of this touches the messages themselves.
 
 use super::choose::Candidates;
-use crate::bound::cut_middle;
-use crate::content::Content;
-use crate::message::Message;
 use crate::tokens::TokenCounter;
+use pinion_protocol::bound::cut_middle;
+use pinion_protocol::content::Content;
+use pinion_protocol::message::Message;
 use std::sync::Arc;
 
 /// Lines that are left of a long text at first.

@@ -2,12 +2,12 @@
 
 use super::{Plan, PlanError, Step, StepStatus};
 use crate::agent::Agent;
-use crate::authority::Authority;
 use crate::config::LoopConfig;
-use crate::event::EventKind;
-use crate::message::Message;
 use crate::selection::Selection;
 use crate::structured::{Answer, AnswerError};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;

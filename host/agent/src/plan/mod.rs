@@ -45,10 +45,10 @@ mod tests;
 mod write;
 
 pub use carry_out::StepReport;
+use pinion_protocol::step::StepStatus;
 pub use read::PlanError;
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// What is to be done, in steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,21 +77,6 @@ pub struct Step {
     pub status: StepStatus,
 }
 
-/// How far a step is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    /// It was not begun.
-    #[default]
-    Open,
-    /// It is being done, or whoever did it was interrupted.
-    Running,
-    /// It is done.
-    Done,
-    /// It was tried, and is not done.
-    Failed,
-}
-
 impl Plan {
     /// The most bytes of a plan file.
     pub const MAX_BYTES: usize = 1024 * 1024;
@@ -101,31 +86,5 @@ impl Plan {
     /// The first step that is not done, counted from 0.
     pub fn next_step(&self) -> Option<usize> {
         self.steps.iter().position(|step| step.status != StepStatus::Done)
-    }
-}
-
-impl StepStatus {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Open, Self::Running, Self::Done, Self::Failed];
-
-    /// How it is written in a plan file.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// The one that is written so, in letters of any case.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.word().eq_ignore_ascii_case(word.trim()))
-    }
-}
-
-impl fmt::Display for StepStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }

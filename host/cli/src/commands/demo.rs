@@ -151,7 +151,7 @@ fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
                 text!("  ↻ plugin `{}` {}: generation {} answers from now on", notice.plugin, version, generation)
             }
             NoticeEvent::Refused(error) => {
-                text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(error))
+                text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(format_args!("{error:#}")))
             }
             NoticeEvent::HeldBack(why) => text!("  ! plugin `{}`: {}", notice.plugin, Text::block(why)),
             NoticeEvent::Removed => text!("  – plugin `{}` is gone", notice.plugin),

@@ -8,7 +8,7 @@ use crate::output::render::bytes;
 use crate::output::{Text, document, fit, left, note, print, stdout_failure, text};
 use crate::run::compose::{Base, session_failure};
 use pinion_session_store::{
-    EntryId, ExportFormat, RenderError, Scope, SessionFolder, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::path::Path;
 const TITLE: usize = 60;
 
 pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
-    let folder = SessionFolder::new(base.paths.sessions());
+    let folder = SessionDirectory::new(base.paths.sessions());
     match command {
         SessionCommand::List { all } => list(base, &folder, all),
         SessionCommand::Show { id, branch } => show(&folder, &id, branch),
@@ -27,7 +27,7 @@ pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
     }
 }
 
-fn list(base: &Base, folder: &SessionFolder, all: bool) -> Result<()> {
+fn list(base: &Base, folder: &SessionDirectory, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
     let listing = folder.list(scope).map_err(session_failure)?;
     for problem in &listing.unreadable {
@@ -55,7 +55,7 @@ pub(crate) fn line(summary: &Summary) -> Text {
     text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
 }
 
-fn show(folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()> {
+fn show(folder: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
     let mut transcript = open(folder, id)?;
     let mut out = document();
     let shown = match branch {
@@ -65,7 +65,7 @@ fn show(folder: &SessionFolder, id: &str, branch: Option<EntryId>) -> Result<()>
     outcome(shown.and_then(|()| out.flush().map_err(RenderError::Output)))
 }
 
-fn open(folder: &SessionFolder, id: &str) -> Result<Transcript> {
+fn open(folder: &SessionDirectory, id: &str) -> Result<Transcript> {
     folder.find(id).and_then(|path| Transcript::open(&path)).map_err(session_failure)
 }
 
@@ -79,7 +79,7 @@ fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     }
 }
 
-fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
     let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
     let format = match format {
         Some(Export::Markdown) => ExportFormat::Markdown,
@@ -106,7 +106,7 @@ fn export(base: &Base, folder: &SessionFolder, id: &str, format: Option<Export>,
     }
 }
 
-fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> Result<()> {
+fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
     let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(session_failure)?;
     let transcript = Transcript::open(&forked).map_err(session_failure)?;
     let id = transcript.header().map_or("", |header| &header.id);
@@ -114,7 +114,7 @@ fn fork(base: &Base, folder: &SessionFolder, id: &str, at: Option<EntryId>) -> R
 }
 
 /// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
-fn delete(base: &Base, folder: &SessionFolder, ids: &[String]) -> Result<()> {
+fn delete(base: &Base, folder: &SessionDirectory, ids: &[String]) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
     let mut paths = paths.map_err(session_failure)?;
     paths.dedup();

@@ -168,7 +168,7 @@ impl Branches {
             model: found.model.clone(),
             ..config.clone()
         };
-        let strategy = self.choose.strategy(self.judge.as_ref().map_or_else(|| config.clone(), with));
+        let strategy = pinion_agent::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
         let branches = self.models.iter().map(with).collect();
         Ok(agent.run_parallel(prompts, branches, &*strategy).await?.outcome)
     }

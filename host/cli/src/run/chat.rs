@@ -143,7 +143,7 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
+                self.say(&self.style.red(text!("! {}", Text::block(format_args!("{error:#}")))));
                 Then::default()
             }
         }
@@ -197,7 +197,12 @@ impl Notices {
                 text!("reloaded plugin `{}` {} (generation {})", notice.plugin, version, generation)
             }
             NoticeEvent::Refused(error) => {
-                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
+                text!(
+                    "! plugin `{}` ({}) was not loaded: {}",
+                    notice.plugin,
+                    notice.source,
+                    Text::block(format_args!("{error:#}"))
+                )
             }
             NoticeEvent::HeldBack(why) => {
                 text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))

@@ -21,7 +21,7 @@ use pinion_plugin_runtime::{
     CacheKey, Compiler, FileOrigin, Grants, HostDirectories, HostInfo, NoInfo, Notice, PluginDirectory, ProcessGrant,
     Runtime, RuntimeConfig, Source, is_alike, plugins_in,
 };
-use pinion_session_store::{MemorySession, Session, SessionError, SessionFolder, open_to_continue, printable};
+use pinion_session_store::{MemorySession, Session, SessionDirectory, SessionError, open_to_continue, printable};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -288,7 +288,7 @@ pub(crate) struct OpenSession {
 impl OpenSession {
     /// The session that the options mean: a new one, or one to go on with.
     pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
-        let folder = SessionFolder::new(base.paths.sessions());
+        let folder = SessionDirectory::new(base.paths.sessions());
         if args.no_session {
             return Ok(Self::unkept());
         }
@@ -313,7 +313,7 @@ impl OpenSession {
 
     /// A new session of a folder.
     pub(crate) fn begin(base: &Base) -> Self {
-        Self::kept(SessionFolder::new(base.paths.sessions()).begin(&base.workspace))
+        Self::kept(SessionDirectory::new(base.paths.sessions()).begin(&base.workspace))
     }
 
     pub(crate) fn unkept() -> Self {

@@ -6,7 +6,7 @@ use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::compose::OpenSession;
 use pinion_plugin_runtime::{Effect, Mode};
-use pinion_session_store::{Scope, SessionFolder};
+use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
 /// What the conversation goes on with.
@@ -78,7 +78,7 @@ impl Chat<'_> {
     }
 
     fn resume(&mut self, id: Option<&str>) -> Result<()> {
-        let folder = SessionFolder::new(self.base.paths.sessions());
+        let folder = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
             let listing =
                 folder.list(Scope::Workspace(&self.base.workspace)).map_err(crate::run::compose::session_failure)?;
@@ -95,7 +95,7 @@ impl Chat<'_> {
     fn fork(&mut self) -> Result<()> {
         let session = self.ready.session.on_disk.as_ref();
         let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
-        let forked = SessionFolder::new(self.base.paths.sessions())
+        let forked = SessionDirectory::new(self.base.paths.sessions())
             .fork(session.path(), None, &self.base.workspace)
             .map_err(crate::run::compose::session_failure)?;
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")

@@ -150,7 +150,7 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
 /// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
     let problem = match &notice.event {
-        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
+        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(format_args!("{error:#}"))),
         NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
         NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
     };

@@ -1,9 +1,9 @@
 //! The runtime with guests of the tests.
 
-use pinion_agent::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use pinion_plugin_runtime::{
     Access, CacheKey, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
 };
+use pinion_protocol::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

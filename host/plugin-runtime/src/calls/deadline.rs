@@ -2,7 +2,7 @@
 
 use crate::errors::fault::FaultKind;
 use crate::limits::Limits;
-use pinion_agent::SubAgents;
+use pinion_protocol::SubAgents;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};

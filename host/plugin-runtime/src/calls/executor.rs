@@ -8,7 +8,7 @@ use crate::errors::fault::{FaultKind, GuestError, PluginFault};
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
-use pinion_agent::{Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use pinion_protocol::{Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use std::sync::Arc;
 
 impl ToolExecutor for Runtime {

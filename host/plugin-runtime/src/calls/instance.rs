@@ -11,7 +11,7 @@ use crate::capability::CallAuthority;
 use crate::errors::fault::{Circumstances, FaultKind, GuestError, PluginFault};
 use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;
-use pinion_agent::{Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Progress on its way from the guest's thread to the task that waits for the call.
 
-use pinion_agent::{Content, ToolProgress};
+use pinion_protocol::{Content, ToolProgress};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 

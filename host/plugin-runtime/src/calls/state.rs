@@ -10,7 +10,7 @@ use crate::host::written::Written;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
-use pinion_agent::{Content, Ledger, SubAgents, ToolProgress};
+use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
 use wasmtime::CallHook;
 use wasmtime::component::ResourceTable;

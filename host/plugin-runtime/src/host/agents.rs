@@ -2,7 +2,7 @@
 
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
-use pinion_agent::{Attempts, ChoiceName, SubAgentError};
+use pinion_protocol::{Attempts, ChoiceName, SubAgentError};
 use std::time::Duration;
 
 impl agents::Host for State {
@@ -33,8 +33,8 @@ fn assignment_bytes(assignment: &Assignment) -> usize {
     assignment.prompt.len() + assignment.kind.as_ref().map_or(0, String::len) + tools
 }
 
-fn assignment(assignment: Assignment) -> pinion_agent::Assignment {
-    pinion_agent::Assignment {
+fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
+    pinion_protocol::Assignment {
         prompt: assignment.prompt,
         kind: assignment.kind,
         tools: assignment.tools,
@@ -54,7 +54,7 @@ fn attempts(attempts: agents::Attempts) -> Attempts {
     Attempts { count: attempts.count, choice }
 }
 
-fn report(report: pinion_agent::Report) -> Report {
+fn report(report: pinion_protocol::Report) -> Report {
     Report {
         shortfall: report.shortfall(),
         text: report.text,

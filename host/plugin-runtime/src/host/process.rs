@@ -9,7 +9,7 @@ use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, 
 use crate::calls::state::State;
 use crate::capability::ProcessGrant;
 use crate::host::written::Written;
-use pinion_agent::{Content, ToolProgress};
+use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

@@ -5,7 +5,7 @@ pub(crate) mod permits;
 pub(crate) mod shares;
 pub(crate) mod turns;
 
-use pinion_agent::MAX_AGENT_DEPTH;
+use pinion_protocol::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@ use crate::errors::fault::FaultKind;
 use crate::limits::EngineLimits;
 use crate::limits::shares::Share;
 use crate::limits::turns::{Turn, Turns};
-use pinion_agent::MAX_AGENT_DEPTH;
+use pinion_protocol::MAX_AGENT_DEPTH;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

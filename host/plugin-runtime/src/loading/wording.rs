@@ -4,7 +4,7 @@
 //! plugin is loaded, rather than cut or changed, so that nothing depends on where they are shown.
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
-use pinion_agent::text::{clip, find_unsafe};
+use pinion_protocol::text::{clip, find_unsafe};
 use serde_json::Value;
 use std::collections::HashSet;
 

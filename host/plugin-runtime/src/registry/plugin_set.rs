@@ -3,7 +3,7 @@
 use crate::loading::generation::CommandDefinition;
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::slot::Slot;
-use pinion_agent::ToolDefinition;
+use pinion_protocol::ToolDefinition;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo +nightly fuzz run anthropic ../tests/fixtures/anthropic` in `host/providers`; seeds are the fixtures.
 
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::Decoder;
 
 /// Decodes `data` whole and in pieces. Its first two bytes say where it is cut.

@@ -7,7 +7,7 @@
 //! Keys are [`SecretString`]s from the moment they are read: no debug print shows them, and memory that held one is
 //! cleared. No error repeats one, nor what a file or a command that should have held one did hold.
 //!
-//! [`RequestOptions::api_key`]: pinion_agent::RequestOptions::api_key
+//! [`RequestOptions::api_key`]: pinion_protocol::RequestOptions::api_key
 
 mod auth_file;
 mod command;

@@ -2,7 +2,7 @@
 
 use crate::support::{call, failed, png, reply, request, result, text, thinking, tool, user};
 use jiff::Timestamp;
-use pinion_agent::{
+use pinion_protocol::{
     CachePolicy, Content, ExtensionMessage, Image, Message, Request, Thinking, ThinkingLevel, ToolCall, ToolChoice,
 };
 use pinion_providers::{ModelTable, anthropic};

@@ -1,7 +1,7 @@
 //! Replies of the Messages API, as events.
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::anthropic::Decoder;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::support::formats::decoder;
 use crate::support::{call, decode, png, reply, request, result, text, thinking, tool};
-use pinion_agent::{CachePolicy, Content, Request, ThinkingLevel, ToolChoice};
+use pinion_protocol::{CachePolicy, Content, Request, ThinkingLevel, ToolChoice};
 use pinion_providers::{ModelTable, bedrock, gemini, ollama, openai_responses, proxy};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use crate::support::server::Server;
 use crate::support::{call, png, reply, request, result, text, thinking, tool, user};
 use futures_util::StreamExt;
 use jiff::Timestamp;
-use pinion_agent::{CachePolicy, Content, ExtensionMessage, Message, Request, ThinkingLevel, ToolCall, ToolChoice};
+use pinion_protocol::{CachePolicy, Content, ExtensionMessage, Message, Request, ThinkingLevel, ToolCall, ToolChoice};
 use pinion_providers::openai_chat::{Quirks, request_body};
 use pinion_providers::{ModelTable, ProviderConfig, build};
 use serde_json::{Value, json};

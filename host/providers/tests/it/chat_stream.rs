@@ -1,7 +1,7 @@
 //! Replies of Chat Completions and of the vendors that nearly speak it, as events.
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::openai_chat::Decoder;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
 use futures_util::StreamExt;
-use pinion_agent::{Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
+use pinion_protocol::{Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
 use pinion_providers::{Fallback, FallbackMember, Replay, Reply, Script, ScriptedErrorKind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use crate::support::formats::{FORMATS, decoder, fixture, fixtures, folder};
 use crate::support::{assert_well_formed, decode, every_split, notation};
-use pinion_agent::{ProviderError, StreamEvent};
+use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::proxy;
 use proptest::prelude::*;
 use proptest::sample::Index;

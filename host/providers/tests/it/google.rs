@@ -8,7 +8,7 @@ use crate::support::vendors::VERTEX;
 use crate::support::{request, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pinion_agent::ProviderError;
+use pinion_protocol::ProviderError;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::fs;

@@ -3,7 +3,7 @@
 use crate::support::server::{Server, Step, answer, chunk, chunked_head};
 use crate::support::{notation, request, text};
 use futures_util::StreamExt;
-use pinion_agent::{EventStream, ProviderError, StreamEvent, ThinkingLevel};
+use pinion_protocol::{EventStream, ProviderError, StreamEvent, ThinkingLevel};
 use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, build};
 use secrecy::SecretString;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::support::server::{Server, Step, answer, chunk, chunked_head_of};
 use crate::support::vendors::{ALL, ANTHROPIC, GEMINI, OPENAI_CHAT, Vendor, Wrong};
 use crate::support::{request, text};
 use jiff::civil::{Date, date};
-use pinion_agent::{ProviderError, Request, StreamEvent};
+use pinion_protocol::{ProviderError, Request, StreamEvent};
 use pinion_providers::{Asked, Playback, PlaybackError, ProviderContext, Recorder};
 use std::fs;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_well_formed, notation, request, text};
 use futures_util::{FutureExt, StreamExt};
-use pinion_agent::{Provider, ProviderError, StopReason, StreamEvent, Usage};
+use pinion_protocol::{Provider, ProviderError, StopReason, StreamEvent, Usage};
 use pinion_providers::{Replay, Reply, Script, ScriptError, ScriptedErrorKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::StreamExt;
 use jiff::civil::date;
-use pinion_agent::{CachePolicy, Content, ProviderError, Request, StreamEvent, ThinkingLevel, ToolCall, ToolChoice};
+use pinion_protocol::{CachePolicy, Content, ProviderError, Request, StreamEvent, ThinkingLevel, ToolCall, ToolChoice};
 use pinion_providers::{HttpSettings, ProviderConfig, ProviderContext, ProxySettings, Recorder};
 use secrecy::SecretString;
 use serde_json::{Value, json};

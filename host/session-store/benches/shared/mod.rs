@@ -1,7 +1,9 @@
 //! What the benches of sessions say in them: a conversation of user, call, result and reply in turn.
 
 use jiff::Timestamp;
-use pinion_agent::{AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage};
+use pinion_protocol::{
+    AssistantMessage, Content, Message, StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+};
 use std::sync::Arc;
 
 /// The message of this number, with about so many bytes of text.

@@ -3,7 +3,7 @@
 //! Everything that comes from the session goes through [`Text`] or [`prose`]. The page also forbids itself whatever it
 //! does not need: scripts, and anything from elsewhere.
 
-use super::diff::{self, Line};
+use super::diff;
 use super::escape::{Text, number};
 use super::outline::{Item, Turn};
 use super::prose::prose;
@@ -12,8 +12,8 @@ use crate::header::Header;
 use crate::id::EntryId;
 use crate::record::Record;
 use jiff::Timestamp;
-use pinion_agent::{
-    AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, RunEnd, StopReason, Thinking, ToolCall,
+use pinion_protocol::{
+    AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, StopReason, Thinking, ToolCall,
     ToolResultMessage, UserMessage,
 };
 use serde_json::Value;
@@ -326,30 +326,12 @@ fn result_parts(out: &mut impl Write, result: &ToolResultMessage) -> io::Result<
     writeln!(out, "<div class=\"key\">{}</div>", if result.is_error { "error" } else { "result" })?;
     for part in &result.content {
         match part {
-            Content::Text { text } if diff::is_diff(text) => writeln!(out, "{}", diff_html(text))?,
+            Content::Text { text } if diff::is_diff(text) => writeln!(out, "{}", diff::html(text))?,
             Content::Text { text } => writeln!(out, "<pre>{}</pre>", Text(text.trim_end()))?,
             other => other_part(out, other)?,
         }
     }
     Ok(())
-}
-
-/// A diff, with a colour for each line.
-pub(super) fn diff_html(text: &str) -> String {
-    let mut html = String::from("<pre class=\"diff\">");
-    for (kind, line) in diff::lines(text) {
-        let class = match kind {
-            Line::Added => "add",
-            Line::Removed => "del",
-            Line::Hunk => "hunk",
-            Line::File => "file",
-            Line::Same => "same",
-        };
-        // Writing to a string does not fail.
-        let _ = writeln!(html, "<span class=\"{class}\">{}", Text(line)).and_then(|()| html.write_str("</span>"));
-    }
-    html.push_str("</pre>");
-    html
 }
 
 fn lone_result(out: &mut impl Write, entry: EntryId, message: &ToolResultMessage) -> io::Result<()> {
@@ -378,48 +360,8 @@ fn extension(out: &mut impl Write, entry: EntryId, message: &ExtensionMessage) -
 }
 
 fn record(out: &mut impl Write, entry: EntryId, time: Timestamp, record: &Record) -> io::Result<()> {
-    let text = told(record);
+    let text = record.describe();
     writeln!(out, "<p class=\"record\" id=\"e-{entry}\">{} {}</p>", clock(time), Text(&text))
-}
-
-/// A record as a sentence.
-pub(super) fn told(record: &Record) -> String {
-    match record {
-        Record::LoopStart(start) => match &start.parent_loop_id {
-            Some(parent) => format!("Loop {} begins, after {parent}", start.loop_id),
-            None => format!("Loop {} begins", start.loop_id),
-        },
-        Record::LoopEnd(end) => format!("Loop {} ends: {}, turns: {}", end.loop_id, how(&end.end), end.turns),
-        Record::Retry(retry) => {
-            let seconds = retry.delay_ms as f64 / 1e3;
-            format!("Retry {} of {} after {seconds:.1} s: {}", retry.attempt, retry.max_attempts, retry.cause)
-        }
-        Record::Compacted(compacted) => format!("Messages that the model no longer sees: {}", compacted.dropped),
-        Record::Rejected(rejected) => format!("The prompt was refused: {}", rejected.reason),
-        Record::PlanStep(step) => {
-            format!("Step {} of {} of the plan, {}: {}", step.step, step.steps, step.title, step.status)
-        }
-        Record::Spawned(spawned) => {
-            format!("A sub-agent works on call {} of {}: loop {}", spawned.call_id, spawned.tool, spawned.child_loop_id)
-        }
-        Record::GroupStart(group) => {
-            format!("Group {} begins, of loops {}", group.group_id, group.loop_ids.join(", "))
-        }
-        Record::GroupEnd(group) => match &group.chosen {
-            Some(chosen) => format!("Group {} ends; chosen: loop {chosen}", group.group_id),
-            None => format!("Group {} ends; none was chosen", group.group_id),
-        },
-    }
-}
-
-fn how(end: &RunEnd) -> String {
-    match end {
-        RunEnd::Done { .. } => "done".to_owned(),
-        RunEnd::Limit { limit } => limit.to_string(),
-        RunEnd::Error { message } => message.clone(),
-        RunEnd::Aborted => "aborted".to_owned(),
-        RunEnd::Rejected { reason } => reason.clone(),
-    }
 }
 
 fn day_and_time(time: Timestamp) -> String {

@@ -5,12 +5,11 @@
 //! nothing reaches beyond its message.
 
 use super::escape::number;
-use super::html::told;
 use super::outline::{Item, Turn};
 use super::prose::OPTIONS;
 use super::{About, BranchTitle, Document, Totals};
 use crate::printable::printable;
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, StopReason, ToolCall, ToolResultMessage,
     UserMessage,
 };
@@ -84,7 +83,7 @@ impl<W: Write> Document for Markdown<'_, W> {
                 result(self.out, message)
             }
             Item::Extension { message, .. } => extension(self.out, message),
-            Item::Record { record, .. } => note(self.out, &told(record)),
+            Item::Record { record, .. } => note(self.out, &record.describe()),
             Item::Unseen { kind: None, .. } => Ok(()),
             Item::Unseen { kind: Some(kind), .. } => note(self.out, &format!("Of a newer version: {kind}")),
             Item::LeftOut { reason } => note(self.out, &format!("Left out: {reason}")),

@@ -20,7 +20,7 @@ use crate::summary::title;
 use crate::transcript::Transcript;
 use crate::tree::BranchInfo;
 use outline::{Item, Outline};
-use pinion_agent::{Cost, Usage};
+use pinion_protocol::{Cost, Usage};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 

@@ -6,7 +6,7 @@ use crate::id::EntryId;
 use crate::record::Record;
 use crate::transcript::{Branch, EntryError};
 use jiff::Timestamp;
-use pinion_agent::{AssistantMessage, ExtensionMessage, Message, ToolCall, ToolResultMessage, UserMessage};
+use pinion_protocol::{AssistantMessage, ExtensionMessage, Message, ToolCall, ToolResultMessage, UserMessage};
 use std::collections::VecDeque;
 
 /// Something to show.

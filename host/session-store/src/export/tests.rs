@@ -2,7 +2,7 @@ use super::*;
 use crate::record::{LoopStart, Record, Retry};
 use crate::session::Session;
 use crate::testing::{assistant, calls, result, time, user, workspace};
-use pinion_agent::{
+use pinion_protocol::{
     COMPACTION_MESSAGE, Content, ExtensionMessage, Image, Message, SessionStore as _, Thinking, ToolCall,
     ToolResultMessage, UserMessage,
 };
@@ -304,10 +304,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => parts().prop_map(|content| Step::Say(Message::User(UserMessage { content, timestamp: time() }))),
         3 => (parts(), hostile()).prop_map(|(content, text)| {
             let Message::Assistant(reply) = assistant(content) else { unreachable!() };
-            Step::Say(Message::Assistant(pinion_agent::AssistantMessage {
+            Step::Say(Message::Assistant(pinion_protocol::AssistantMessage {
                 model: text.clone(),
                 error: Some(text),
-                stop_reason: pinion_agent::StopReason::Error,
+                stop_reason: pinion_protocol::StopReason::Error,
                 ..reply
             }))
         }),

@@ -4,7 +4,7 @@ use crate::support::tls::authority;
 use crate::support::vendors::{KEY, Vendor};
 use crate::support::{assert_well_formed, request, text};
 use futures_util::StreamExt;
-use pinion_agent::{EventStream, Provider, ProviderError, StreamEvent};
+use pinion_protocol::{EventStream, Provider, ProviderError, StreamEvent};
 use pinion_providers::{ModelTable, ProviderConfig, ProviderContext, build_with};
 use secrecy::SecretString;
 use std::io::{self, Write};

@@ -7,7 +7,7 @@ pub(crate) mod tls;
 pub(crate) mod vendors;
 
 use jiff::Timestamp;
-use pinion_agent::{
+use pinion_protocol::{
     AssistantMessage, Authority, Content, Execution, Image, Message, PartKind, ProviderError, Request, RequestOptions,
     StopReason, StreamEvent, Thinking, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage, Usage, UserMessage,
 };

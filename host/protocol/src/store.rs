@@ -11,7 +11,7 @@ pub trait SessionStore: Send + Sync {
     /// Keeps a message at the end of the conversation. When this returns `Ok`, the message survives a kill of this
     /// process at any moment.
     ///
-    /// Results of calls that run beside each other come as the calls end. [`crate::sort_results`] puts
+    /// Results of calls that run beside each other come as the calls end. [`sort_results`](crate::order::sort_results) puts
     /// them in the order of the calls when the conversation is loaded.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use super::admission::{Applied, OF_ITEMS, OF_PROPERTIES, looks_back, subschemas}
 use serde_json::{Map, Value};
 
 /// Levels of nesting that arguments may have.
-pub(crate) const MAX_NESTING: usize = 64;
+pub const MAX_NESTING: usize = 64;
 /// Units of work for one check, each about as much as one subschema on one value: some tenths of a second.
 const MAX_WORK: u64 = 2_000_000;
 /// Units for a regular expression that may backtrack.
@@ -12,14 +12,16 @@ const BACKTRACKING: u64 = 4_000;
 
 /// How large arguments are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) values: u64,
-    pub(crate) text: u64,
+pub struct Size {
+    /// Values, those within others included.
+    pub values: u64,
+    /// Bytes of text.
+    pub text: u64,
 }
 
 impl Size {
     /// None when they nest too deeply.
-    pub(crate) fn of(arguments: &Value) -> Option<Self> {
+    pub fn of(arguments: &Value) -> Option<Self> {
         let mut size = Self::default();
         size.add(arguments, 0).then_some(size)
     }
@@ -46,7 +48,7 @@ impl Size {
 
 /// Walks a schema over arguments as a check would, without short cuts, and returns whether that stays within
 /// [`MAX_WORK`]. The schema is admitted and the arguments do not nest too deeply.
-pub(crate) fn is_bearable(schema: &Value, arguments: &Value) -> bool {
+pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
     Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
 }
 

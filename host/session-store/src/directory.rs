@@ -6,7 +6,7 @@ use crate::delete;
 use crate::error::SessionError;
 use crate::files;
 use crate::fork;
-use crate::header::{Header, Spawn};
+use crate::header::Header;
 use crate::id::EntryId;
 use crate::session::Session;
 use crate::summary::{Found, Summary, summary};
@@ -22,7 +22,7 @@ const MOST_NESTED: usize = 64;
 
 /// The folder in which all sessions are kept. It need not exist before the first of them does.
 #[derive(Debug, Clone)]
-pub struct SessionFolder {
+pub struct SessionDirectory {
     root: PathBuf,
 }
 
@@ -44,7 +44,7 @@ pub struct Listing {
     pub unreadable: Vec<SessionError>,
 }
 
-impl SessionFolder {
+impl SessionDirectory {
     /// Keeps sessions in `root`. Touches no disk.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -54,14 +54,6 @@ impl SessionFolder {
     pub fn begin(&self, workspace: &Path) -> Session {
         let header = Header::new(workspace);
         Session::with_header(&files::path_of(&self.root, &header), header)
-    }
-
-    /// A new session for a sub-agent that works on a call of `parent`. It is kept in a folder beside its parent's file,
-    /// where lists do not see it and [`SessionFolder::latest`] does not find it; [`SessionFolder::children`] and
-    /// [`SessionFolder::find`] do.
-    pub fn begin_child(parent: &Session, spawn: Spawn) -> Session {
-        let header = Header { spawned_by: Some(spawn), ..Header::new(&parent.header().workspace) };
-        Session::with_header(&files::path_in(&files::children_of(parent.path()), &header), header)
     }
 
     /// The sessions of the sub-agents of the session in the file `path`, the one written to last first.
@@ -224,5 +216,5 @@ fn find_in(folder: &Path, files: &mut Vec<Found>, failed: &mut Vec<SessionError>
 }
 
 #[cfg(test)]
-#[path = "folder_tests.rs"]
+#[path = "directory_tests.rs"]
 mod tests;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The tool by which a model gives an answer as JSON, see [`crate::Agent::answer`].
+/// The tool by which a model gives an answer as JSON, see `Agent::answer` in `pinion-orchestration`.
 pub const ANSWER_TOOL: &str = "final_answer";
 
 /// Runs tools. The set of tools may change at any time, also in the middle of a turn.
@@ -152,7 +152,7 @@ pub enum ToolError {
         reason: String,
     },
     /// The plugin's author or the host: the plugin trapped, ran into a limit, or broke the contract.
-    #[error("`{tool}`: {source}")]
+    #[error("`{tool}`: {source:#}")]
     Fault {
         /// The tool.
         tool: String,
@@ -193,8 +193,11 @@ impl ToolError {
             Self::Failed { message, retryable: false, .. } => message.clone(),
             Self::Failed { message, retryable: true, .. } => format!("{message}\n(The same call may succeed later.)"),
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
-            Self::Fault { source, .. } => format!("The tool broke down: {source}"),
-            Self::Repeated { times, .. } => crate::repetition::note(*times),
+            Self::Fault { source, .. } => format!("The tool broke down: {source:#}"),
+            Self::Repeated { times, .. } => format!(
+                "This call was made {times} times in a row with the same result, and was not made again. Do something \
+                 else: change the arguments, take another way, or tell the user what is in the way."
+            ),
             Self::Changed { tool } => {
                 format!("`{tool}` was replaced again and again while this call was decided on, so it was not called.")
             }

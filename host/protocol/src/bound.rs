@@ -23,7 +23,8 @@ impl Default for OutputBounds {
 }
 
 impl OutputBounds {
-    pub(crate) fn is_exceeded_by(&self, content: &[Content]) -> bool {
+    /// Returns whether `content` exceeds a bound.
+    pub fn is_exceeded_by(&self, content: &[Content]) -> bool {
         let text: usize = content.iter().filter_map(Content::as_text).map(str::len).sum();
         let images = || {
             content.iter().filter_map(|part| match part {
@@ -38,7 +39,7 @@ impl OutputBounds {
     }
 
     /// Cuts what is too much, and says so in the text.
-    pub(crate) fn apply(&self, content: Vec<Content>) -> Vec<Content> {
+    pub fn apply(&self, content: Vec<Content>) -> Vec<Content> {
         let is_empty_text = |part: &Content| part.as_text().is_some_and(str::is_empty);
         let had_content = !content.is_empty();
         let mut room = Room { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
@@ -101,7 +102,7 @@ impl Room<'_> {
 }
 
 /// At most about `max` bytes: the start and the end of the text, with a mark between them.
-pub(crate) fn cut_middle(text: String, max: usize) -> String {
+pub fn cut_middle(text: String, max: usize) -> String {
     if text.len() <= max {
         return text;
     }

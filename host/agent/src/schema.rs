@@ -1,24 +1,18 @@
 //! Checks the arguments of calls against the schemas of tools.
 //!
-//! Schemas and arguments come from outside. A schema is admitted by its size first ([`admission`]), and compiled once.
+//! Schemas and arguments come from outside. A schema is admitted by its size first ([`measure`]), and compiled once.
 //! Small arguments of a small schema are checked at once: that takes microseconds. For all others the work is counted
-//! first ([`work`]), and done on a thread of its own, with a deadline.
+//! first ([`is_bearable`]), and done on a thread of its own, with a deadline.
 
-mod admission;
-mod work;
-
-pub use admission::{SchemaError, check_schema};
-
-use crate::definition::ToolDefinition;
-use admission::{Measure, compilable, measure};
 use jsonschema::{PatternOptions, ValidationError, Validator};
+use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::schema::{MAX_NESTING, Measure, Size, compilable, is_bearable, measure};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
-use work::{MAX_NESTING, Size, is_bearable};
 
 /// Problems that are told at once; more would not help the model.
 const MAX_PROBLEMS: usize = 5;
@@ -69,7 +63,7 @@ impl Schemas {
         let entry = self.entry(tool);
         let measure = entry.measure.clone().map_err(|problem| broken(&problem))?;
         let size = Size::of(arguments).ok_or_else(|| format!("they nest deeper than {MAX_NESTING} levels"))?;
-        if measure.is_small_for(size) {
+        if is_small(measure, size) {
             return entry.check(arguments, MAX_PROBLEMS);
         }
         let fixed = self.check_on_thread(entry, Arc::new(arguments.clone())).await?;
@@ -109,12 +103,11 @@ impl Schemas {
     }
 }
 
-impl Measure {
-    /// Is it quicker to check at once than to start a thread for it?
-    fn is_small_for(&self, size: Size) -> bool {
-        let work = self.expanded.saturating_mul(size.values).saturating_add(self.patterns.saturating_mul(size.text));
-        !self.is_recursive && self.patterns == 0 && self.expanded <= INLINE_EXPANDED && work <= INLINE_WORK
-    }
+/// Returns whether checking at once is quicker than starting a thread for it.
+fn is_small(measure: Measure, size: Size) -> bool {
+    let Measure { expanded, is_recursive, patterns } = measure;
+    let work = expanded.saturating_mul(size.values).saturating_add(patterns.saturating_mul(size.text));
+    !is_recursive && patterns == 0 && expanded <= INLINE_EXPANDED && work <= INLINE_WORK
 }
 
 impl Entry {

@@ -43,7 +43,7 @@ impl ToolDefinition {
     }
 
     /// The same, but for the number of the generation: a file that was written again with the same bytes changes nothing.
-    pub(crate) fn runs_same_code(&self, other: &Self) -> bool {
+    pub fn runs_same_code(&self, other: &Self) -> bool {
         (&self.name, self.authority, &self.source.plugin, &self.source.digest)
             == (&other.name, other.authority, &other.source.plugin, &other.source.digest)
             && self.input_schema == other.input_schema

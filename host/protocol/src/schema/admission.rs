@@ -4,7 +4,7 @@
 //! grow with the schema as its references expand it, so that is what is bounded here: a schema of a few hundred bytes can
 //! expand to 2^40 checks. What passes is compiled with root and references as they were measured, see [`compilable`].
 
-use crate::tokens::json_bytes;
+use crate::json::json_bytes;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -39,12 +39,13 @@ pub struct SchemaError(String);
 
 /// The work that checking against a schema can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Measure {
+pub struct Measure {
     /// Subschemas, with all references expanded once.
-    pub(crate) expanded: u64,
+    pub expanded: u64,
     /// It refers to itself, so that the work depends on how deep the arguments nest.
-    pub(crate) is_recursive: bool,
-    pub(crate) patterns: u64,
+    pub is_recursive: bool,
+    /// Regular expressions in the schema.
+    pub patterns: u64,
 }
 
 /// Checks that a schema is small and simple enough to be compiled and checked against.
@@ -57,7 +58,11 @@ pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
     measure(schema).map(drop)
 }
 
-pub(crate) fn measure(schema: &Value) -> Result<Measure, SchemaError> {
+/// Measures a schema that is small and simple enough to be compiled.
+///
+/// # Errors
+/// It exceeds a bound: see [`check_schema`].
+pub fn measure(schema: &Value) -> Result<Measure, SchemaError> {
     let mut scan = Scan::default();
     scan.value(schema, 0)?;
     let bytes = json_bytes(schema);
@@ -75,7 +80,7 @@ pub(crate) fn measure(schema: &Value) -> Result<Measure, SchemaError> {
 }
 
 /// The schema without an identifier of its own, which would change what its references mean.
-pub(crate) fn compilable(schema: &Value) -> Cow<'_, Value> {
+pub fn compilable(schema: &Value) -> Cow<'_, Value> {
     match schema.as_object() {
         Some(fields) if fields.contains_key("$id") => {
             let mut fields = fields.clone();

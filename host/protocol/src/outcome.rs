@@ -65,7 +65,7 @@ pub enum RunEnd {
 pub enum Limit {
     /// Turns.
     Turns(u32),
-    /// Tokens, see [`crate::RunLimits::max_tokens`].
+    /// Tokens, without those that came from the vendor's cache.
     Tokens(u64),
     /// Seconds.
     Time(u64),

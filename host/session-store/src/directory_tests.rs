@@ -1,7 +1,7 @@
 use super::*;
 use crate::summary::{SUMMARY_LIMIT, TITLE_LENGTH};
 use crate::testing::{calls, user, workspace};
-use pinion_agent::SessionStore;
+use pinion_protocol::SessionStore;
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 /// A folder whose sessions are each written to a second after the one before.
 struct Fixture {
     root: TempDir,
-    folder: SessionFolder,
+    folder: SessionDirectory,
     clock: u64,
 }
 
 impl Fixture {
     fn new() -> Self {
         let root = TempDir::new().unwrap();
-        let folder = SessionFolder::new(root.path().join("sessions"));
+        let folder = SessionDirectory::new(root.path().join("sessions"));
         Self { root, folder, clock: 1_000_000_000 }
     }
 
@@ -170,9 +170,9 @@ fn a_sub_agents_session_names_its_call_and_is_found_but_not_listed() {
     let parent = fixture.folder.begin(workspace());
     parent.append(&user("delegate")).unwrap();
     parent.append(&calls(&["1"])).unwrap();
-    let child = SessionFolder::begin_child(&parent, spawn(&parent, "1"));
+    let child = parent.begin_child(spawn(&parent, "1"));
     child.append(&user("the task")).unwrap();
-    let grandchild = SessionFolder::begin_child(&child, spawn(&child, "2"));
+    let grandchild = child.begin_child(spawn(&child, "2"));
     grandchild.append(&user("a part of it")).unwrap();
 
     let header = crate::Transcript::open(child.path()).unwrap().header().unwrap().clone();
@@ -227,7 +227,7 @@ fn a_fork_leaves_broken_lines_and_other_branches_behind() {
     let source = std::sync::Arc::new(source);
     let group = source.clone().begin_group("g", &group).unwrap().unwrap();
     group.branch(0).append(&user("aside")).unwrap();
-    group.end(Some(0), pinion_agent::Usage::default()).unwrap();
+    group.end(Some(0), pinion_protocol::Usage::default()).unwrap();
     let text = fs::read_to_string(source.path()).unwrap().replacen(r#""text":"two""#, "", 1);
     let path = fixture.file("/b", "source_ab1.jsonl", &text);
     let opened = crate::open_to_continue(&fixture.folder.fork(&path, None, workspace()).unwrap(), workspace()).unwrap();
@@ -243,7 +243,7 @@ fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
     fixture.file("/a", &format!("{name}.torn-1"), "torn");
     let other = fixture.file("/a", &format!("{name}2.torn-1"), "of another");
     let parent = crate::open_to_continue(&path, workspace()).unwrap().session;
-    let child = SessionFolder::begin_child(&parent, spawn(&parent, "1"));
+    let child = parent.begin_child(spawn(&parent, "1"));
     child.append(&user("task")).unwrap();
     drop(parent);
 

@@ -1,4 +1,4 @@
-//! Names of strategies.
+//! Names of the built-in strategies that choose one of several outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChoiceName {
-    /// [`crate::First`].
+    /// The first branch that ended well.
     #[default]
     First,
-    /// [`crate::FewestTokens`].
+    /// The branch that used the fewest tokens.
     FewestTokens,
-    /// [`crate::MostTokens`].
+    /// The branch that used the most tokens.
     MostTokens,
-    /// [`crate::Judge`].
+    /// The branch that a model prefers.
     Judge,
 }

@@ -1,11 +1,10 @@
-//! What a tool call can ask of sub-agents, and what it hears of them. How they run is in [`crate::sub_agents`].
+//! Sub-agents, as tool calls start them: assignments, reports and errors. `pinion-orchestration` runs them.
 
-use crate::asking::Asking;
 use crate::authority::Authority;
+use crate::choice::ChoiceName;
 use crate::message::{Message, StopReason};
 use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
-use crate::parallel::name::ChoiceName;
 use crate::provider::Provider;
 use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
@@ -183,30 +182,32 @@ fn listed(what: &str, names: &[String]) -> String {
 #[derive(Clone)]
 pub struct SubAgents(Arc<dyn Delegate>);
 
-/// Starts sub-agents for a call.
-pub(crate) trait Delegate: Send + Sync {
-    /// Lets one work, with these tools at most.
-    fn run(&self, assignment: Assignment, most: Most) -> BoxFuture<'_, Result<Report, SubAgentError>>;
+/// Starts sub-agents for one tool call: the port behind [`SubAgents`].
+pub trait Delegate: Send + Sync {
+    /// Runs a sub-agent within `ceiling` and waits for its report.
+    fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<Report, SubAgentError>>;
 
     /// What may be started.
     fn policy(&self) -> &SubAgentPolicy;
 
-    /// The loop of the last one.
+    /// Returns the id of the run that the latest sub-agent makes or made.
     fn last_loop(&self) -> Option<Arc<str>>;
 
-    /// The clock that stands still while a person is asked.
-    fn asking(&self) -> &Asking;
+    /// Sleeps for `time`, not counting the time in which a person is asked about a call of this session.
+    fn sleep(&self, time: Duration) -> BoxFuture<'_, ()>;
 }
 
-/// What a sub-agent may have at most.
-pub(crate) struct Most {
-    pub(crate) authority: Authority,
-    /// Of the tools, by name.
-    pub(crate) tools: Box<dyn Fn(&str) -> bool + Send + Sync>,
+/// The most that a sub-agent may get.
+pub struct Ceiling {
+    /// The authority that bounds each of its tools.
+    pub authority: Authority,
+    /// Returns whether it may use the tool of this name.
+    pub may_use: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl SubAgents {
-    pub(crate) fn new(delegate: impl Delegate + 'static) -> Self {
+    /// Wraps a delegate.
+    pub fn new(delegate: impl Delegate + 'static) -> Self {
         Self(Arc::new(delegate))
     }
 
@@ -233,17 +234,18 @@ impl SubAgents {
         at_most: Authority,
         may_use: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Result<Report, SubAgentError> {
-        self.0.run(assignment, Most { authority: at_most, tools: Box::new(may_use) }).await
+        self.0.run(assignment, Ceiling { authority: at_most, may_use: Box::new(may_use) }).await
     }
 
-    pub(crate) fn last_loop(&self) -> Option<Arc<str>> {
+    /// Returns the id of the run that the latest sub-agent makes or made.
+    pub fn last_loop(&self) -> Option<Arc<str>> {
         self.0.last_loop()
     }
 
     /// Sleeps for `time`, not counting the time in which a person is asked about a call of this session: for deadlines of
     /// calls that wait for sub-agents.
     pub async fn sleep(&self, time: Duration) {
-        self.0.asking().sleep(time).await;
+        self.0.sleep(time).await;
     }
 }
 
@@ -254,7 +256,8 @@ impl fmt::Debug for SubAgents {
 }
 
 impl Report {
-    pub(crate) fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
+    /// Reports the outcome of a run.
+    pub fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
             _ => None,

@@ -65,8 +65,9 @@ fn settle(messages: &mut [Arc<Message>], results: &mut Vec<(usize, usize, Arc<Me
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::letters;
-    use crate::{Content, StopReason, ToolCall, ToolResultMessage, Usage};
+    use crate::content::{Content, ToolCall};
+    use crate::message::{StopReason, ToolResultMessage};
+    use crate::usage::Usage;
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -98,22 +99,24 @@ mod tests {
 
     fn sorted(mut messages: Vec<Arc<Message>>) -> String {
         sort_results(&mut messages);
-        messages
-            .iter()
-            .map(|message| letters(message))
-            .collect::<Vec<_>>()
-            .join("|")
-            .replace("result ", "")
-            .replace(": ", "")
+        let ids = messages.iter().map(|message| match &**message {
+            Message::Assistant(reply) => {
+                let calls: Vec<&str> = reply.tool_calls().map(|call| call.id.as_str()).collect();
+                format!("calls {}", calls.join(" "))
+            }
+            Message::ToolResult(result) => result.call_id.clone(),
+            Message::User(_) | Message::Extension(_) => String::new(),
+        });
+        ids.collect::<Vec<_>>().join("|")
     }
 
     #[test]
     fn results_are_put_in_the_order_of_the_calls() {
         let several = vec![calls(&["1", "2", "3"]), result("3"), result("1"), result("2"), calls(&["1"]), result("1")];
-        assert_eq!(sorted(several), "assistant calls 1 2 3|1|2|3|assistant calls 1|1");
+        assert_eq!(sorted(several), "calls 1 2 3|1|2|3|calls 1|1");
         let same = vec![calls(&["1", "2", "1"]), result("1"), result("1"), result("2")];
-        assert_eq!(sorted(same), "assistant calls 1 2 1|1|2|1");
+        assert_eq!(sorted(same), "calls 1 2 1|1|2|1");
         let stray = vec![result("9"), calls(&["1", "2"]), result("2"), result("9"), result("1")];
-        assert_eq!(sorted(stray), "9|assistant calls 1 2|1|2|9");
+        assert_eq!(sorted(stray), "9|calls 1 2|1|2|9");
     }
 }

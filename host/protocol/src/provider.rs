@@ -25,7 +25,7 @@ pub trait Provider: Send + Sync {
     /// stream is polled. Dropping the stream ends the request; cancelling `token` ends it with
     /// [`ProviderError::Cancelled`].
     ///
-    /// Providers do not retry: the loop does, see [`crate::RetryPolicy`].
+    /// Providers do not retry: the loop does, see `RetryPolicy` in `pinion-agent`.
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream;
 }
 

@@ -5,7 +5,7 @@ use crate::content::Content;
 use crate::identity::{Continuation, TurnTrigger};
 use crate::message::{Message, StopReason};
 use crate::outcome::RunEnd;
-use crate::plan::StepStatus;
+use crate::step::StepStatus;
 use crate::tool::{Display, Ledger};
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
@@ -245,7 +245,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub(crate) fn of(message: &Message) -> Self {
+    /// Returns the role of a message.
+    pub fn of(message: &Message) -> Self {
         match message {
             Message::User(_) => Self::User,
             Message::Assistant(_) => Self::Assistant,
@@ -286,7 +287,7 @@ pub enum Delta {
 impl EventKind {
     /// Takes a later event into this one, when the two say no more together than one can. Gives the event back
     /// otherwise.
-    pub(crate) fn merge(&mut self, later: EventKind) -> Option<EventKind> {
+    pub fn merge(&mut self, later: EventKind) -> Option<EventKind> {
         match (&mut *self, later) {
             (Self::MessageUpdate { index, delta }, Self::MessageUpdate { index: later_index, delta: later })
                 if *index == later_index =>

@@ -1,0 +1,64 @@
+//! The vocabulary that all crates of Pinion share.
+//!
+//! Values: what a conversation consists of ([`content`], [`message`], [`event`]), what a run comes to ([`outcome`],
+//! [`usage`]) and what a tool is ([`definition`], [`authority`]). Ports: the traits that the loop calls and other crates
+//! implement ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`], [`Delegate`](delegation::Delegate)).
+//!
+//! Nothing here runs: there is no loop, no runtime and no I/O. Of the runtime crates only `tokio-util` is named, for
+//! [`CancellationToken`](tokio_util::sync::CancellationToken), the token that every port takes.
+
+pub mod approval;
+pub mod authority;
+pub mod bound;
+pub mod choice;
+pub mod compaction;
+pub mod content;
+pub mod definition;
+pub mod delegation;
+pub mod event;
+pub mod identity;
+pub mod image;
+pub mod json;
+pub mod message;
+pub mod model;
+pub mod order;
+pub mod outcome;
+pub mod provider;
+pub mod schema;
+pub mod secrets;
+pub mod step;
+pub mod store;
+pub mod text;
+pub mod tool;
+pub mod usage;
+
+pub use approval::{ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Question};
+pub use authority::Authority;
+pub use bound::OutputBounds;
+pub use choice::ChoiceName;
+pub use compaction::{COMPACTION_MESSAGE, view};
+pub use content::{Content, Image, Thinking, ToolCall};
+pub use definition::{Execution, ToolDefinition, ToolSource};
+pub use delegation::{
+    AgentKind, Assignment, Attempts, FoundModel, MAX_AGENT_DEPTH, MAX_ATTEMPTS, ModelSource, Report, SubAgentError,
+    SubAgentPolicy, SubAgents,
+};
+pub use event::{CompactionReason, Delta, Event, EventKind, Role};
+pub use identity::{Continuation, TurnTrigger};
+pub use image::ImageProblem;
+pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
+pub use model::Model;
+pub use order::{CallOrder, sort_results};
+pub use outcome::{Limit, Outcome, RunEnd};
+pub use provider::{
+    CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
+    ToolChoice,
+};
+pub use schema::{SchemaError, check_schema};
+pub use secrets::{RedactedProvider, RedactedTools, Secrets};
+pub use step::StepStatus;
+pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
+pub use tool::{
+    ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+};
+pub use usage::{Cost, PriceList, Prices, Usage};
