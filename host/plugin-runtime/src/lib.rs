@@ -25,7 +25,10 @@ mod runtime;
 mod shared;
 
 pub use calls::commands::{CommandError, Completion, Effect, Mode};
-pub use capability::{AgentsGrant, Grants, ProcessGrant};
+pub use capability::{
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
+    capability_forms, shell_word,
+};
 pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
@@ -37,9 +40,7 @@ pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component
 pub use loading::generation::CommandDefinition;
 pub use loading::settings::PluginSettings;
 pub use loading::source::{FileOrigin, Source};
-pub use manifest::{
-    API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
-};
+pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 pub use paths::protected::HostDirectories;
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use registry::attempt::Loading;

@@ -1,9 +1,10 @@
 //! The parts that all plugins of a runtime share.
 
 use crate::calls::state::State;
-use crate::capability::{Surroundings, Workspace};
+use crate::capability::Surroundings;
+use crate::capability::files::roots::Workspace;
 use crate::engine::{Engine, EngineError, pagemap};
-use crate::host;
+use crate::host::linker::linker;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::descriptors::Descriptors;
 use crate::limits::permits::Permits;
@@ -94,7 +95,7 @@ impl EngineCore {
         let mut limits = LimitsFile::built_in().clone();
         limits.engine = engine_limits.unwrap_or(limits.engine);
         let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
-        let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
+        let linker = linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Self { engine, linker, limits })
     }
 }

@@ -146,7 +146,7 @@ impl Runtime {
 /// none.
 fn setup(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
-    let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.whole() };
+    let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };
     Setup { authority, token, progress: Arc::new(NoProgress), agents: None }
 }
 
