@@ -23,7 +23,10 @@ mod registry;
 mod runtime;
 
 pub use calls::commands::{CommandError, Completion, Effect, Mode};
-pub use capability::{AgentsGrant, Grants, ProcessGrant};
+pub use capability::{
+    Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
+    capability_forms, shell_word,
+};
 pub use engine::EngineError;
 pub use errors::fault::PluginFault;
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
@@ -32,9 +35,7 @@ pub use loading::cache::{CacheKey, Origin};
 pub use loading::compiler::{Compiler, compile_for_parent};
 pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
 pub use loading::generation::{CommandDefinition, LoadError, PluginSettings};
-pub use manifest::{
-    API_VERSION, Access, Asks, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError,
-};
+pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 pub use paths::protected::HostDirectories;
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
 pub use registry::listing::{Capability, PluginInfo};

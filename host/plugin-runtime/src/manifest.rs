@@ -3,6 +3,7 @@
 //! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
 //! appends it to the component. The import and export lists come from the component itself.
 
+use crate::capability::Asks;
 use crate::limits::PartialLimits;
 use crate::loading::component_file::MAX_COMPONENT_BYTES;
 use crate::loading::weight::Sizes;
@@ -43,44 +44,6 @@ pub struct Manifest {
     /// How long an instance lives.
     #[serde(default)]
     pub lifetime: Lifetime,
-}
-
-/// What a plugin would like to be granted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Asks {
-    /// Files of the workspace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Access>,
-    /// To run programs.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub process: bool,
-    /// To see what is loaded and spent.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub catalog: bool,
-    /// To start sub-agents.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub agents: bool,
-}
-
-/// To what extent files may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Read.
-    Read,
-    /// Read, create, change and remove.
-    Write,
-}
-
-impl Access {
-    /// `read` or `write`.
-    pub(crate) fn verb(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 /// How long an instance lives.

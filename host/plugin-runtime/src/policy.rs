@@ -7,10 +7,10 @@
 //! Grants are for what a component asked for and declared when they were given: its [`Ceiling`]. A reload that grows
 //! beyond the ceiling loads, and what is new is held back.
 
-use crate::capability::Grants;
+use crate::capability::{Asks, Grants};
 use crate::loading::generation::{LoadError, PluginSettings};
 use crate::loading::wording::folded;
-use crate::manifest::{Access, Asks, Lifetime, Manifest};
+use crate::manifest::{Lifetime, Manifest};
 use crate::registry::Source;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
@@ -70,20 +70,11 @@ pub struct Ceiling {
 impl Ceiling {
     /// Returns the part of `grants` that the ceiling covers. A component whose instances live longer than before gets
     /// nothing.
-    pub(crate) fn cut(&self, manifest: &Manifest, mut grants: Grants) -> Grants {
+    pub(crate) fn cut(&self, manifest: &Manifest, grants: Grants) -> Grants {
         if self.lifetime == Lifetime::Call && manifest.lifetime == Lifetime::Session {
             return Grants::default();
         }
-        match self.asks.files {
-            Some(most) => grants.files.values_mut().for_each(|access| *access = most.min(*access)),
-            None => grants.files.clear(),
-        }
-        Grants {
-            process: grants.process.filter(|_| self.asks.process),
-            catalog: grants.catalog && self.asks.catalog,
-            agents: grants.agents.filter(|_| self.asks.agents),
-            files: grants.files,
-        }
+        grants.cut_to(&self.asks)
     }
 
     /// Returns the part of a tool's declared effects that the ceiling covers; nothing for a tool that is new. A tool that
@@ -95,22 +86,10 @@ impl Ceiling {
 
     /// Names what `offered` has beyond this, in words.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
-        let (old, new) = (&self.asks, &offered.asks);
-        let asks = [
-            (
-                new.files > old.files,
-                match new.files {
-                    Some(Access::Write) => "write files",
-                    _ => "read files",
-                },
-            ),
-            (new.process && !old.process, "run programs"),
-            (new.catalog && !old.catalog, "see what is loaded and spent"),
-            (new.agents && !old.agents, "start agents"),
-            (new_lifetime(self, offered), "keep one instance for the whole session"),
-        ];
-        let mut excess: Vec<String> =
-            asks.into_iter().filter(|(is_new, _)| *is_new).map(|(_, words)| words.to_owned()).collect();
+        let mut excess: Vec<String> = self.asks.excess(&offered.asks).into_iter().map(str::to_owned).collect();
+        if self.lifetime == Lifetime::Call && offered.lifetime == Lifetime::Session {
+            excess.push("keep one instance for the whole session".to_owned());
+        }
         excess.extend(offered.tools.iter().filter_map(|(tool, declared)| {
             let most = self.tools.get(tool).copied().unwrap_or_default();
             let beyond = beyond(*declared, most);
@@ -119,10 +98,6 @@ impl Ceiling {
         excess.extend(offered.commands.difference(&self.commands).map(|command| format!("command `/{command}`")));
         excess
     }
-}
-
-fn new_lifetime(old: &Ceiling, new: &Ceiling) -> bool {
-    old.lifetime == Lifetime::Call && new.lifetime == Lifetime::Session
 }
 
 /// The declared effects beyond `most`, in words. Every tool may delegate as far as its plugin may, so that alone counts
@@ -152,6 +127,7 @@ pub fn is_alike(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capability::Access;
 
     const READS: Authority = Authority::READ_ONLY;
     const RUNS: Authority = Authority { executes: true, ..Authority::READ_ONLY };

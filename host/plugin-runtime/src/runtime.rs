@@ -2,7 +2,8 @@
 
 use crate::calls::instance::Setup;
 use crate::calls::state::State;
-use crate::capability::{Surroundings, Workspace};
+use crate::capability::Surroundings;
+use crate::capability::files::roots::Workspace;
 use crate::engine::pagemap;
 use crate::engine::{Engine, EngineError};
 use crate::errors::fault::PluginFault;
@@ -204,7 +205,7 @@ impl Shared {
         let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
         let workspace = Workspace::new(&config.workspace);
         let protected = Arc::new(Protected::new(&config.host, workspace.real()));
-        let linker = host::linker(&engine).map_err(EngineError::from_wasmtime)?;
+        let linker = host::linker::linker(&engine).map_err(EngineError::from_wasmtime)?;
         Ok(Arc::new(Self {
             linker,
             cache: config.cache.and_then(|(folder, key)| Cache::open(&folder, &key)),

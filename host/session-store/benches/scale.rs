@@ -10,8 +10,9 @@
 mod shared;
 
 use pinion_protocol::{SessionStore, view};
+use pinion_session_store::record::LoopStart;
 use pinion_session_store::{
-    ExportFormat, LoopStart, Record, Scope, Session, SessionFolder, Transcript, export, open_to_continue,
+    ExportFormat, Record, Scope, Session, SessionDirectory, Transcript, export, open_to_continue,
 };
 use serde::de::IgnoredAny;
 use shared::message;
@@ -32,7 +33,7 @@ fn main() {
     }
     for entries in [1_000, 10_000, 100_000] {
         let root = TempDir::new().unwrap();
-        let folder = SessionFolder::new(root.path());
+        let folder = SessionDirectory::new(root.path());
         let session = folder.begin(Path::new(WORKSPACE));
         let appending = Instant::now();
         write(&session, entries);

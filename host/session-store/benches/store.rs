@@ -8,7 +8,7 @@ mod shared;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pinion_protocol::SessionStore;
-use pinion_session_store::{Scope, Session, SessionFolder, Transcript, open_to_continue};
+use pinion_session_store::{Scope, Session, SessionDirectory, Transcript, open_to_continue};
 use shared::message;
 use std::hint::black_box;
 use std::io;
@@ -59,7 +59,7 @@ fn open(criterion: &mut Criterion) {
 
 fn list(criterion: &mut Criterion) {
     let root = TempDir::new().unwrap();
-    let folder = SessionFolder::new(root.path());
+    let folder = SessionDirectory::new(root.path());
     for number in 0..1_000 {
         let workspace = format!("{WORKSPACE}-{}", number % 10);
         let session = folder.begin(Path::new(&workspace));

@@ -25,7 +25,7 @@
 use crate::id::EntryId;
 use crate::lines::{Line, MAX_LINE};
 use crate::nesting::{MAX_VALUE_NESTING, nests_deeper, parse};
-use crate::record::Record;
+use crate::record::{Record, RecordKind};
 use jiff::{Timestamp, Unit};
 use pinion_protocol::{AssistantMessage, Content, Message};
 use serde::de::IgnoredAny;
@@ -88,15 +88,7 @@ pub(crate) struct Head<'a> {
 pub(crate) enum Kind {
     Message,
     Position,
-    LoopStart,
-    LoopEnd,
-    Retry,
-    Compacted,
-    Rejected,
-    PlanStep,
-    Spawned,
-    GroupStart,
-    GroupEnd,
+    Record(RecordKind),
     Unknown,
 }
 
@@ -130,21 +122,12 @@ impl Kind {
         match name {
             MESSAGE_TYPE => Self::Message,
             POSITION_TYPE => Self::Position,
-            "loop_start" => Self::LoopStart,
-            "loop_end" => Self::LoopEnd,
-            "retry" => Self::Retry,
-            "compacted" => Self::Compacted,
-            "rejected" => Self::Rejected,
-            "plan_step" => Self::PlanStep,
-            "spawned" => Self::Spawned,
-            "group_start" => Self::GroupStart,
-            "group_end" => Self::GroupEnd,
-            _ => Self::Unknown,
+            _ => RecordKind::named(name).map_or(Self::Unknown, Self::Record),
         }
     }
 
     pub(crate) fn is_record(self) -> bool {
-        !matches!(self, Self::Message | Self::Position | Self::Unknown)
+        matches!(self, Self::Record(_))
     }
 }
 
@@ -184,24 +167,16 @@ impl<'a> Head<'a> {
 /// Reads a whole entry of a kind that its head told.
 pub(crate) fn decode_entry(line: &[u8], kind: Kind) -> Result<Entry, serde_json::Error> {
     match kind {
-        Kind::Message => decode(line, |message, _| Payload::Message(message)),
-        Kind::Position => decode(line, |data: PositionData, _| Payload::Position { left: data.left }),
-        Kind::LoopStart => decode(line, |data, _| Payload::Record(Record::LoopStart(data))),
-        Kind::LoopEnd => decode(line, |data, _| Payload::Record(Record::LoopEnd(data))),
-        Kind::Retry => decode(line, |data, _| Payload::Record(Record::Retry(data))),
-        Kind::Compacted => decode(line, |data, _| Payload::Record(Record::Compacted(data))),
-        Kind::Rejected => decode(line, |data, _| Payload::Record(Record::Rejected(data))),
-        Kind::PlanStep => decode(line, |data, _| Payload::Record(Record::PlanStep(data))),
-        Kind::Spawned => decode(line, |data, _| Payload::Record(Record::Spawned(data))),
-        Kind::GroupStart => decode(line, |data, _| Payload::Record(Record::GroupStart(data))),
-        Kind::GroupEnd => decode(line, |data, _| Payload::Record(Record::GroupEnd(data))),
-        Kind::Unknown => decode(line, |_: IgnoredAny, kind| Payload::Unknown { kind }),
+        Kind::Message => decode(line, |message, _| Ok(Payload::Message(message))),
+        Kind::Position => decode(line, |data: PositionData, _| Ok(Payload::Position { left: data.left })),
+        Kind::Record(kind) => decode(line, |data: &RawValue, _| Ok(Payload::Record(kind.decode(data.get())?))),
+        Kind::Unknown => decode(line, |_: IgnoredAny, kind| Ok(Payload::Unknown { kind })),
     }
 }
 
 fn decode<'a, T: Deserialize<'a>>(
     line: &'a [u8],
-    payload: impl FnOnce(T, String) -> Payload,
+    payload: impl FnOnce(T, String) -> Result<Payload, serde_json::Error>,
 ) -> Result<Entry, serde_json::Error> {
     let line: EntryLine<'_, T> = parse(line)?;
     Ok(Entry {
@@ -209,7 +184,7 @@ fn decode<'a, T: Deserialize<'a>>(
         parent: line.parent,
         time: line.time,
         side: line.side.map(Cow::into_owned),
-        payload: payload(line.data, line.kind.into_owned()),
+        payload: payload(line.data, line.kind.into_owned())?,
     })
 }
 
@@ -257,7 +232,7 @@ pub(crate) fn encode_position(place: Place<'_>, left: Option<EntryId>) -> Result
 
 /// A record as a line of the file, newline included.
 pub(crate) fn encode_record(place: Place<'_>, record: &Record) -> Result<Vec<u8>, EncodeError> {
-    place.line(record.kind(), record.readable())
+    place.line(record.type_name(), record)
 }
 
 /// An entry's line as it is, newline included, but on the main line and after `parent`.

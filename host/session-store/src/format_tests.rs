@@ -1,9 +1,11 @@
 use super::*;
 use crate::header::{FirstLine, Header, Origin, Spawn, first_line, is_beginning_of_header};
-use crate::record::{Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned};
+use crate::record::{
+    CallLedger, Compacted, GroupEnd, GroupStart, LoopEnd, LoopStart, PlanStep, Rejected, Retry, Spawned,
+};
 use crate::testing::{assistant, time, user};
 use pinion_protocol::{
-    Continuation, Cost, ExtensionMessage, Image, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
+    Continuation, Cost, ExtensionMessage, Image, Ledger, Limit, RunEnd, StepStatus, StopReason, Thinking, ToolCall,
     ToolResultMessage, TurnTrigger, Usage, UserMessage,
 };
 use proptest::prelude::*;
@@ -159,6 +161,15 @@ fn the_form_of_records_on_disk_is_as_it_was() {
             r#"spawned","data":{"loop_id":"s.c.1","child_loop_id":"k.c.1","call_id":"c1","tool":"task"}"#,
         ),
         (
+            Record::CallLedger(CallLedger {
+                loop_id: loop_id(),
+                call_id: "c1".into(),
+                tool: "read".into(),
+                ledger: Ledger { plugin: "fs".into(), generation: 2, fuel: 3, time_us: 4, ..Ledger::default() },
+            }),
+            r#"ledger","data":{"loop_id":"s.c.1","call_id":"c1","tool":"read","ledger":{"plugin":"fs","generation":2,"fuel":3,"time_us":4,"memory":0,"host_calls":0,"bytes_read":0,"bytes_written":0,"files":0,"processes":0,"agents":0,"output":0}}"#,
+        ),
+        (
             Record::GroupStart(GroupStart { group_id: "g".into(), loop_ids: vec![loop_id()] }),
             r#"group_start","data":{"group_id":"g","loop_ids":["s.c.1"]}"#,
         ),
@@ -190,7 +201,7 @@ fn the_form_of_positions_and_of_what_is_said_aside_is_as_it_was() {
     let line = encode_record(aside, &Record::Compacted(Compacted { loop_id: "s.c.1".into(), dropped: 4 })).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
-    assert_eq!(decode_entry(&line, Kind::Compacted).unwrap().side.as_deref(), Some("s.c.1"));
+    assert_eq!(decode_entry(&line, Kind::Record(RecordKind::Compacted)).unwrap().side.as_deref(), Some("s.c.1"));
     let moved = String::from_utf8(encode_moved(&line, Some(id("7"))).unwrap()).unwrap();
     assert_eq!(
         moved,

@@ -13,6 +13,7 @@ use crate::format::{Head, Kind};
 use crate::header::{self, FirstLine, Header};
 use crate::id::EntryId;
 use crate::lines::{Line, Lines, MAX_LINE};
+use crate::record::RecordKind;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
@@ -132,7 +133,7 @@ impl Index {
 
     /// How many loops began.
     pub(crate) fn loops(&self) -> u64 {
-        self.nodes.iter().filter(|node| node.kind == Kind::LoopStart).count() as u64
+        self.nodes.iter().filter(|node| node.kind == Kind::Record(RecordKind::LoopStart)).count() as u64
     }
 
     /// The largest id that is in use.

@@ -14,10 +14,10 @@
 //! This crate reads no environment and knows no home folder: the caller says where sessions are kept.
 
 mod delete;
+mod directory;
 mod error;
 mod export;
 mod files;
-mod folder;
 mod fork;
 mod format;
 mod header;
@@ -26,19 +26,18 @@ mod index;
 mod lines;
 mod lock;
 mod log;
+mod loop_name;
 mod loops;
 mod memory;
 mod nesting;
-mod order;
 mod pairing;
 mod printable;
-mod record;
-mod recorder;
+pub mod record;
 mod recovery;
-mod render;
 mod session;
 mod side;
 mod snapshot;
+mod store;
 mod summary;
 #[cfg(test)]
 mod testing;
@@ -47,22 +46,20 @@ mod tree;
 #[cfg(test)]
 mod tree_kill_tests;
 
+pub use directory::{Listing, Scope, SessionDirectory};
 pub use error::{BadLine, BadLines, SessionError};
-pub use export::{ExportFormat, export};
+pub use export::{ExportFormat, RenderError, export, render, render_branch};
 pub use files::project_slug;
-pub use folder::{Listing, Scope, SessionFolder};
 pub use format::{Entry, Payload, VERSION};
 pub use header::{Header, Origin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
+pub use loop_name::LoopName;
 pub use loops::{Began, GroupPlace, LoopRecord, LoopStatus, Loops};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;
-pub use record::{
-    Compacted, GroupEnd, GroupStart, LoopEnd, LoopName, LoopStart, PlanStep, Record, Rejected, Retry, Spawned,
-};
+pub use record::Record;
 pub use recovery::{Opened, Recovery, open_to_continue};
-pub use render::{RenderError, render, render_branch};
 pub use session::Session;
 pub use snapshot::{Snapshot, restore};
 pub use summary::Summary;

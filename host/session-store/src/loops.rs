@@ -152,7 +152,7 @@ impl Loops {
             Record::Spawned(spawned) => self.named(&spawned.loop_id.clone()).spawned.push(spawned),
             Record::GroupStart(start) => self.begin_group(start),
             Record::GroupEnd(end) => self.end_group(&end),
-            Record::Compacted(_) | Record::Rejected(_) | Record::PlanStep(_) => {}
+            _ => {}
         }
     }
 

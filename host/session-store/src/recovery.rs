@@ -2,14 +2,14 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::format::{self, Entry, Kind, Payload};
+use crate::format::{self, Kind, Payload};
 use crate::header::Header;
 use crate::index::{HeaderState, Index, Tail};
 use crate::lock;
 use crate::pairing::{Pairing, repair_pairing};
-use crate::record::{LoopStart, Record};
+use crate::record::{LoopStart, Record, RecordKind};
 use crate::session::Session;
-use crate::transcript::{Branch, EntryError, Transcript};
+use crate::transcript::Transcript;
 use pinion_protocol::{Message, SessionStore, sort_results};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -75,7 +75,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let mut transcript = Transcript::read(path, file)?;
     let mut recovery = Recovery { bad_lines: transcript.bad_lines().clone(), ..Recovery::default() };
     let last_loop = last_loop(&mut transcript);
-    let mut messages = read_messages(transcript.branch(), &mut recovery.bad_lines)?;
+    let mut messages = transcript.branch().messages(&mut recovery.bad_lines)?;
     let (mut file, index) = transcript.into_parts();
     recovery.torn = settle_tail(path, &mut file, &index)?;
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
@@ -91,25 +91,11 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
 fn last_loop(transcript: &mut Transcript) -> Option<LoopStart> {
     let index = transcript.index();
     let nodes = index.branch(index.position());
-    let last = nodes.into_iter().rfind(|node| node.kind == Kind::LoopStart)?;
+    let last = nodes.into_iter().rfind(|node| node.kind == Kind::Record(RecordKind::LoopStart))?;
     match transcript.entries(vec![last]).next()?.ok()?.payload {
         Payload::Record(Record::LoopStart(start)) => Some(start),
         _ => None,
     }
-}
-
-/// The messages of a branch. Entries that cannot be read are reported and left out.
-pub(crate) fn read_messages(branch: Branch<'_>, bad: &mut BadLines) -> Result<Vec<Arc<Message>>, SessionError> {
-    let mut messages = Vec::with_capacity(branch.size_hint().0);
-    for entry in branch {
-        match entry {
-            Ok(Entry { payload: Payload::Message(message), .. }) => messages.push(Arc::new(message)),
-            Ok(_) => {}
-            Err(EntryError::Broken(line)) => bad.push(line),
-            Err(EntryError::Session(error)) => return Err(error),
-        }
-    }
-    Ok(messages)
 }
 
 /// The file's header, or the best that can be made of its name and surroundings.

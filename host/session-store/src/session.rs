@@ -2,7 +2,6 @@
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
-use crate::folder::SessionFolder;
 use crate::format::{self, EncodeError, Place};
 use crate::header::{Header, Spawn};
 use crate::id::EntryId;
@@ -10,21 +9,16 @@ use crate::index::{Index, Tail};
 use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
-use crate::recorder::record_of;
-use crate::recovery::read_messages;
-use crate::side::Group;
 use crate::transcript::Transcript;
-use pinion_protocol::{
-    ChildCall, ChildSession, EventKind, Message, SessionGroup, SessionStore, StoreError, sort_results,
-};
+use pinion_protocol::{ChildCall, ChildSession, Message, StoreError, sort_results};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What waits for the first message, at most.
-const MOST_WAITING: usize = 64;
+/// The most records that wait for the first message.
+const MAX_WAITING: usize = 64;
 
 /// A session on disk, open for writing by this process alone until it is dropped.
 ///
@@ -108,6 +102,27 @@ impl Session {
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
 
+    /// Creates a session for a sub-agent that works on a call of this one. Its file is in a directory beside this
+    /// session's file: [`SessionDirectory::list`](crate::SessionDirectory::list) skips it,
+    /// [`SessionDirectory::children`](crate::SessionDirectory::children) and
+    /// [`SessionDirectory::find`](crate::SessionDirectory::find) include it.
+    pub fn begin_child(&self, spawn: Spawn) -> Self {
+        let header = Header { spawned_by: Some(spawn), ..Header::new(&self.header.workspace) };
+        Self::with_header(&files::path_in(&files::children_of(&self.path), &header), header)
+    }
+
+    /// Creates the session of the sub-agent that works on a call of this one, whose entry is `entry`.
+    pub(crate) fn child_of(&self, call: ChildCall<'_>, entry: Option<EntryId>) -> ChildSession {
+        let child = self.begin_child(Spawn {
+            session: self.header.id.clone(),
+            entry,
+            call_id: call.call_id.to_owned(),
+            tool: call.tool.to_owned(),
+            loop_id: Some(call.loop_id.to_owned()),
+        });
+        ChildSession { id: child.id().into(), store: Arc::new(child) }
+    }
+
     /// The session's id.
     pub fn id(&self) -> &str {
         &self.header.id
@@ -165,7 +180,7 @@ impl Session {
         }
         let mut transcript = Transcript::open(&self.path)?;
         let branch = transcript.branch_to(entry).ok_or_else(unknown)?;
-        read_messages(branch, &mut BadLines::default())
+        branch.messages(&mut BadLines::default())
     }
 
     /// Appends something that is no message, and gives its name.
@@ -189,6 +204,17 @@ impl Session {
         Ok(())
     }
 
+    /// Appends the record of an event to a side branch. A failure costs only the record, and is logged.
+    pub(crate) fn record_aside(&self, cursor: &mut Cursor, side: &str, record: &Record) {
+        let encode = |place: Place<'_>| format::encode_record(place, record);
+        match self.add(&mut self.lock(), cursor.leaf, Some(side), encode) {
+            Ok(id) => cursor.leaf = Some(id),
+            Err(error) => {
+                tracing::warn!(%error, record = record.type_name(), "could not record an event in the session");
+            }
+        }
+    }
+
     /// Goes on from the end of a side branch.
     pub(crate) fn go_to(&self, leaf: Option<EntryId>) -> Result<(), StoreError> {
         let mut state = self.lock();
@@ -196,6 +222,28 @@ impl Session {
         self.add(&mut state, leaf, None, |place| format::encode_position(place, left))?;
         state.cursor = Cursor::at(leaf);
         Ok(())
+    }
+
+    /// Appends the record of an event. In a session without messages it waits for the first one, so that a session in
+    /// which nothing is said leaves no file. A failure costs only the record, and is logged.
+    pub(crate) fn record_event(&self, record: Record) {
+        let mut state = self.lock();
+        if state.header_is_due {
+            if state.waiting.len() == MAX_WAITING {
+                state.waiting.remove(0);
+            }
+            state.waiting.push(record);
+            return;
+        }
+        drop(state);
+        if let Err(error) = self.record(&record) {
+            tracing::warn!(%error, record = record.type_name(), "could not record an event in the session");
+        }
+    }
+
+    /// Appends a message to the conversation.
+    pub(crate) fn append_message(&self, message: &Message) -> Result<(), StoreError> {
+        self.say(&mut self.lock(), message)
     }
 
     fn say(&self, state: &mut State, message: &Message) -> Result<(), StoreError> {
@@ -282,55 +330,6 @@ impl Session {
     /// Nothing is left half-done in the state when a thread panics.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SessionStore for Session {
-    fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        self.say(&mut self.lock(), message)
-    }
-
-    fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        let Some(record) = record_of(loop_id, event) else { return };
-        let mut state = self.lock();
-        if state.header_is_due {
-            if state.waiting.len() == MOST_WAITING {
-                state.waiting.remove(0);
-            }
-            state.waiting.push(record);
-            return;
-        }
-        drop(state);
-        if let Err(error) = self.record(&record) {
-            tracing::warn!(%error, loop_id = &**loop_id, "what happened in a loop is not in its session");
-        }
-    }
-
-    fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
-        Some(self.child_of(call, self.entry_of_call(call.call_id)))
-    }
-
-    fn begin_group(
-        self: Arc<Self>,
-        group_id: &str,
-        loop_ids: &[String],
-    ) -> Result<Option<Box<dyn SessionGroup>>, StoreError> {
-        Ok(Some(Box::new(Group::begin(self, group_id, loop_ids)?)))
-    }
-}
-
-impl Session {
-    /// A session for the sub-agent that works on a call, whose entry this is.
-    pub(crate) fn child_of(&self, call: ChildCall<'_>, entry: Option<EntryId>) -> ChildSession {
-        let spawn = Spawn {
-            session: self.header.id.clone(),
-            entry,
-            call_id: call.call_id.to_owned(),
-            tool: call.tool.to_owned(),
-            loop_id: Some(call.loop_id.to_owned()),
-        };
-        let child = SessionFolder::begin_child(self, spawn);
-        ChildSession { id: child.id().into(), store: Arc::new(child) }
     }
 }
 

@@ -3,7 +3,7 @@ use crate::log::testing::DiskFile;
 use crate::record::{LoopStart, Retry};
 use crate::recovery::open_to_continue;
 use crate::testing::{assistant, calls, conversation, result, said, time, user, workspace};
-use pinion_protocol::{COMPACTION_MESSAGE, Content, ExtensionMessage, view};
+use pinion_protocol::{COMPACTION_MESSAGE, Content, ExtensionMessage, SessionStore as _, view};
 use std::fs;
 use tempfile::TempDir;
 

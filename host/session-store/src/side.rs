@@ -75,7 +75,14 @@ impl SessionStore for SideBranch {
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        self.session.observe(loop_id, event);
+        match Record::from_event(loop_id, event) {
+            // A ledger stays with its call. All other records describe runs, which belong to the session.
+            Some(record @ Record::CallLedger(_)) => {
+                self.session.record_aside(&mut self.lock(), &self.loop_id, &record);
+            }
+            Some(record) => self.session.record_event(record),
+            None => {}
+        }
     }
 
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {

@@ -21,7 +21,7 @@ pub(crate) const TITLE_LENGTH: usize = 100;
 /// What a list says of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The id by which [`SessionFolder::find`] knows it.
+    /// The id by which [`SessionDirectory::find`] knows it.
     pub id: String,
     /// Its file.
     pub path: PathBuf,

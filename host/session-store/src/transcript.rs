@@ -10,6 +10,7 @@ use pinion_protocol::{Message, UserMessage};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Larger than most entries, so that reading a branch is reading a file from one end to the other.
 const BUFFER: usize = 256 << 10;
@@ -162,6 +163,23 @@ impl Iterator for Branch<'_> {
 }
 
 impl Branch<'_> {
+    /// Reads the messages of the branch. Entries that cannot be read are skipped and added to `bad`.
+    ///
+    /// # Errors
+    /// The file can no longer be read.
+    pub(crate) fn messages(self, bad: &mut BadLines) -> Result<Vec<Arc<Message>>, SessionError> {
+        let mut messages = Vec::with_capacity(self.nodes.len());
+        for entry in self {
+            match entry {
+                Ok(Entry { payload: Payload::Message(message), .. }) => messages.push(Arc::new(message)),
+                Ok(_) => {}
+                Err(EntryError::Broken(line)) => bad.push(line),
+                Err(EntryError::Session(error)) => return Err(error),
+            }
+        }
+        Ok(messages)
+    }
+
     /// The line of the next node, as it is in the file, and the node.
     pub(crate) fn next_line(&mut self) -> Option<Result<(Node, &[u8]), SessionError>> {
         let node = self.nodes.next()?;

@@ -174,7 +174,7 @@ proptest! {
         let path = folder.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
         steps.iter().for_each(|step| writer.take(step));
-        let sessions = crate::SessionFolder::new(folder.path().join("sessions"));
+        let sessions = crate::SessionDirectory::new(folder.path().join("sessions"));
         for (entry, said) in writer.at.clone() {
             let entry = entry.parse().unwrap();
             let forked = sessions.fork(&path, Some(entry), workspace()).unwrap();

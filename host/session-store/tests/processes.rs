@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use pinion_protocol::{Message, SessionStore as _};
-use pinion_session_store::{Session, SessionError, SessionFolder, Snapshot, Transcript, open_to_continue, restore};
+use pinion_session_store::{Session, SessionDirectory, SessionError, Snapshot, Transcript, open_to_continue, restore};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -79,7 +79,7 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
         let expected = format!("session `{}` is in use by process {}", path.display(), other.process.id());
         assert_eq!(error.to_string(), expected);
     }
-    let refused = SessionFolder::new(folder.path()).delete(&path).unwrap_err();
+    let refused = SessionDirectory::new(folder.path()).delete(&path).unwrap_err();
     assert!(matches!(refused, SessionError::InUse { .. }), "{refused}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), 2);
     other.kill();

@@ -3,11 +3,10 @@
 //! A [`Pin`] binds grants to one component: its source, its path and the digest of its bytes, and to what it asked for and
 //! declared at that time. The file is private, and written as a whole under a lock.
 
-use crate::config::FileGrants;
-use crate::files::private::{check, create_folder};
-use pinion_plugin_runtime::{Ceiling, FileOrigin};
+use crate::files::private::{check, create_folder, lock};
+use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +30,7 @@ pub(crate) struct Pin {
     pub(crate) config: bool,
     /// Grants besides those of the config.
     #[serde(default)]
-    pub(crate) grants: FileGrants,
+    pub(crate) grants: GrantTable,
     /// Its asks and declarations at the time of the grants.
     #[serde(default)]
     pub(crate) granted_for: Ceiling,
@@ -121,17 +120,6 @@ impl GrantsFile {
     }
 }
 
-/// Holds the lock until the result is dropped.
-fn lock(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    file.lock()?;
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +134,7 @@ mod tests {
             path: PathBuf::from("/p/deploy.wasm"),
             digest: "d1".to_owned(),
             config: true,
-            grants: FileGrants { files, ..FileGrants::default() },
+            grants: GrantTable { files, ..GrantTable::default() },
             granted_for: Ceiling {
                 asks: Asks { files: Some(Access::Write), process: true, ..Asks::default() },
                 lifetime: Lifetime::Session,

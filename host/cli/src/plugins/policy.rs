@@ -6,12 +6,15 @@
 //! from one generation to the next; between two processes it does not. A project's plugins have only what the user granted
 //! them by `pinion plugin grant`.
 
-use crate::config::{FileGrants, FilePlugin};
+use crate::base::Base;
+use crate::config::file::FilePlugin;
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::run::compose::Base;
+use crate::plugins::sources::identity;
+pub(crate) use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
-    Access, Asks, Ceiling, Component, FileOrigin, Grants, LoadError, PluginPolicy, PluginSettings, Source, is_alike,
+    Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
+    is_alike,
 };
 use std::collections::HashMap;
 use std::io;
@@ -138,7 +141,7 @@ impl Policy {
                 if let Some(section) = section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     if pin.config {
-                        add(&mut settings.grants, self.base.grants(&section.grants));
+                        settings.grants.widen(self.base.grants(&section.grants));
                     }
                 }
                 settings.ceiling = Some(pin.granted_for.clone());
@@ -170,12 +173,12 @@ impl Policy {
         }
         let name = &component.manifest.name;
         let Some(section) = self.section(name, origin) else { return Standing::Stranger };
-        let withheld = |why: String| match section.grants == FileGrants::default()
+        let withheld = |why: String| match section.grants == GrantTable::default()
             || component.manifest.capabilities == Asks::default()
         {
             true => Standing::Stranger,
             false => {
-                let asked = capabilities(&component.manifest.capabilities);
+                let asked = component.manifest.capabilities.words().join(" ");
                 let hint = format!("hint: pinion plugin grant {} {asked}", shown(path));
                 Standing::HeldBack(format!("{why}\n{}", hint.trim_end()))
             }
@@ -196,7 +199,7 @@ impl Policy {
     }
 
     fn pinned(&self, component: &Component<'_>, origin: FileOrigin, pin: &Pin) -> Standing {
-        let is_empty = !pin.config && pin.grants == FileGrants::default();
+        let is_empty = !pin.config && pin.grants == GrantTable::default();
         let path = shown(&pin.path);
         let held_back = |why: String| match is_empty || component.manifest.capabilities == Asks::default() {
             true => Standing::Stranger,
@@ -266,14 +269,14 @@ impl Policy {
             }
             Standing::Free => {
                 let section = self.section(&component.manifest.name, origin);
-                if section.is_some_and(|section| section.grants != FileGrants::default()) {
+                if section.is_some_and(|section| section.grants != GrantTable::default()) {
                     pins.push(Pin {
                         name: component.manifest.name.clone(),
                         source: origin,
                         path: path.to_owned(),
                         digest: component.digest.to_owned(),
                         config: true,
-                        grants: FileGrants::default(),
+                        grants: GrantTable::default(),
                         granted_for: offered.clone(),
                     });
                 }
@@ -318,7 +321,7 @@ impl PluginPolicy for Policy {
         if let Some(call) = &self.call
             && targets.iter().flatten().any(|target| call.target == *target)
         {
-            add(&mut settings.grants, call.grants.clone());
+            settings.grants.widen(call.grants.clone());
             // The user named the component, the call and the capabilities.
             settings.ceiling = None;
         }
@@ -362,40 +365,9 @@ impl Policy {
     }
 }
 
-/// The path that a file is known by: absolute, and its directory without links. The file itself may be a link, because the
-/// digest says what is behind it.
-pub(crate) fn identity(path: &Path) -> PathBuf {
-    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
-    match (directory, path.file_name()) {
-        (Some(directory), Some(name)) => directory.join(name),
-        _ => path.to_owned(),
-    }
-}
-
-/// The capabilities as `pinion plugin grant` takes them.
-pub(crate) fn capabilities(asks: &Asks) -> String {
-    let files = asks.files.map(|access| match access {
-        Access::Read => "files=read",
-        Access::Write => "files=write",
-    });
-    let words =
-        [files, asks.process.then_some("process"), asks.catalog.then_some("catalog"), asks.agents.then_some("agents")];
-    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-/// A path as a shell would take it; of an odd name, its escaped form.
-pub(crate) fn shown(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':');
-    match text.chars().all(is_plain) {
-        true => text.into_owned(),
-        false => format!("'{}'", text.escape_debug().to_string().replace("\\'", "'\\''").replace("\\\"", "\"")),
-    }
-}
-
 /// Returns the command that grants more to a file, where the config is not the way.
 fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Option<String> {
-    let asks = capabilities(&component.manifest.capabilities);
+    let asks = component.manifest.capabilities.words().join(" ");
     match standing {
         Standing::Pinned(pin) if pin.config => Some(format!("pinion plugin grant {}", shown(path))),
         Standing::Stranger if !matches!(component.source, Source::File { origin: FileOrigin::Project, .. }) => None,
@@ -408,15 +380,4 @@ fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Op
 
 fn config_of(plugin: &FilePlugin) -> serde_json::Value {
     serde_json::to_value(&plugin.config).unwrap_or_default()
-}
-
-/// Adds grants to others; where both have a directory, the wider access holds.
-fn add(grants: &mut Grants, more: Grants) {
-    for (path, access) in more.files {
-        let granted = grants.files.entry(path).or_insert(access);
-        *granted = access.max(*granted);
-    }
-    grants.process = more.process.or(grants.process.take());
-    grants.catalog |= more.catalog;
-    grants.agents = more.agents.or(grants.agents.take());
 }

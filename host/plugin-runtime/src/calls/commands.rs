@@ -149,7 +149,7 @@ impl Runtime {
 /// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants has none.
 fn whole(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
-    let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.whole() };
+    let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };
     Setup { authority, token, progress: Arc::new(NoProgress), agents: None }
 }
 

@@ -1,10 +1,10 @@
 //! What the host keeps for one instance: its WASI view, its limits, its account.
 
 use crate::capability::CallAuthority;
+use crate::capability::account::Accounts;
 use crate::errors::fault::Exceeded;
-use crate::host::files::{Handles, ListedEntries, StreamedBytes};
+use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::Stderr;
-use crate::host::written::Written;
 use crate::host_info::HostInfo;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
@@ -55,17 +55,9 @@ pub(crate) struct CallState {
 }
 
 /// What the call has used so far, as far as the host counts it.
-#[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) host_calls: u64,
-    /// Bytes that were read through WASI.
-    pub(crate) streamed: Arc<StreamedBytes>,
-    pub(crate) written: Arc<Written>,
-    /// Bytes that the host read itself, to search them.
-    pub(crate) searched: u64,
-    pub(crate) files: u64,
-    pub(crate) processes: u64,
-    pub(crate) agents: u64,
+    pub(crate) capabilities: Accounts,
     pub(crate) output: u64,
     /// Bytes of log lines, which are part of the output.
     pub(crate) logged: u64,
@@ -73,17 +65,7 @@ pub(crate) struct Account {
 
 impl Account {
     fn new(limits: &Limits) -> Self {
-        Self {
-            host_calls: 0,
-            streamed: Arc::default(),
-            written: Written::new(limits),
-            searched: 0,
-            files: 0,
-            processes: 0,
-            agents: 0,
-            output: 0,
-            logged: 0,
-        }
+        Self { host_calls: 0, capabilities: Accounts::open(limits), output: 0, logged: 0 }
     }
 }
 
@@ -156,12 +138,6 @@ impl State {
         Ok(())
     }
 
-    /// Counts one program.
-    pub(crate) fn spend_program(&mut self) -> Result<(), Exceeded> {
-        self.account.processes += 1;
-        if self.account.processes > self.limits.programs { Err(Exceeded::Programs) } else { Ok(()) }
-    }
-
     /// Counts output of any kind.
     pub(crate) fn spend_output(&mut self, bytes: usize) -> Result<(), Exceeded> {
         self.account.output = self.account.output.saturating_add(bytes as u64);
@@ -170,19 +146,15 @@ impl State {
 
     /// The call's ledger, without what only the store and the clock know.
     pub(crate) fn ledger(&self) -> Ledger {
-        let account = &self.account;
-        Ledger {
+        let mut ledger = Ledger {
             plugin: self.plugin.to_string(),
             memory: self.limiter.peak_memory,
-            host_calls: account.host_calls,
-            bytes_read: account.streamed.read() + account.searched,
-            bytes_written: account.written.bytes(),
-            files: account.files,
-            processes: account.processes,
-            agents: account.agents,
-            output: account.output,
+            host_calls: self.account.host_calls,
+            output: self.account.output,
             ..Ledger::default()
-        }
+        };
+        self.account.capabilities.enter(&mut ledger);
+        ledger
     }
 }
 

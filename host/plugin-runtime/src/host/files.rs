@@ -17,12 +17,13 @@ pub(crate) use self::lookup::identity;
 use self::lookup::{At, Purpose, needed, refuse_read_only_inside};
 use crate::calls::state::State;
 use crate::capability::CallAuthority;
-use crate::host::written::{Limited, Written};
+use crate::capability::files::account::{Account, StreamedBytes};
+use crate::host::written::Limited;
 use crate::limits::descriptors::Permit;
 use bytes::Bytes;
 use cap_primitives::fs::Metadata;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
@@ -33,18 +34,6 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamResult};
 
-/// Bytes that were read through streams, which outlive the calls that make them.
-#[derive(Debug, Default)]
-pub(crate) struct StreamedBytes {
-    read: AtomicU64,
-}
-
-impl StreamedBytes {
-    pub(crate) fn read(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
-    }
-}
-
 /// WASI's files, as a call may use them.
 pub(crate) struct Files<'a> {
     wasi: WasiFilesystemCtxView<'a>,
@@ -52,13 +41,7 @@ pub(crate) struct Files<'a> {
     handles: &'a mut Handles,
     shows_directories: bool,
     listed: &'a Arc<ListedEntries>,
-    account: Account<'a>,
-}
-
-struct Account<'a> {
-    files: &'a mut u64,
-    streamed: &'a Arc<StreamedBytes>,
-    written: &'a Arc<Written>,
+    account: &'a mut Account,
 }
 
 impl HasData for Files<'static> {
@@ -68,8 +51,7 @@ impl HasData for Files<'static> {
 impl Files<'static> {
     pub(crate) fn of(state: &mut State) -> Files<'_> {
         let wasi = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-        let account = &mut state.account;
-        let account = Account { files: &mut account.files, streamed: &account.streamed, written: &account.written };
+        let account = &mut state.account.capabilities.files;
         let (call, handles, listed) = (&state.call.authority, &mut state.handles, &state.listed);
         Files { wasi, call, handles, shows_directories: state.shows_directories, listed, account }
     }
@@ -167,7 +149,7 @@ impl HostDescriptor for Files<'_> {
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
         self.live(&fd)?;
         let (bytes, end) = self.wasi.read(fd, length, offset).await?;
-        self.account.streamed.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.account.streamed.add(bytes.len() as u64);
         Ok((bytes, end))
     }
 
@@ -307,7 +289,7 @@ impl Files<'_> {
             self.wasi.table.delete(fd)?;
             return Err(refused.into());
         }
-        *self.account.files += 1;
+        self.account.files += 1;
         self.handles.add(fd.rep(), handle);
         Ok(fd)
     }
@@ -393,7 +375,7 @@ struct Counted<S> {
 
 impl<S> Counted<S> {
     fn has_read(&self, bytes: Bytes) -> Bytes {
-        self.bytes.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.bytes.add(bytes.len() as u64);
         bytes
     }
 }

@@ -5,10 +5,9 @@
 //! the call's future is dropped. Its output is kept in bounded memory: the start and the end of each stream, and all of
 //! it in a file once it is too much.
 
-use crate::bindings::pinion::plugin::process::{self, Captured, Command, Output, ProcessError};
-use crate::calls::state::State;
+use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
-use crate::host::written::Written;
+use crate::capability::files::account::Written;
 use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -32,35 +31,14 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How much of its end is shown.
 const PROGRESS_BYTES: usize = 2048;
 
-impl process::Host for State {
-    async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, ProcessError>> {
-        let grant = match self.call.authority.process() {
-            Ok(grant) => grant.clone(),
-            Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
-        };
-        self.spend_program()?;
-        self.account.written.spend(command.stdin.len() as u64)?;
-        let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-        let run = Run {
-            deadline: timeout.map_or(self.call.deadline, |timeout| timeout.min(self.call.deadline)),
-            token: self.call.token.clone(),
-            progress: self.call.progress.clone(),
-            workspace: self.call.authority.workspace().to_owned(),
-            written: self.account.written.clone(),
-            grant,
-        };
-        Ok(run.carry_out(command).await)
-    }
-}
-
 /// One program's run.
-struct Run {
-    grant: Arc<ProcessGrant>,
-    workspace: PathBuf,
-    written: Arc<Written>,
-    deadline: Instant,
-    token: CancellationToken,
-    progress: Arc<dyn ToolProgress>,
+pub(crate) struct Run {
+    pub(crate) grant: ProcessGrant,
+    pub(crate) workspace: PathBuf,
+    pub(crate) written: Arc<Written>,
+    pub(crate) deadline: Instant,
+    pub(crate) token: CancellationToken,
+    pub(crate) progress: Arc<dyn ToolProgress>,
 }
 
 /// Why a program ended.
@@ -72,7 +50,7 @@ enum Cause {
 }
 
 impl Run {
-    async fn carry_out(self, command: Command) -> Result<Output, ProcessError> {
+    pub(crate) async fn carry_out(self, command: Command) -> Result<Output, ProcessError> {
         let started = Instant::now();
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);

@@ -11,7 +11,7 @@
 //! A workspace strictly inside a directory of the host is reachable unless it lies in one of [`HOST_PARTS`]: there the
 //! host's own files win.
 
-use crate::manifest::Access;
+use crate::capability::files::access::Access;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

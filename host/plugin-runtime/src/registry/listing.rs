@@ -1,7 +1,6 @@
 //! What is loaded, told to people and to plugins with the capability `catalog`.
 
 use crate::bindings::pinion::plugin::catalog as wit;
-use crate::capability::AgentsGrant;
 use crate::loading::cache::Origin;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
@@ -143,29 +142,6 @@ fn info(loaded: &Loaded) -> PluginInfo {
 
 fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     let asks = &loaded.generation.inspection.manifest.capabilities;
-    let grants = &loaded.generation.grants;
-    let mut capabilities = Vec::new();
-    if let Some(asked) = asks.files {
-        let folders =
-            grants.files.iter().map(|(path, granted)| format!("{} {}", asked.min(*granted).verb(), path.display()));
-        let folders = folders.collect::<Vec<_>>().join(", ");
-        let granted = (!folders.is_empty()).then(|| format!(": {folders}"));
-        capabilities.push(Capability { asks: format!("{} files", asked.verb()), granted });
-    }
-    if asks.process {
-        let granted = grants.process.is_some().then(String::new);
-        capabilities.push(Capability { asks: "run programs".to_owned(), granted });
-    }
-    if asks.catalog {
-        let granted = grants.catalog.then(String::new);
-        capabilities.push(Capability { asks: "see what is loaded and spent".to_owned(), granted });
-    }
-    if asks.agents {
-        let scope = |grant: &AgentsGrant| match &grant.tools {
-            None => String::new(),
-            Some(tools) => format!(": with {}", tools.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
-        };
-        capabilities.push(Capability { asks: "start agents".to_owned(), granted: grants.agents.as_ref().map(scope) });
-    }
-    capabilities
+    let extents = loaded.generation.grants.clone().cut_to(asks).extents(asks);
+    extents.into_iter().map(|(phrase, granted)| Capability { asks: phrase.to_owned(), granted }).collect()
 }

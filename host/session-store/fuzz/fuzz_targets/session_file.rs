@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pinion_session_store::{ExportFormat, SessionFolder, Transcript, export, open_to_continue, render};
+use pinion_session_store::{ExportFormat, SessionDirectory, Transcript, export, open_to_continue, render};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn check(folder: &Path, name: &str, bytes: &[u8]) {
     export(&mut transcript, ExportFormat::Html, &mut io::sink()).unwrap();
     export(&mut transcript, ExportFormat::Markdown, &mut io::sink()).unwrap();
     transcript.loops().unwrap();
-    let sessions = SessionFolder::new(folder.join("sessions"));
+    let sessions = SessionDirectory::new(folder.join("sessions"));
     let tips: Vec<_> = transcript.branches().iter().map(|branch| branch.leaf).collect();
     for tip in tips.into_iter().take(3) {
         sessions.fork(&path, Some(tip), Path::new("/w")).unwrap();

@@ -1,8 +1,11 @@
 //! Unified diffs, line by line.
 
+use super::escape::Text;
+use std::fmt::Write as _;
+
 /// What a line of a diff says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+enum Line {
     Added,
     Removed,
     /// Where a hunk belongs.
@@ -21,7 +24,7 @@ pub(super) fn is_diff(text: &str) -> bool {
 }
 
 /// The lines of a diff, each with what it says. Inside a hunk nothing is taken for the name of a file.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
+fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
     let mut left = (0_u64, 0_u64);
     text.lines().map(move |line| {
         let kind = kind(line, left);
@@ -43,6 +46,24 @@ pub(super) fn counts(text: &str) -> (usize, usize) {
         Line::Removed => (added, removed + 1),
         _ => (added, removed),
     })
+}
+
+/// Renders a diff as HTML, with a class for each line.
+pub(super) fn html(text: &str) -> String {
+    let mut html = String::from("<pre class=\"diff\">");
+    for (kind, line) in lines(text) {
+        let class = match kind {
+            Line::Added => "add",
+            Line::Removed => "del",
+            Line::Hunk => "hunk",
+            Line::File => "file",
+            Line::Same => "same",
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(html, "<span class=\"{class}\">{}", Text(line)).and_then(|()| html.write_str("</span>"));
+    }
+    html.push_str("</pre>");
+    html
 }
 
 fn kind(line: &str, (old, new): (u64, u64)) -> Line {

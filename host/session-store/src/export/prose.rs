@@ -3,8 +3,8 @@
 //! HTML in it is text. Links go only where a reader can see that they go, pictures from elsewhere become links, and code
 //! that is a diff is coloured.
 
+use super::diff;
 use super::escape::Text;
-use super::html::diff_html;
 use crate::printable::printable;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::fmt::Write as _;
@@ -82,7 +82,7 @@ impl<'a> Safe<'a> {
                 _ => {}
             }
         }
-        Event::Html(diff_html(&code).into())
+        Event::Html(diff::html(&code).into())
     }
 }
 

@@ -1,14 +1,14 @@
 //! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
 
+use crate::base::Base;
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{find, is_name};
-use crate::config::FileGrants;
 use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, left, print, text};
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::policy::{capabilities, identity, shown};
-use crate::run::compose::Base;
-use pinion_plugin_runtime::{FileOrigin, PluginInfo, Source, is_alike};
+use crate::plugins::policy::shown;
+use crate::plugins::sources::identity;
+use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,11 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
     let (_, info) = find(base, plugin).await?;
     let (path, origin) = file_of(base, &info)?;
     if origin == FileOrigin::Project && is_name(plugin) {
-        let asks = capabilities(&info.offered.asks);
+        let asks = info.offered.asks.words().join(" ");
         return Err(Failure::usage(format!("the only plugin `{plugin}` is one of the project"))
             .hint(format!("name its file to grant it: pinion plugin grant {} {asks}", shown(&path))));
     }
-    let mut more = FileGrants::default();
-    grant::add(base, &mut more, words)?;
+    let more = grant::parse(base, words)?;
     check_asked(&info, &more)?;
     print(&about(&info, &path, origin))?;
     let file = GrantsFile::new(base.paths.grants_file());
@@ -34,8 +33,7 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
 /// Takes capabilities from a component, or all of them.
 pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
-    let mut less = FileGrants::default();
-    grant::add(base, &mut less, words)?;
+    let less = grant::parse(base, words)?;
     let pins = file.read().map_err(|error| unusable(&file, &error))?;
     let path = match pins.iter().find(|pin| is_meant(base, pin, plugin)) {
         Some(pin) => pin.path.clone(),
@@ -43,7 +41,7 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
         None => {
             let (_, info) = find(base, plugin).await?;
             let (path, origin) = file_of(base, &info)?;
-            let none = FileGrants::default();
+            let none = GrantTable::default();
             let pinned = file.update(|pins| pin(pins, &info, &path, origin, &none));
             pinned.map_err(|error| unusable(&file, &error))??;
             path
@@ -90,35 +88,25 @@ fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
     Ok((path, *origin))
 }
 
-fn check_asked(info: &PluginInfo, more: &FileGrants) -> Result<()> {
+fn check_asked(info: &PluginInfo, more: &GrantTable) -> Result<()> {
     let asks = &info.offered.asks;
-    let files = more.files.values().max().copied();
-    let none = FileGrants::default();
-    let is_asked = files <= asks.files
-        && (asks.process || more.process == none.process)
-        && (asks.catalog || !more.catalog)
-        && (asks.agents || more.agents == none.agents);
-    if is_asked {
+    if asks.covers(&more.asks()) {
         return Ok(());
     }
-    let asked = match capabilities(asks) {
-        asked if asked.is_empty() => "nothing".to_owned(),
-        asked => asked,
-    };
     Err(Failure::usage(format!("plugin `{}` does not ask for all of this", info.name))
-        .hint(format!("it asks for {asked}")))
+        .hint(format!("it asks for {}", or_nothing(asks.words()))))
 }
 
 /// Puts the component in place of the one that was granted at this path, and adds to its grants.
-fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, more: &FileGrants) -> Result<Pin> {
+fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, more: &GrantTable) -> Result<Pin> {
     let old = pins.iter().position(|pin| pin.path == path).map(|at| pins.remove(at));
     // Another plugin in the place of the one that was granted begins with nothing.
     let old = old.filter(|old| old.name == info.name && old.source == origin);
-    let is_confirming = *more == FileGrants::default();
+    let is_confirming = *more == GrantTable::default();
     let others = pins.iter().any(|pin| pin.config && is_alike(&pin.name, &info.name));
     let config = match (origin, &old) {
         (FileOrigin::Project, None) if is_confirming => {
-            let hint = format!("pinion plugin grant {} {}", shown(path), capabilities(&info.offered.asks));
+            let hint = format!("pinion plugin grant {} {}", shown(path), info.offered.asks.words().join(" "));
             return Err(Failure::usage("no capability to grant").hint(hint));
         }
         (FileOrigin::Project, _) => false,
@@ -130,7 +118,7 @@ fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, 
         pins.iter_mut().filter(|pin| is_alike(&pin.name, &info.name)).for_each(|pin| pin.config = false);
     }
     let mut grants = old.map(|old| old.grants).unwrap_or_default();
-    merge(&mut grants, more);
+    grants.merge(more);
     let pin = Pin {
         name: info.name.clone(),
         source: origin,
@@ -144,39 +132,17 @@ fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, 
     Ok(pin)
 }
 
-fn merge(grants: &mut FileGrants, more: &FileGrants) {
-    let none = FileGrants::default();
-    grants.files.extend(more.files.iter().map(|(path, access)| (path.clone(), *access)));
-    if more.process != none.process {
-        grants.process = more.process.clone();
-    }
-    grants.catalog |= more.catalog;
-    if more.agents != none.agents {
-        grants.agents = more.agents.clone();
-    }
-}
-
 /// Takes grants away. Those that the config gives are written down first, without what goes.
-fn take(base: &Base, pin: &mut Pin, less: &FileGrants, is_all: bool) {
+fn take(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
     if is_all {
-        (pin.grants, pin.config) = (FileGrants::default(), false);
+        (pin.grants, pin.config) = (GrantTable::default(), false);
         return;
     }
     if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {
-        merge(&mut pin.grants, &section.grants);
+        pin.grants.merge(&section.grants);
     }
     pin.config = false;
-    let none = FileGrants::default();
-    // Without a directory, `files=` means all of them.
-    let is_all_files = less.files.keys().any(|path| path.as_os_str() == ".");
-    pin.grants.files.retain(|granted, _| !is_all_files && !less.files.contains_key(granted));
-    if less.process != none.process {
-        pin.grants.process = none.process;
-    }
-    pin.grants.catalog &= !less.catalog;
-    if less.agents != none.agents {
-        pin.grants.agents = none.agents;
-    }
+    pin.grants.remove(less);
 }
 
 fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
@@ -188,12 +154,11 @@ fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
 
 /// Describes the component that is about to be granted something.
 fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
-    let asks = capabilities(&info.offered.asks);
     let lines = [
         ("plugin", format!("{} {}", info.name, info.version)),
         ("source", format!("{} ({})", shown(path), origin.words())),
         ("digest", info.digest.clone()),
-        ("asks for", if asks.is_empty() { "nothing".to_owned() } else { asks }),
+        ("asks for", or_nothing(info.offered.asks.words())),
     ];
     let mut text = Text::default();
     lines.iter().for_each(|(name, value)| text.line(text!("{} {}", left(name, 9), value)));
@@ -204,23 +169,12 @@ fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
 fn listed(base: &Base, pin: &Pin) -> String {
     let mut grants = pin.grants.clone();
     if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {
-        merge(&mut grants, &section.grants);
+        grants.merge(&section.grants);
     }
-    let none = FileGrants::default();
-    let mut words: Vec<String> = grants
-        .files
-        .iter()
-        .map(|(path, access)| {
-            let access = format!("{access:?}").to_lowercase();
-            match path.as_os_str() == "." {
-                true => format!("files={access}"),
-                false => format!("files={}:{access}", shown(path)),
-            }
-        })
-        .collect();
-    words.extend((grants.process != none.process).then(|| "process".to_owned()));
-    words.extend(grants.catalog.then(|| "catalog".to_owned()));
-    words.extend((grants.agents != none.agents).then(|| "agents".to_owned()));
+    or_nothing(grants.words())
+}
+
+fn or_nothing(words: Vec<String>) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
 }
 

@@ -7,8 +7,8 @@
 
 use super::handles::{Handle, blank};
 use super::{Fd, Files};
-use crate::capability::Opened;
-use crate::manifest::Access;
+use crate::capability::files::access::Access;
+use crate::capability::files::roots::Opened;
 use crate::paths::beneath::{AtEnd, Spot};
 use crate::paths::protected::{Identity, is_read_only_name};
 use cap_primitives::fs::{self, Metadata};

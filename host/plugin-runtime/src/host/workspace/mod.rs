@@ -21,8 +21,10 @@ use crate::bindings::pinion::plugin::workspace::{
     self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
 use crate::calls::state::State;
-use crate::capability::{Denied, Opened, Place, Unopened, find};
-use crate::manifest::Access;
+use crate::capability::Denied;
+use crate::capability::files::access::Access;
+use crate::capability::files::place::{Place, Unopened};
+use crate::capability::files::roots::{Opened, find};
 use crate::paths::beneath::{AtEnd, Spot, find_or_make};
 use cap_std::fs::Dir;
 use std::io;
@@ -36,10 +38,10 @@ const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
-        self.account.written.spend_at(0, content.len() as u64)?;
+        self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
         let replaced = self.replace(&path, &content);
         if replaced.is_ok() {
-            self.account.files += 1;
+            self.account.capabilities.files.files += 1;
         }
         Ok(replaced)
     }
@@ -47,7 +49,7 @@ impl workspace::Host for State {
     async fn walk(&mut self, options: WalkOptions) -> wasmtime::Result<Result<WalkResult, WorkspaceError>> {
         let result = self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.stop()));
         if let Ok(result) = &result {
-            self.account.files += result.entries.len() as u64;
+            self.account.capabilities.files.files += result.entries.len() as u64;
         }
         Ok(result)
     }
@@ -60,8 +62,8 @@ impl workspace::Host for State {
         let found =
             self.root(&files.root, Access::Read).and_then(|root| search::search(&root, &files, &what, &self.stop()));
         Ok(found.map(|found| {
-            self.account.files += found.result.searched;
-            self.account.searched += found.bytes;
+            self.account.capabilities.files.files += found.result.searched;
+            self.account.capabilities.files.searched += found.bytes;
             found.result
         }))
     }

@@ -1,0 +1,85 @@
+//! The import `agents`. The loop that made the call runs the sub-agents.
+
+use super::Agents;
+use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
+use crate::calls::state::State;
+use pinion_protocol::{Attempts, ChoiceName, SubAgentError};
+use std::time::Duration;
+use wasmtime::component::{HasSelf, Linker};
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl agents::Host for State {
+    async fn kinds(&mut self) -> wasmtime::Result<Vec<Kind>> {
+        let kinds = if self.call.authority.is_granted::<Agents>() { self.info.agents() } else { Vec::new() };
+        Ok(kinds.into_iter().map(|kind| Kind { name: kind.name, description: kind.description }).collect())
+    }
+
+    async fn run(&mut self, assignment: Assignment) -> wasmtime::Result<Result<Report, AgentError>> {
+        let grant = match self.call.authority.check::<Agents>() {
+            Ok(grant) => grant.clone(),
+            Err(denied) => return Ok(Err(AgentError::Denied(denied.to_string()))),
+        };
+        let Some(sub_agents) = self.call.agents.clone() else {
+            return Ok(Err(AgentError::Denied(
+                "no agents can be started here: it is too deep, or the plugin is of lifetime `session`".to_owned(),
+            )));
+        };
+        self.spend_output(assignment_bytes(&assignment))?;
+        self.account.capabilities.agents.started += 1;
+        let at_most = self.call.authority.declared();
+        let running = sub_agents.run(self::assignment(assignment), at_most, move |tool| grant.allows(tool));
+        Ok(running.await.map(report).map_err(error))
+    }
+}
+
+fn assignment_bytes(assignment: &Assignment) -> usize {
+    let tools = assignment.tools.iter().flatten().map(|tool| tool.len() + size_of::<String>()).sum::<usize>();
+    assignment.prompt.len() + assignment.kind.as_ref().map_or(0, String::len) + tools
+}
+
+fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
+    pinion_protocol::Assignment {
+        prompt: assignment.prompt,
+        kind: assignment.kind,
+        tools: assignment.tools,
+        max_turns: assignment.max_turns,
+        max_time: assignment.timeout_ms.map(Duration::from_millis),
+        attempts: assignment.attempts.map(attempts),
+    }
+}
+
+fn attempts(attempts: agents::Attempts) -> Attempts {
+    let choice = match attempts.choice {
+        agents::Choice::First => ChoiceName::First,
+        agents::Choice::FewestTokens => ChoiceName::FewestTokens,
+        agents::Choice::MostTokens => ChoiceName::MostTokens,
+        agents::Choice::Judge => ChoiceName::Judge,
+    };
+    Attempts { count: attempts.count, choice }
+}
+
+fn report(report: pinion_protocol::Report) -> Report {
+    Report {
+        shortfall: report.shortfall(),
+        text: report.text,
+        loop_id: report.loop_id.to_string(),
+        turns: report.turns,
+        input_tokens: report.usage.total() - report.usage.output,
+        output_tokens: report.usage.output,
+    }
+}
+
+fn error(error: SubAgentError) -> AgentError {
+    match error {
+        SubAgentError::Cancelled => AgentError::Cancelled,
+        SubAgentError::Model { .. } => AgentError::Failed(error.to_string()),
+        SubAgentError::NoPrompt
+        | SubAgentError::UnknownKind { .. }
+        | SubAgentError::UnknownTool { .. }
+        | SubAgentError::Attempts { .. }
+        | SubAgentError::TooMany { .. } => AgentError::Invalid(error.to_string()),
+    }
+}

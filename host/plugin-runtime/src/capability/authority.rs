@@ -1,0 +1,276 @@
+//! The authority of plugins and their calls: the one check that every import makes before it acts.
+
+use super::files::place::FileAuthority;
+use super::files::roots::Workspace;
+use super::table::{Asks, Granted, Grants, Missing};
+use crate::limits::descriptors::Share;
+use crate::paths::protected::Protected;
+use pinion_protocol::Authority;
+use std::sync::Arc;
+
+/// A capability is missing, or does not reach that far.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}\nhint: {hint}")]
+pub(crate) struct Denied {
+    what: String,
+    hint: String,
+}
+
+/// The most that a plugin may do: what it asks for, cut to what it was granted.
+#[derive(Debug)]
+pub(crate) struct PluginAuthority {
+    plugin: String,
+    asks: Asks,
+    grants: Grants,
+    files: FileAuthority,
+    descriptors: Arc<Share>,
+    /// The command that grants it more, where the config does not.
+    hint: Option<String>,
+}
+
+/// The authority facts that all plugins of a runtime share.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) protected: Arc<Protected>,
+}
+
+/// The authority of one call.
+#[derive(Debug, Clone)]
+pub(crate) struct CallAuthority {
+    plugin: Arc<PluginAuthority>,
+    caller: Caller,
+    /// What the call can do: declared, asked for and granted.
+    effects: Authority,
+    /// What its tool declares, whatever the plugin was granted: its sub-agents get no more.
+    declared: Authority,
+}
+
+/// Who makes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Tool,
+    /// A slash command, the completion of an argument, or the host itself.
+    Other,
+}
+
+impl PluginAuthority {
+    pub(crate) fn new(
+        plugin: &str,
+        surroundings: &Surroundings,
+        asks: &Asks,
+        grants: &Grants,
+        descriptors: Arc<Share>,
+    ) -> Self {
+        let grants = grants.clone().cut_to(asks);
+        Self {
+            plugin: plugin.to_owned(),
+            asks: *asks,
+            files: FileAuthority::open(plugin, surroundings, &grants.files),
+            grants,
+            descriptors,
+            hint: None,
+        }
+    }
+
+    /// Sets the command that grants the plugin more, which hints name instead of the config.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// The effects of a call of a tool with these declared effects.
+    pub(crate) fn of_tool(&self, declared: Authority) -> Authority {
+        let possible = self.grants.effects();
+        Authority {
+            // To write files, a tool has to find them.
+            reads: possible.reads && (declared.reads || declared.writes),
+            destructive: declared.destructive,
+            ..possible.cut_to(declared)
+        }
+    }
+
+    /// Returns why a tool with these effects cannot work at all: a capability that it needs was asked for and not granted.
+    pub(crate) fn missing(&self, declared: Authority) -> Option<Denied> {
+        let Missing { phrase, line } = self.asks.missing(&self.grants, declared)?;
+        Some(self.not_granted(phrase, &line))
+    }
+
+    /// The authority of a call of a tool with these effects.
+    pub(crate) fn for_tool(self: &Arc<Self>, declared: Authority) -> CallAuthority {
+        CallAuthority { plugin: self.clone(), caller: Caller::Tool, effects: self.of_tool(declared), declared }
+    }
+
+    /// The plugin's full authority, for commands that the user runs.
+    pub(crate) fn for_command(self: &Arc<Self>) -> CallAuthority {
+        CallAuthority { effects: self.grants.command_effects(), ..self.none() }
+    }
+
+    /// Reading alone, for code that runs while the user types.
+    pub(crate) fn reading(self: &Arc<Self>) -> CallAuthority {
+        CallAuthority { effects: self.grants.effects().cut_to(Authority::READ_ONLY), ..self.none() }
+    }
+
+    /// No authority, for loading, `init` and the hand-over of state.
+    pub(crate) fn none(self: &Arc<Self>) -> CallAuthority {
+        let nothing = Authority::default();
+        CallAuthority { plugin: self.clone(), caller: Caller::Other, effects: nothing, declared: nothing }
+    }
+
+    /// The plugin's share of the descriptors of this process.
+    pub(crate) fn descriptors(&self) -> &Arc<Share> {
+        &self.descriptors
+    }
+
+    pub(super) fn files(&self) -> &FileAuthority {
+        &self.files
+    }
+
+    /// A refusal whose hint says how the user can grant it.
+    pub(super) fn not_granted(&self, what: &str, line: &str) -> Denied {
+        match &self.hint {
+            Some(hint) => self.denied(what, &format!("the user can grant it: {hint}")),
+            None => {
+                let name = &self.plugin;
+                self.denied(what, &format!("the user can grant it in the config: [plugins.{name}.grants] {line}"))
+            }
+        }
+    }
+
+    pub(super) fn denied(&self, what: &str, hint: &str) -> Denied {
+        Denied { what: format!("plugin `{}` may not {what}", self.plugin), hint: hint.to_owned() }
+    }
+}
+
+impl CallAuthority {
+    /// Returns what an import works with, if the plugin was granted the capability and the call's tool declares its effect.
+    pub(crate) fn check<C: Granted>(&self) -> Result<&C::Held, Denied> {
+        let (plugin, grant) = (&self.plugin, C::of(&self.plugin.grants));
+        let phrase = C::phrase(C::MOST);
+        let Some(held) = C::held(grant) else { return Err(plugin.not_granted(phrase, &C::line(C::MOST))) };
+        if C::effects(grant).is_within(self.effects) {
+            return Ok(held);
+        }
+        let hint = match (self.caller, C::FOR_COMMANDS) {
+            (Caller::Tool, _) => format!("this tool does not declare the effect `{}`", C::EFFECT),
+            (Caller::Other, true) => "only calls of tools and commands may".to_owned(),
+            (Caller::Other, false) => "only calls of tools may".to_owned(),
+        };
+        Err(plugin.denied(phrase, &hint))
+    }
+
+    /// Returns whether the plugin was granted a capability, whatever this call may do with it: for lists that a plugin
+    /// needs to describe itself.
+    pub(crate) fn is_granted<C: Granted>(&self) -> bool {
+        C::held(C::of(&self.plugin.grants)).is_some()
+    }
+
+    /// No authority, of the same plugin.
+    pub(crate) fn none(&self) -> Self {
+        self.plugin.none()
+    }
+
+    /// The plugin's own authority.
+    pub(crate) fn plugin(&self) -> &Arc<PluginAuthority> {
+        &self.plugin
+    }
+
+    /// What the call's tool declares; nothing when no tool is called.
+    pub(crate) fn declared(&self) -> Authority {
+        self.declared
+    }
+
+    pub(super) fn effects(&self) -> Authority {
+        self.effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::ProcessGrant;
+    use crate::capability::catalog::Catalog;
+    use crate::capability::files::access::Access;
+    use crate::capability::process::Process;
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+
+    fn authority(asks: Asks, grants: Grants) -> Arc<PluginAuthority> {
+        let surroundings = Surroundings { workspace: Workspace::new(Path::new("/w")), protected: Arc::default() };
+        Arc::new(PluginAuthority::new("p", &surroundings, &asks, &grants, Arc::default()))
+    }
+
+    fn files(path: &str, access: Access) -> Grants {
+        Grants { files: BTreeMap::from([(PathBuf::from(path), access)]), ..Grants::default() }
+    }
+
+    const READS: Authority = Authority::READ_ONLY;
+    const WRITES: Authority = Authority { writes: true, ..Authority::READ_ONLY };
+
+    #[test]
+    fn without_a_grant_everything_is_denied() {
+        let asks = Asks { files: Some(Access::Write), process: true, catalog: true, agents: true, ..Asks::default() };
+        let call = authority(asks, Grants::default()).for_command();
+        assert!(
+            call.place("a", Access::Read).is_err()
+                && call.check::<Process>().is_err()
+                && call.check::<Catalog>().is_err()
+        );
+    }
+
+    #[test]
+    fn a_grant_gives_no_more_than_was_asked_for() {
+        let grants = Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", Access::Write) };
+        let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
+        assert_eq!(call.files(), Some(Access::Read));
+        assert!(call.check::<Process>().is_err() && call.check::<Catalog>().is_err());
+    }
+
+    #[test]
+    fn a_call_gets_no_more_than_its_tool_declares() {
+        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, files("/w", Access::Write));
+        assert_eq!(plugin.for_tool(READS).files(), Some(Access::Read));
+        assert_eq!(plugin.for_tool(WRITES).files(), Some(Access::Write));
+        assert_eq!(plugin.for_tool(Authority::default()).files(), None);
+        assert!(plugin.of_tool(READS).is_harmless() && !plugin.of_tool(WRITES).is_harmless());
+    }
+
+    #[test]
+    fn a_denial_says_what_to_grant() {
+        let call = authority(Asks { process: true, ..Asks::default() }, Grants::default()).for_command();
+        let text = call.check::<Process>().unwrap_err().to_string();
+        assert!(text.contains("`p` may not run programs") && text.contains("[plugins.p.grants] process = true"));
+    }
+
+    #[test]
+    fn a_place_is_found_in_the_innermost_granted_folder() {
+        let mut grants = files("/w", Access::Read);
+        grants.files.insert(PathBuf::from("/w/src"), Access::Read);
+        let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
+        let found = |path: &str| {
+            let place = call.place(path, Access::Read).unwrap();
+            format!("{} {}", place.root.path.display(), place.relative.display())
+        };
+        assert_eq!(found("src/./a/../b.rs"), "/w/src b.rs");
+        assert_eq!(found("/w/other"), "/w other");
+        assert_eq!(found("."), "/w ");
+    }
+
+    #[test]
+    fn a_place_that_may_be_read_may_not_be_written_for_that() {
+        let mut grants = files("/w", Access::Write);
+        grants.files.insert(PathBuf::from("/w/docs"), Access::Read);
+        let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
+        assert!(plugin.for_command().place("a", Access::Write).is_ok());
+        assert!(plugin.for_command().place("docs/a", Access::Write).is_err());
+        assert!(plugin.for_tool(READS).place("a", Access::Write).is_err());
+    }
+
+    #[test]
+    fn a_place_outside_is_denied_whatever_the_path_looks_like() {
+        let asks = Asks { files: Some(Access::Read), ..Asks::default() };
+        let call = authority(asks, files("/w/src", Access::Read)).for_command();
+        for path in ["..", "../x", "src/../../etc", "/etc/passwd", "/", "/w/srcx", "/w", "src/../srcx"] {
+            assert!(call.place(path, Access::Read).is_err(), "{path}");
+        }
+    }
+}

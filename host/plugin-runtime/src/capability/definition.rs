@@ -1,0 +1,161 @@
+//! The contract that the module of a capability implements.
+
+use crate::limits::Limits;
+use pinion_protocol::{Authority, Ledger};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A capability. Its state appears in three forms: what a manifest asks for, the entry in a `[plugins.NAME.grants]` table,
+/// and the grant that the entry resolves to on this machine. The default value of each form means "nothing".
+///
+/// The provided methods fit a capability that is granted as a whole or not at all.
+pub(crate) trait Capability {
+    /// The key in manifests, in the config and on the command line.
+    const NAME: &'static str;
+    /// The interfaces of `pinion:plugin` whose functions need it.
+    const INTERFACES: &'static [&'static str];
+    /// The spellings on the command line.
+    const FORMS: &'static [&'static str] = &[Self::NAME];
+    /// The flags of `effects`, one of which a tool declares to use it, as hints name them; empty when no flag is needed.
+    const EFFECT: &'static str = "";
+    /// Whether slash commands may use it, too.
+    const FOR_COMMANDS: bool = true;
+    /// The most that a manifest can ask for.
+    const MOST: Self::Ask;
+
+    /// What a manifest asks for. More is greater.
+    type Ask: Copy + Default + PartialOrd;
+    /// The value in a grants table.
+    type Entry: Clone + Default + PartialEq;
+    /// What a plugin is granted, with everything looked up that it refers to.
+    type Grant: Clone + Default + PartialEq + 'static;
+    /// What an import works with once the check has passed.
+    type Held: 'static;
+    /// What a call has used of it.
+    type Account: Account;
+
+    /// Parses a word of the command line; `value` is the text after `=`. `None` when it cannot be understood.
+    fn parse(value: Option<&str>, workspace: &Path) -> Option<Self::Entry>;
+
+    /// The least ask that covers an entry.
+    fn ask_for(entry: &Self::Entry) -> Self::Ask;
+
+    /// Looks up what an entry refers to.
+    fn resolve(entry: &Self::Entry, context: &GrantContext<'_>) -> Self::Grant;
+
+    /// Returns what imports use of a grant; `None` when nothing is granted.
+    fn held(grant: &Self::Grant) -> Option<&Self::Held>;
+
+    /// The verb phrase for people, as in "plugin `x` may not run programs".
+    fn phrase(ask: Self::Ask) -> &'static str;
+
+    /// The part of an ask without which a tool with these effects cannot work at all.
+    fn needed(_ask: Self::Ask, _declared: Authority) -> Self::Ask {
+        Self::Ask::default()
+    }
+
+    /// The effects that a grant makes possible.
+    fn effects(_grant: &Self::Grant) -> Authority {
+        Authority::default()
+    }
+
+    /// The line of a grants table that grants an ask.
+    fn line(_ask: Self::Ask) -> String {
+        format!("{} = true", Self::NAME)
+    }
+
+    /// An ask as a word of the command line.
+    fn ask_word(ask: Self::Ask) -> Option<String> {
+        (ask != Self::Ask::default()).then(|| Self::NAME.to_owned())
+    }
+
+    /// An entry as words of the command line.
+    fn words(entry: &Self::Entry) -> Vec<String> {
+        if *entry == Self::Entry::default() { Vec::new() } else { vec![Self::NAME.to_owned()] }
+    }
+
+    /// Describes a grant after the word "granted"; `None` when nothing is granted.
+    fn extent(grant: &Self::Grant) -> Option<String> {
+        Self::held(grant).map(|_| String::new())
+    }
+
+    /// Adds `more` to an entry. Where both say something, `more` counts.
+    fn merge(entry: &mut Self::Entry, more: &Self::Entry) {
+        if *more != Self::Entry::default() {
+            entry.clone_from(more);
+        }
+    }
+
+    /// Takes `less` from an entry.
+    fn remove(entry: &mut Self::Entry, less: &Self::Entry) {
+        if *less != Self::Entry::default() {
+            *entry = Self::Entry::default();
+        }
+    }
+
+    /// Adds `more` to a grant. Where both say something, the wider one counts, or else `more`.
+    fn widen(grant: &mut Self::Grant, more: Self::Grant) {
+        if more != Self::Grant::default() {
+            *grant = more;
+        }
+    }
+
+    /// Cuts a grant to what was asked for.
+    fn cut(grant: &mut Self::Grant, ask: Self::Ask) {
+        if ask == Self::Ask::default() {
+            *grant = Self::Grant::default();
+        }
+    }
+}
+
+/// What a call has used of a capability, as far as it is counted.
+pub(crate) trait Account {
+    /// The account of a call that begins.
+    fn open(limits: &Limits) -> Self;
+
+    /// Enters the counts.
+    fn enter(&self, ledger: &mut Ledger);
+}
+
+/// For a capability that counts nothing.
+impl Account for () {
+    fn open(_limits: &Limits) -> Self {}
+
+    fn enter(&self, _ledger: &mut Ledger) {}
+}
+
+/// What an application knows that grants refer to.
+pub struct GrantContext<'a> {
+    /// The workspace root, absolute.
+    pub workspace: &'a Path,
+    /// The names of variables that programs get unless a grant names its own; `NAME*` stands for all that begin so.
+    pub usual_variables: &'a [String],
+    /// Returns the variables of this process. Called at most once for each grant.
+    pub variables: &'a dyn Fn() -> BTreeMap<String, String>,
+    /// The directory for output that is too long to be kept in memory.
+    pub output: &'a Path,
+}
+
+/// An entry of a grants table: `true`, `false`, or a list that narrows the grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Switch<T> {
+    /// All of it, or nothing.
+    Plain(bool),
+    /// With these alone.
+    With(T),
+}
+
+impl<T> Default for Switch<T> {
+    fn default() -> Self {
+        Self::Plain(false)
+    }
+}
+
+impl<T: PartialEq> Switch<T> {
+    /// Whether anything is granted.
+    pub(crate) fn is_on(&self) -> bool {
+        *self != Self::Plain(false)
+    }
+}

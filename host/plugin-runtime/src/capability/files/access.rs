@@ -1,0 +1,28 @@
+//! The two ways to use files.
+
+use serde::{Deserialize, Serialize};
+
+/// How files may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read, create, change and remove.
+    Write,
+}
+
+impl Access {
+    /// Returns `read` or `write`.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    /// The access with this verb.
+    pub(crate) fn parse(verb: &str) -> Option<Self> {
+        [Self::Read, Self::Write].into_iter().find(|access| access.verb() == verb)
+    }
+}

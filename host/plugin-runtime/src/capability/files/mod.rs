@@ -1,0 +1,143 @@
+//! The capability `files`: directories that a plugin may read or write, through WASI and `workspace`.
+//!
+//! A decision takes two steps. [`roots`] holds the granted directories, each opened once; everything is found beneath
+//! their handles. [`policy`] decides what may be done at the location that was found.
+
+pub(crate) mod access;
+pub(crate) mod account;
+pub(crate) mod import;
+pub(crate) mod place;
+pub(crate) mod policy;
+pub(crate) mod roots;
+
+use self::access::Access;
+use self::account::Account;
+use super::definition::{Capability, GrantContext};
+use pinion_protocol::Authority;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The widest access that a manifest asks for.
+pub(crate) type Ask = Option<Access>;
+/// Directories, absolute or relative to the workspace.
+pub(crate) type Entry = BTreeMap<PathBuf, Access>;
+/// Directories by absolute path.
+pub(crate) type Grant = BTreeMap<PathBuf, Access>;
+
+/// The capability.
+pub(crate) struct Files;
+
+impl Capability for Files {
+    const NAME: &'static str = "files";
+    const INTERFACES: &'static [&'static str] = &["workspace"];
+    const FORMS: &'static [&'static str] = &["files=read", "files=write", "files=DIR:read", "files=DIR:write"];
+    const MOST: Ask = Some(Access::Write);
+
+    type Ask = Ask;
+    type Entry = Entry;
+    type Grant = Grant;
+    type Held = Grant;
+    type Account = Account;
+
+    fn parse(value: Option<&str>, workspace: &Path) -> Option<Entry> {
+        let value = value?;
+        let (directory, access) = match value.rsplit_once(':') {
+            Some(("", _)) => return None,
+            Some((directory, access)) => (workspace.join(directory), access),
+            None => (PathBuf::from("."), value),
+        };
+        Some(BTreeMap::from([(directory, Access::parse(access)?)]))
+    }
+
+    fn ask_for(entry: &Entry) -> Ask {
+        entry.values().max().copied()
+    }
+
+    fn resolve(entry: &Entry, context: &GrantContext<'_>) -> Grant {
+        let absolute = |path: &Path| match path.as_os_str().is_empty() || path == Path::new(".") {
+            true => context.workspace.to_owned(),
+            false => context.workspace.join(path),
+        };
+        entry.iter().map(|(path, access)| (absolute(path), *access)).collect()
+    }
+
+    fn held(grant: &Grant) -> Option<&Grant> {
+        (!grant.is_empty()).then_some(grant)
+    }
+
+    fn phrase(ask: Ask) -> &'static str {
+        match ask {
+            Some(Access::Write) => "write files",
+            _ => "read files",
+        }
+    }
+
+    fn needed(ask: Ask, declared: Authority) -> Ask {
+        match declared {
+            Authority { writes: true, .. } => ask,
+            Authority { reads: true, .. } => ask.map(|_| Access::Read),
+            _ => None,
+        }
+    }
+
+    fn effects(grant: &Grant) -> Authority {
+        let most = Self::ask_for(grant);
+        Authority { reads: most.is_some(), writes: most == Some(Access::Write), ..Authority::default() }
+    }
+
+    fn line(ask: Ask) -> String {
+        place::grant_line(Path::new("."), ask.unwrap_or(Access::Read))
+    }
+
+    fn ask_word(ask: Ask) -> Option<String> {
+        ask.map(|access| format!("files={}", access.verb()))
+    }
+
+    fn words(entry: &Entry) -> Vec<String> {
+        let word = |(path, access): (&PathBuf, &Access)| match path.as_os_str() == "." {
+            true => format!("files={}", access.verb()),
+            false => format!("files={}:{}", shell_word(path), access.verb()),
+        };
+        entry.iter().map(word).collect()
+    }
+
+    fn extent(grant: &Grant) -> Option<String> {
+        let directories: Vec<String> =
+            grant.iter().map(|(path, access)| format!("{} {}", access.verb(), path.display())).collect();
+        (!directories.is_empty()).then(|| format!(": {}", directories.join(", ")))
+    }
+
+    fn merge(entry: &mut Entry, more: &Entry) {
+        entry.extend(more.iter().map(|(path, access)| (path.clone(), *access)));
+    }
+
+    /// Without a directory, all of them go.
+    fn remove(entry: &mut Entry, less: &Entry) {
+        let is_all = less.contains_key(Path::new("."));
+        entry.retain(|path, _| !is_all && !less.contains_key(path));
+    }
+
+    fn widen(grant: &mut Grant, more: Grant) {
+        for (path, access) in more {
+            let granted = grant.entry(path).or_insert(access);
+            *granted = access.max(*granted);
+        }
+    }
+
+    fn cut(grant: &mut Grant, ask: Ask) {
+        match ask {
+            Some(most) => grant.values_mut().for_each(|access| *access = most.min(*access)),
+            None => grant.clear(),
+        }
+    }
+}
+
+/// A path as a shell reads it; an unusual one in escaped form.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':');
+    match text.chars().all(is_plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.escape_debug().to_string().replace("\\'", "'\\''").replace("\\\"", "\"")),
+    }
+}

@@ -1,0 +1,138 @@
+//! Where a path of a guest lies, and what the call may do there.
+
+use super::access::Access;
+use super::policy::Policy;
+use super::roots::{Opened, Root, Workspace, lexically_normal};
+use crate::capability::authority::{CallAuthority, Denied, PluginAuthority, Surroundings};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A granted directory that was not opened.
+pub(crate) enum Unopened {
+    /// The grant does not hold.
+    Denied(Denied),
+    /// The directory is missing.
+    Failed(io::Error),
+}
+
+/// A place in a granted directory.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// The granted directory.
+    pub(crate) root: &'a Root,
+    /// The path in it; empty for the directory itself. It is only lexically inside: opening must not follow links out.
+    pub(crate) relative: PathBuf,
+}
+
+/// The granted directories of a plugin, open, and the policy for what lies in them.
+#[derive(Debug)]
+pub(crate) struct FileAuthority {
+    workspace: Arc<Workspace>,
+    roots: Vec<Root>,
+    policy: Policy,
+}
+
+impl FileAuthority {
+    /// Opens the granted directories. One that is missing is opened when a call needs it.
+    pub(crate) fn open(plugin: &str, surroundings: &Surroundings, grant: &super::Grant) -> Self {
+        let Surroundings { workspace, protected } = surroundings.clone();
+        let roots: Vec<Root> = grant.iter().map(|(path, access)| Root::new(&workspace, path, *access)).collect();
+        for root in &roots {
+            match root.open(&workspace, &protected) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(plugin, directory = %root.path.display(), %error, "granted directory is not used");
+                }
+                _ => {}
+            }
+        }
+        let locations = roots.iter().map(|root| (root.real.clone(), root.access)).collect();
+        Self { policy: Policy::new(locations, protected), roots, workspace }
+    }
+}
+
+impl PluginAuthority {
+    /// The granted directories.
+    pub(crate) fn roots(&self) -> &[Root] {
+        &self.files().roots
+    }
+
+    /// Opens a granted directory, or returns the handle from the first time.
+    pub(crate) fn open<'a>(&self, root: &'a Root) -> io::Result<&'a Arc<Opened>> {
+        root.open(&self.files().workspace, self.policy().protected())
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.files().policy
+    }
+}
+
+impl CallAuthority {
+    /// Finds the granted directory that a path lies in. `path` is absolute, or relative to the workspace root.
+    ///
+    /// # Errors
+    /// The call may not use files in this way, or the path lies in no granted directory. Once the location is known,
+    /// [`CallAuthority::access`] has to confirm it.
+    pub(crate) fn place(&self, path: &str, access: Access) -> Result<Place<'_>, Denied> {
+        let plugin = self.plugin();
+        let absolute = lexically_normal(&self.workspace().join(path));
+        let verb = access.verb();
+        let what = format!("{verb} `{path}`");
+        if self.files() < Some(access) && !plugin.roots().is_empty() {
+            return Err(plugin.denied(&what, &format!("this tool does not declare that it {verb}s files, or may not")));
+        }
+        let places = plugin.roots().iter().filter_map(|root| Some((root, root.relative(&absolute)?)));
+        let Some((root, relative)) = places.max_by_key(|(root, _)| root.real.as_os_str().len()) else {
+            let directory = if plugin.roots().is_empty() { Path::new(".") } else { &absolute };
+            let what = format!("{what}, which is in no granted directory");
+            return Err(plugin.not_granted(&what, &grant_line(directory, access)));
+        };
+        if root.access < access {
+            let what = format!("{what}, which it may only read");
+            return Err(plugin.not_granted(&what, &grant_line(&root.path, access)));
+        }
+        Ok(Place { root, relative })
+    }
+
+    /// Opens the directory of a place.
+    pub(crate) fn open<'a>(&self, path: &str, place: &Place<'a>) -> Result<&'a Arc<Opened>, Unopened> {
+        self.plugin().open(place.root).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unopened::Failed(error),
+            _ => {
+                let what = format!("use `{path}`: {error}");
+                Unopened::Denied(self.plugin().denied(&what, "grant the directory that is meant, by its own path"))
+            }
+        })
+    }
+
+    /// The access that this call has at a location.
+    pub(crate) fn access(&self, location: &Path) -> Option<Access> {
+        self.files().and_then(|at_most| Some(at_most.min(self.plugin().policy().access(location)?)))
+    }
+
+    /// The refusal of an access that [`CallAuthority::access`] does not give.
+    pub(crate) fn refusal(&self, path: &str, access: Access) -> Denied {
+        let hint = "a narrower grant or the list of protected paths decides there, and no wider grant changes that";
+        self.plugin().denied(&format!("{} `{path}`", access.verb()), hint)
+    }
+
+    /// The widest access to files that this call has anywhere.
+    pub(crate) fn files(&self) -> Option<Access> {
+        let effects = self.effects();
+        match (effects.writes, effects.reads) {
+            (true, _) => Some(Access::Write),
+            (false, true) => Some(Access::Read),
+            (false, false) => None,
+        }
+    }
+
+    /// The workspace root.
+    pub(crate) fn workspace(&self) -> &Path {
+        self.plugin().files().workspace.path()
+    }
+}
+
+/// The line of a grants table that grants a directory.
+pub(super) fn grant_line(path: &Path, access: Access) -> String {
+    format!("files = {{ {path:?} = \"{}\" }}", access.verb())
+}

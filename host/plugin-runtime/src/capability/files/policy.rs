@@ -1,0 +1,85 @@
+//! The one answer to "what may be done at this location".
+//!
+//! Locations are real paths. The innermost of all granted directories around a location decides, whichever of them the
+//! guest went through; the [`Protected`] list cuts that down.
+//!
+//! A decision holds although guests rename things meanwhile, because the answer belongs to a place and nothing changes
+//! its kind of place: to rename, link or remove needs write access at both ends; what holds a boundary (a granted
+//! directory, a protected place, the workspace itself) cannot be renamed, replaced or removed; and a directory with a
+//! read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone since its location was
+//! found, the same accesses are allowed there.
+
+use super::access::Access;
+use crate::paths::protected::Protected;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a plugin may do where.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// Locations of granted directories.
+    grants: Vec<(PathBuf, Access)>,
+    protected: Arc<Protected>,
+}
+
+impl Policy {
+    pub(crate) fn new(grants: Vec<(PathBuf, Access)>, protected: Arc<Protected>) -> Self {
+        Self { grants, protected }
+    }
+
+    /// The access that the grants give at a location.
+    pub(crate) fn access(&self, location: &Path) -> Option<Access> {
+        let around = self.grants.iter().filter(|(grant, _)| location.starts_with(grant));
+        // Of two grants of one directory, the narrower counts.
+        let (grant, access) =
+            around.max_by_key(|(grant, access)| (grant.as_os_str().len(), std::cmp::Reverse(*access)))?;
+        Some((*access).min(self.protected.at_most(location, grant)?))
+    }
+
+    /// Returns whether a boundary lies at a location or inside it.
+    pub(crate) fn is_pinned(&self, location: &Path) -> bool {
+        self.grants.iter().any(|(grant, _)| grant.starts_with(location)) || self.protected.is_in(location)
+    }
+
+    pub(crate) fn protected(&self) -> &Protected {
+        &self.protected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(grants: &[(&str, Access)]) -> Policy {
+        let grants = grants.iter().map(|(path, access)| (PathBuf::from(path), *access)).collect();
+        Policy::new(grants, Arc::default())
+    }
+
+    #[test]
+    fn the_innermost_grant_decides_and_of_equal_ones_the_narrower() {
+        let policy = policy(&[
+            ("/w", Access::Write),
+            ("/w/docs", Access::Read),
+            ("/w/docs/drafts", Access::Write),
+            ("/w/twice", Access::Write),
+            ("/w/twice", Access::Read),
+        ]);
+        let access = |path: &str| policy.access(Path::new(path));
+        assert_eq!(access("/w/a"), Some(Access::Write));
+        assert_eq!(access("/w/docs"), Some(Access::Read));
+        assert_eq!(access("/w/docs/a"), Some(Access::Read));
+        assert_eq!(access("/w/docs/drafts/a"), Some(Access::Write));
+        assert_eq!(access("/w/docsx"), Some(Access::Write));
+        assert_eq!(access("/w/twice/a"), Some(Access::Read));
+        assert_eq!(access("/v"), None);
+    }
+
+    #[test]
+    fn what_holds_a_boundary_is_pinned() {
+        let policy = policy(&[("/w", Access::Write), ("/w/out/docs", Access::Read)]);
+        for path in ["/", "/w", "/w/out", "/w/out/docs"] {
+            assert!(policy.is_pinned(Path::new(path)), "{path}");
+        }
+        assert!(!policy.is_pinned(Path::new("/w/a")) && !policy.is_pinned(Path::new("/w/out/docs/a")));
+    }
+}

@@ -1,0 +1,15 @@
+//! The list of capabilities: one row each, in the order in which people see them.
+
+/// Hands the rows to a macro: the module, the type that implements
+/// [`Capability`](super::definition::Capability), and the documentation of the fields named after the capability.
+macro_rules! with_capabilities {
+    ($then:ident) => {
+        $then! {
+            files: Files, "Directories that it may read or write.";
+            process: Process, "Programs outside the sandbox.";
+            catalog: Catalog, "What is loaded and spent.";
+            agents: Agents, "Sub-agents.";
+        }
+    };
+}
+pub(crate) use with_capabilities;

@@ -1,0 +1,35 @@
+//! The import `process`.
+
+use super::Process;
+use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError};
+use crate::host::process::Run;
+use crate::calls::state::State;
+use std::time::Duration;
+use tokio::time::Instant;
+use wasmtime::component::{HasSelf, Linker};
+
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl process::Host for State {
+    async fn run(&mut self, command: Command) -> wasmtime::Result<Result<Output, ProcessError>> {
+        let grant = match self.call.authority.check::<Process>() {
+            Ok(grant) => grant.clone(),
+            Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
+        };
+        let account = &mut self.account.capabilities;
+        account.process.spend()?;
+        account.files.written.spend(command.stdin.len() as u64)?;
+        let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let run = Run {
+            deadline: timeout.map_or(self.call.deadline, |timeout| timeout.min(self.call.deadline)),
+            token: self.call.token.clone(),
+            progress: self.call.progress.clone(),
+            workspace: self.call.authority.workspace().to_owned(),
+            written: account.files.written.clone(),
+            grant,
+        };
+        Ok(run.carry_out(command).await)
+    }
+}

@@ -1,0 +1,244 @@
+//! Asks and grants of all capabilities together, generated from the [`list`](super::list).
+
+use super::definition::{Capability, GrantContext};
+use super::list::with_capabilities;
+use super::*;
+use pinion_protocol::Authority;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A word of the command line that names no capability.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a capability")]
+pub struct UnknownCapability(pub String);
+
+/// An ask that is not granted, and that a tool cannot work without.
+pub(crate) struct Missing {
+    pub(crate) phrase: &'static str,
+    /// The line of the config that grants it.
+    pub(crate) line: String,
+}
+
+/// Where [`Grants`] hold the grant of a capability.
+pub(crate) trait Granted: Capability {
+    /// The grant.
+    fn of(grants: &Grants) -> &Self::Grant;
+}
+
+macro_rules! tables {
+    ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {
+        /// The capabilities that a manifest asks for.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+        pub struct Asks {
+            $(
+                #[doc = $doc]
+                $(#[$cfg])?
+                #[serde(skip_serializing_if = "is_default")]
+                pub $name: $name::Ask,
+            )+
+        }
+
+        /// A `[plugins.NAME.grants]` table: capabilities that the user grants to a plugin.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+        pub struct GrantTable {
+            $(#[doc = $doc] $(#[$cfg])? pub $name: $name::Entry,)+
+        }
+
+        /// The capabilities that a plugin is granted, resolved for this machine.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Grants {
+            $(#[doc = $doc] $(#[$cfg])? pub $name: $name::Grant,)+
+        }
+
+        $(
+            $(#[$cfg])?
+            impl Granted for $name::$Capability {
+                fn of(grants: &Grants) -> &Self::Grant {
+                    &grants.$name
+                }
+            }
+        )+
+
+        /// Returns the spellings of all capabilities on the command line.
+        pub fn capability_forms() -> Vec<&'static str> {
+            let mut forms = Vec::new();
+            $($(#[$cfg])? forms.extend($name::$Capability::FORMS);)+
+            forms
+        }
+
+        impl Asks {
+            /// The asks as words of the command line.
+            pub fn words(&self) -> Vec<String> {
+                let mut words = Vec::new();
+                $($(#[$cfg])? words.extend($name::$Capability::ask_word(self.$name));)+
+                words
+            }
+
+            /// Returns whether `other` asks for nothing beyond this.
+            pub fn covers(&self, other: &Self) -> bool {
+                self.excess(other).is_empty()
+            }
+
+            /// Returns the verb phrases of what `other` asks for beyond this.
+            pub(crate) fn excess(&self, other: &Self) -> Vec<&'static str> {
+                let mut phrases = Vec::new();
+                $(
+                    $(#[$cfg])?
+                    if other.$name > self.$name {
+                        phrases.push($name::$Capability::phrase(other.$name));
+                    }
+                )+
+                phrases
+            }
+
+            /// Returns whether the functions of an interface of `pinion:plugin` can work with these asks.
+            pub fn covers_import(&self, interface: &str) -> bool {
+                let mut is_covered = true;
+                $(
+                    $(#[$cfg])?
+                    if $name::$Capability::INTERFACES.contains(&interface) {
+                        is_covered &= !is_default(&self.$name);
+                    }
+                )+
+                is_covered
+            }
+
+            /// Returns the first ask that is not granted although tools with these effects cannot work without it.
+            pub(crate) fn missing(&self, grants: &Grants, declared: Authority) -> Option<Missing> {
+                $(
+                    $(#[$cfg])?
+                    if $name::$Capability::held(&grants.$name).is_none() {
+                        let needed = $name::$Capability::needed(self.$name, declared);
+                        if !is_default(&needed) {
+                            let (phrase, line) =
+                                ($name::$Capability::phrase(needed), $name::$Capability::line(needed));
+                            return Some(Missing { phrase, line });
+                        }
+                    }
+                )+
+                None
+            }
+        }
+
+        impl GrantTable {
+            /// Adds capabilities, given as words of the command line. Relative directories begin at `workspace`.
+            ///
+            /// # Errors
+            /// A word names no capability.
+            pub fn add(&mut self, words: &[String], workspace: &Path) -> Result<(), UnknownCapability> {
+                for word in words {
+                    let (name, value) = match word.split_once('=') {
+                        Some((name, value)) => (name, Some(value)),
+                        None => (word.as_str(), None),
+                    };
+                    let more = Self::parse(name, value, workspace).ok_or_else(|| UnknownCapability(word.clone()))?;
+                    self.merge(&more);
+                }
+                Ok(())
+            }
+
+            fn parse(name: &str, value: Option<&str>, workspace: &Path) -> Option<Self> {
+                let mut table = Self::default();
+                $(
+                    $(#[$cfg])?
+                    if name == $name::$Capability::NAME {
+                        table.$name = $name::$Capability::parse(value, workspace)?;
+                        return Some(table);
+                    }
+                )+
+                None
+            }
+
+            /// Adds the entries of `more`, which win over those of this table.
+            pub fn merge(&mut self, more: &Self) {
+                $($(#[$cfg])? $name::$Capability::merge(&mut self.$name, &more.$name);)+
+            }
+
+            /// Removes the entries of `less`.
+            pub fn remove(&mut self, less: &Self) {
+                $($(#[$cfg])? $name::$Capability::remove(&mut self.$name, &less.$name);)+
+            }
+
+            /// The entries as words of the command line.
+            pub fn words(&self) -> Vec<String> {
+                let mut words = Vec::new();
+                $($(#[$cfg])? words.extend($name::$Capability::words(&self.$name));)+
+                words
+            }
+
+            /// Returns the least asks that cover the table.
+            pub fn asks(&self) -> Asks {
+                Asks { $($(#[$cfg])? $name: $name::$Capability::ask_for(&self.$name),)+ }
+            }
+
+            /// Looks up what the entries refer to.
+            pub fn resolve(&self, context: &GrantContext<'_>) -> Grants {
+                Grants { $($(#[$cfg])? $name: $name::$Capability::resolve(&self.$name, context),)+ }
+            }
+        }
+
+        impl Grants {
+            /// Adds other grants. Where both grant something, the wider one counts, or else `more`.
+            pub fn widen(&mut self, more: Self) {
+                $($(#[$cfg])? $name::$Capability::widen(&mut self.$name, more.$name);)+
+            }
+
+            /// Cuts the grants to what was asked for.
+            #[must_use]
+            pub(crate) fn cut_to(mut self, asks: &Asks) -> Self {
+                $($(#[$cfg])? $name::$Capability::cut(&mut self.$name, asks.$name);)+
+                self
+            }
+
+            /// Returns the effects that the grants make possible in calls of tools.
+            pub(crate) fn effects(&self) -> Authority {
+                let mut effects = Authority::default();
+                $($(#[$cfg])? effects = union(effects, $name::$Capability::effects(&self.$name));)+
+                effects
+            }
+
+            /// Returns the effects that the grants make possible in slash commands.
+            pub(crate) fn command_effects(&self) -> Authority {
+                let mut effects = Authority::default();
+                $(
+                    $(#[$cfg])?
+                    if $name::$Capability::FOR_COMMANDS {
+                        effects = union(effects, $name::$Capability::effects(&self.$name));
+                    }
+                )+
+                effects
+            }
+
+            /// Returns the verb phrase of each ask with the extent to which it is granted.
+            pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, Option<String>)> {
+                let mut extents = Vec::new();
+                $(
+                    $(#[$cfg])?
+                    if !is_default(&asks.$name) {
+                        let extent = $name::$Capability::extent(&self.$name);
+                        extents.push(($name::$Capability::phrase(asks.$name), extent));
+                    }
+                )+
+                extents
+            }
+        }
+    };
+}
+with_capabilities!(tables);
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn union(one: Authority, other: Authority) -> Authority {
+    Authority {
+        reads: one.reads || other.reads,
+        writes: one.writes || other.writes,
+        executes: one.executes || other.executes,
+        network: one.network || other.network,
+        destructive: one.destructive || other.destructive,
+        delegates: one.delegates || other.delegates,
+    }
+}

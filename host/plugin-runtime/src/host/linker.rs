@@ -1,0 +1,32 @@
+//! The linker with all imports. Each import checks the call's authority when it is called.
+
+use crate::bindings::pinion::plugin as wit;
+use crate::calls::state::State;
+use crate::capability;
+use crate::capability::list::with_capabilities;
+use crate::engine::Engine;
+use wasmtime::component::{HasSelf, Linker};
+
+/// Links WASI, the interfaces that need no grant, and those of each capability.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine.wasmtime());
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wit::progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    wit::cancellation::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    link_capabilities(&mut linker)?;
+    Ok(linker)
+}
+
+macro_rules! link {
+    ($($(#[$cfg:meta])? $name:ident: $Capability:ident, $doc:literal;)+) => {
+        fn link_capabilities(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+            $($(#[$cfg])? capability::$name::import::link(linker)?;)+
+            Ok(())
+        }
+    };
+}
+with_capabilities!(link);
+
+impl wit::types::Host for State {}

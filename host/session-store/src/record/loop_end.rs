@@ -1,0 +1,75 @@
+//! The end of a run.
+
+use super::RecordType;
+use pinion_protocol::{Cost, EventKind, RunEnd, Usage};
+use serde::{Deserialize, Serialize};
+
+/// A run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopEnd {
+    /// The run's id.
+    pub loop_id: String,
+    /// How the run ended.
+    pub end: RunEnd,
+    /// Tokens of all its requests.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The cost of these tokens; none when the model's prices are unknown.
+    #[serde(default, skip_serializing_if = "is_unwritable")]
+    pub cost: Option<Cost>,
+    /// The number of its turns.
+    #[serde(default)]
+    pub turns: u32,
+    /// The number of messages that it added, without those that a compaction replaced.
+    #[serde(default)]
+    pub messages: u64,
+}
+
+/// Whether there is no cost, or one that is no number: JSON has no such number, and the record would be unreadable.
+fn is_unwritable(cost: &Option<Cost>) -> bool {
+    !cost.is_some_and(|cost| cost.total().is_finite())
+}
+
+impl RecordType for LoopEnd {
+    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+        let EventKind::AgentEnd { end, messages, usage, cost, turns, .. } = event else { return None };
+        Some(Self {
+            loop_id: loop_id.to_owned(),
+            end: end.clone(),
+            usage: *usage,
+            cost: *cost,
+            turns: *turns,
+            messages: messages.len() as u64,
+        })
+    }
+
+    fn describe(&self) -> String {
+        format!("Run {} ended: {}, turns: {}", self.loop_id, outcome(&self.end), self.turns)
+    }
+}
+
+fn outcome(end: &RunEnd) -> String {
+    match end {
+        RunEnd::Done { .. } => "done".to_owned(),
+        RunEnd::Limit { limit } => limit.to_string(),
+        RunEnd::Error { message } => message.clone(),
+        RunEnd::Aborted => "aborted".to_owned(),
+        RunEnd::Rejected { reason } => reason.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Record, RecordKind};
+    use pinion_protocol::StopReason;
+
+    #[test]
+    fn infinite_cost_is_left_out_of_the_file() {
+        let end = RunEnd::Done { stop_reason: StopReason::Stop };
+        let cost = Some(Cost { input: f64::INFINITY, ..Cost::default() });
+        let record = LoopEnd { loop_id: "s.c.1".into(), end, usage: Usage::default(), cost, turns: 1, messages: 2 };
+        let data = serde_json::to_string(&record).unwrap();
+        assert_eq!(RecordKind::LoopEnd.decode(&data).unwrap(), Record::LoopEnd(LoopEnd { cost: None, ..record }));
+    }
+}

@@ -1,0 +1,55 @@
+//! The start of a run.
+
+use super::RecordType;
+use pinion_protocol::{Continuation, EventKind, TurnTrigger};
+use serde::{Deserialize, Serialize};
+
+/// A run started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopStart {
+    /// The run's id, `SESSION.CONFIG.NUMBER`; see [`crate::LoopName`].
+    pub loop_id: String,
+    /// The agent that ran, where agents have ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// The run that it continues, or whose sub-agent it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_loop_id: Option<String>,
+    /// How it continues its parent; none for the first run of a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Continuation>,
+    /// The cause of its first turn. All further turns are continuations.
+    #[serde(default)]
+    pub trigger: TurnTrigger,
+    /// The provider of its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model that it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl RecordType for LoopStart {
+    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+        let EventKind::AgentStart { agent_id, parent_loop_id, continuation, trigger, provider, model, .. } = event
+        else {
+            return None;
+        };
+        Some(Self {
+            loop_id: loop_id.to_owned(),
+            agent_id: Some(agent_id.to_string()),
+            parent_loop_id: parent_loop_id.as_deref().map(str::to_owned),
+            continuation: continuation.clone(),
+            trigger: *trigger,
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+        })
+    }
+
+    fn describe(&self) -> String {
+        match &self.parent_loop_id {
+            Some(parent) => format!("Run {} started, after {parent}", self.loop_id),
+            None => format!("Run {} started", self.loop_id),
+        }
+    }
+}

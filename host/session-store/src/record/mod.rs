@@ -1,0 +1,113 @@
+//! Everything a session records besides messages: the runs that worked on it, and what happened in them.
+//!
+//! No model ever sees a record. A record that is lost, or that an older program does not know, costs nothing but itself.
+//!
+//! Each type of record is one file in this directory and one line in [`records!`]. To add one:
+//! 1. Write `record/NAME.rs` with a struct that implements [`RecordType`]. `NAME` is the type of its entries on disk.
+//! 2. Add `NAME: STRUCT,` to the list below.
+//!
+//! Reading, writing, recording from events and exporting follow from these two steps. `example.rs` is such a record,
+//! compiled for tests only, and its tests show each of the four.
+
+use pinion_protocol::EventKind;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A type of record. Its serialized form is the `data` of an entry, see `format.rs`.
+pub(crate) trait RecordType: Serialize + DeserializeOwned {
+    /// Returns the record of an event of the run `loop_id`, or none for an event that this type does not record.
+    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+        let _ = (loop_id, event);
+        None
+    }
+
+    /// Describes the record for people, in one sentence without a final period. The caller escapes it.
+    fn describe(&self) -> String;
+}
+
+macro_rules! records {
+    ($($(#[$attribute:meta])* $module:ident: $name:ident,)*) => {
+        $($(#[$attribute])* mod $module;)*
+        $($(#[$attribute])* pub use $module::$name;)*
+
+        /// Something that happened in a session, other than a message. One entry each.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the type inside a variant has its documentation")]
+        pub enum Record {
+            $($(#[$attribute])* $name($name),)*
+        }
+
+        /// The type of a record, known without reading its data.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum RecordKind {
+            $($(#[$attribute])* $name,)*
+        }
+
+        impl RecordKind {
+            /// Returns the kind whose entries have this type on disk; none for a type of a newer program.
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                $($(#[$attribute])* { if name == stringify!($module) { return Some(Self::$name); } })*
+                None
+            }
+
+            /// Reads the data of an entry of this kind.
+            pub(crate) fn decode(self, data: &str) -> Result<Record, serde_json::Error> {
+                match self {
+                    $($(#[$attribute])* Self::$name => serde_json::from_str(data).map(Record::$name),)*
+                }
+            }
+        }
+
+        impl Record {
+            /// The type of the record's entry on disk.
+            pub(crate) fn type_name(&self) -> &'static str {
+                match self {
+                    $($(#[$attribute])* Self::$name(_) => stringify!($module),)*
+                }
+            }
+
+            /// Returns the record of an event of the run `loop_id`; none for events that are not recorded.
+            pub(crate) fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+                $($(#[$attribute])* {
+                    if let Some(record) = $name::from_event(loop_id, event) {
+                        return Some(Self::$name(record));
+                    }
+                })*
+                None
+            }
+
+            /// Describes the record for people, in one sentence without a final period.
+            pub(crate) fn describe(&self) -> String {
+                match self {
+                    $($(#[$attribute])* Self::$name(record) => record.describe(),)*
+                }
+            }
+        }
+    };
+}
+
+records! {
+    loop_start: LoopStart,
+    loop_end: LoopEnd,
+    retry: Retry,
+    compacted: Compacted,
+    rejected: Rejected,
+    plan_step: PlanStep,
+    spawned: Spawned,
+    group_start: GroupStart,
+    group_end: GroupEnd,
+    ledger: CallLedger,
+    #[cfg(test)] example: Example,
+}
+
+impl Record {
+    /// The most that a record keeps of a text from outside, in bytes.
+    pub const MAX_TEXT: usize = 2_000;
+}
+
+/// Cuts a text from outside to [`Record::MAX_TEXT`] bytes.
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(Record::MAX_TEXT)].to_owned()
+}

@@ -1,0 +1,37 @@
+//! Progress of a plan.
+
+use super::{RecordType, cut};
+use pinion_protocol::{EventKind, StepStatus};
+use serde::{Deserialize, Serialize};
+
+/// A step of a plan started or ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// The first run of the step when it started, the last one when it ended.
+    pub loop_id: String,
+    /// The number of the step, from 1.
+    pub step: u64,
+    /// The number of steps in the plan.
+    pub steps: u64,
+    /// The step's title, cut to [`Record::MAX_TEXT`](super::Record::MAX_TEXT).
+    pub title: String,
+    /// The status that the step has from now on.
+    pub status: StepStatus,
+}
+
+impl RecordType for PlanStep {
+    fn from_event(loop_id: &str, event: &EventKind) -> Option<Self> {
+        let EventKind::PlanStep { step, steps, title, status } = event else { return None };
+        Some(Self {
+            loop_id: loop_id.to_owned(),
+            step: *step as u64,
+            steps: *steps as u64,
+            title: cut(title),
+            status: *status,
+        })
+    }
+
+    fn describe(&self) -> String {
+        format!("Step {} of {} of the plan, {}: {}", self.step, self.steps, self.title, self.status)
+    }
+}
