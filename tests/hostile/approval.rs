@@ -93,6 +93,7 @@ impl Target {
         let model = Arc::new(Script(Mutex::new(turns)));
         let config = LoopConfig {
             approval: Approval::new(mode, approver),
+            spawner: Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default())),
             ..LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone())
         };
         Agent::new(config, Context::new("You are a test.", "s"))
@@ -284,7 +285,7 @@ async fn planner_gains_nothing_from_a_growing_tool() {
     let approver = answer(Decision::Allow, |_| {});
     let agent = target.agent(ApprovalMode::All, approver, vec![vec![greet()]]);
     replace(&target.file, "greet_armed");
-    let _ = agent.plan(vec![Message::user("plan")]).await;
+    let _ = pinion_orchestration::make_plan(&agent, vec![Message::user("plan")]).await;
     assert!(!target.armed());
 }
 
