@@ -159,7 +159,7 @@ async fn sub_agent_gets_only_tools_named_in_the_grant() {
     let asked = json!({ "prompt": "make a file", "tools": ["write"] });
     let refused = run(&sandbox, relay(("delegate", asked), write())).await;
     let text = refused.outcome.text();
-    assert!(text.contains("cannot get the tool `write` here; it can get `read`, `list`"), "{text}");
+    assert!(text.contains("cannot get the tool `write` here; available: `read`, `list`"), "{text}");
     assert!(!sandbox.workspace().join("made.txt").exists());
 }
 
@@ -301,7 +301,7 @@ fn config_sets_up_agents_and_attempts() {
     assert_eq!(events.iter().filter(|event| event["agent_id"] == "counter").count(), 2);
     let wrong = pinion.script(&[call("task", json!({ "prompt": "x", "agent": "nobody" })), json!({ "text": "oh" })]);
     let ended = pinion.run(["-p", "-v", "--replay", wrong.to_str().unwrap(), "how many?"]);
-    assert!(ended.stderr.contains("there is no agent `nobody`; there are `counter`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("there is no agent `nobody`; available: `counter`"), "{}", ended.stderr);
 }
 
 #[test]

@@ -69,8 +69,8 @@ async fn a_sub_agent_stops_after_ten_turns_and_the_parent_is_told() {
     let Content::Text { text } = &result_of(&outcome).content[0] else { panic!() };
     assert_eq!(
         text,
-        "(the sub-agent said nothing)\n\n\
-         [The sub-agent did not come to its end: it was stopped after 10 turns, which was its limit.]"
+        "(the sub-agent returned no text)\n\n\
+         [The sub-agent did not finish: it reached its limit of 10 turns.]"
     );
 }
 
@@ -208,10 +208,10 @@ async fn an_assignment_that_makes_no_sense_is_told_with_what_would() {
     let kind = AgentKind { name: "reviewer".into(), ..AgentKind::default() };
     for (assignment, expected) in [
         (task("  "), "the prompt is empty"),
-        (Assignment { kind: Some("nobody".into()), ..task("x") }, "there is no agent `nobody`; there are `reviewer`"),
+        (Assignment { kind: Some("nobody".into()), ..task("x") }, "there is no agent `nobody`; available: `reviewer`"),
         (
             Assignment { tools: Some(vec!["raed".into()]), ..task("x") },
-            "a sub-agent cannot get the tool `raed` here; it can get `read`, `write`",
+            "a sub-agent cannot get the tool `raed` here; available: `read`, `write`",
         ),
     ] {
         let mut setup = parent(assignment, vec![delegate(), says("done")]);
@@ -322,8 +322,7 @@ async fn an_agent_that_the_user_set_up_has_its_own_model_instructions_and_tools(
         max_turns: Some(2),
         ..AgentKind::default()
     };
-    for (name, expected) in
-        [("reader", "seen"), ("broken", "the model `small` of the sub-agent cannot be used: no such model")]
+    for (name, expected) in [("reader", "seen"), ("broken", "cannot use the sub-agent's model `small`: no such model")]
     {
         let assignment = Assignment { kind: Some(name.into()), ..task("look") };
         let mut setup = parent(assignment, vec![delegate(), says("seen"), says("done")]);
@@ -425,7 +424,7 @@ async fn a_task_is_tried_so_often_and_no_more() {
         let harness = parent(Assignment { attempts, ..task("x") }, vec![delegate(), says("done")]).build();
         let outcome = harness.prompt("go").await;
         let Content::Text { text } = &result_of(&outcome).content[0] else { panic!() };
-        assert!(text.contains("a task is tried 1 to 8 times"), "{text}");
+        assert!(text.contains("the number of attempts must be 1 to 8"), "{text}");
         assert_eq!(harness.requests(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! The port that decides about calls, and the modes that select which calls it is asked about.
+//! The port that decides on calls, and the modes that select the calls that need a decision.
 
 use crate::authority::Authority;
 use crate::content::ToolCall;
@@ -7,20 +7,20 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-/// Which calls are asked about.
+/// Selects the calls that need approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ApprovalMode {
-    /// All that can touch anything, reading included.
+    /// Calls with any effect, including reads.
     Ask,
-    /// Those that can change something, run something or send something.
+    /// Calls that can write, execute or use the network.
     #[default]
     Smart,
-    /// None.
+    /// No calls: all are allowed.
     All,
 }
 
 impl ApprovalMode {
-    /// Returns whether a call with this authority needs an answer.
+    /// Returns whether a call with this authority needs approval.
     pub fn asks(self, authority: Authority) -> bool {
         match self {
             Self::Ask => authority.reads || authority.delegates || !authority.is_harmless(),
@@ -30,46 +30,47 @@ impl ApprovalMode {
     }
 }
 
-/// Asks whoever decides.
+/// Decides on calls that need approval, usually by asking the user.
 pub trait Approver: Send + Sync {
-    /// Decides whether this call may run. Questions of one session come one at a time. When `token` is cancelled, the
-    /// answer does not matter any more and should come soon.
+    /// Decides whether a call may run. The agent asks one question of a session at a time. Once `token` is cancelled,
+    /// the agent ignores the answer and implementations should return promptly.
     fn decide<'a>(&'a self, question: Question<'a>, token: &'a CancellationToken) -> BoxFuture<'a, Decision>;
 }
 
-/// A call to be decided on.
+/// A call that needs a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// The call, its arguments valid.
+    /// The call, with arguments that match the tool's schema.
     pub call: &'a ToolCall,
-    /// The tool as it is now. `authority` is what the call can do, `source` the plugin and version that would run.
+    /// The tool's current definition: `authority` bounds the effects of the call, `source` names the plugin and version
+    /// that would run.
     pub tool: &'a ToolDefinition,
 }
 
 /// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes, this once.
+    /// Allows this call only.
     Allow,
-    /// Yes, and do not ask again in this session about this tool of this plugin, as long as neither the component nor what
-    /// the tool can do changes.
+    /// Allows this call and, for the rest of the session, all calls of the same tool of the same plugin, as long as
+    /// neither the component nor the tool's authority changes.
     AllowForSession,
-    /// No; the model gets the reason.
+    /// Denies the call; the model gets the reason.
     Deny {
-        /// Why, and what would change it.
+        /// The reason, and the way to have the call allowed.
         reason: String,
     },
-    /// No one could be asked, so the call is denied; the model gets the reason.
+    /// Denies the call because nobody could be asked; the model gets the reason.
     Unanswered {
-        /// Why, and what would change it.
+        /// The reason, and the way to have the call allowed.
         reason: String,
     },
 }
 
-/// Denies every call that needs approval: for runs without a user.
+/// Denies every call that needs approval, for runs without a user.
 #[derive(Debug, Clone, Default)]
 pub struct DenyAll {
-    /// The reason that the model gets.
+    /// Reason that the model gets.
     pub reason: String,
 }
 
@@ -84,9 +85,9 @@ impl Approver for DenyAll {
 pub struct DeniedCall {
     /// The tool's name.
     pub tool: String,
-    /// Why.
+    /// Reason for the denial.
     pub reason: String,
-    /// No one could be asked, as opposed to a person who said no.
+    /// True if the call was denied because nobody could be asked, rather than by a person.
     #[serde(skip)]
     pub is_unanswered: bool,
 }
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_can_do_no_harm_is_not_asked_about() {
+    fn harmless_calls_need_no_approval() {
         let nothing = Authority::default();
         let reads = Authority::READ_ONLY;
         let writes = Authority { writes: true, ..reads };

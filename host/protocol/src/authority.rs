@@ -1,59 +1,60 @@
-//! What a call can do to the world: what is approved, and what is cut down on the way from one to another.
+//! The effects that a call may have. Approval is decided on them, and delegation reduces them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a call can do to the world.
+/// The set of effects that a call may have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Authority {
-    /// Read files.
+    /// Reads files.
     pub reads: bool,
-    /// Create, change or remove files.
+    /// Creates, changes or removes files.
     pub writes: bool,
-    /// Run programs.
+    /// Runs programs.
     pub executes: bool,
-    /// Talk to the network.
+    /// Uses the network.
     pub network: bool,
-    /// Lose data that cannot be brought back.
+    /// Risks the irrecoverable loss of data.
     pub destructive: bool,
-    /// Start sub-agents. What they do is asked about call by call, as what the agent itself does.
+    /// Starts sub-agents. Each of their calls needs its own approval, like those of the agent itself.
     #[serde(default)]
     pub delegates: bool,
 }
 
 impl Authority {
-    /// Only to read files.
+    /// Reads files and does nothing else.
     pub const READ_ONLY: Self =
         Self { reads: true, writes: false, executes: false, network: false, destructive: false, delegates: false };
 
-    /// Everything.
+    /// Every effect.
     pub const ALL: Self =
         Self { reads: true, writes: true, executes: true, network: true, destructive: true, delegates: true };
 
-    /// What both allow.
+    /// Returns the effects that both allow.
     #[must_use]
-    pub fn cut_to(self, most: Self) -> Self {
+    pub fn cut_to(self, limit: Self) -> Self {
         Self {
-            reads: self.reads && most.reads,
-            writes: self.writes && most.writes,
-            executes: self.executes && most.executes,
-            network: self.network && most.network,
-            destructive: self.destructive && most.destructive,
-            delegates: self.delegates && most.delegates,
+            reads: self.reads && limit.reads,
+            writes: self.writes && limit.writes,
+            executes: self.executes && limit.executes,
+            network: self.network && limit.network,
+            destructive: self.destructive && limit.destructive,
+            delegates: self.delegates && limit.delegates,
         }
     }
 
-    /// Can it do nothing that the other one cannot? How bad its changes may be does not count, only which there are.
-    pub fn is_within(self, most: Self) -> bool {
-        self.cut_to(Self { destructive: true, ..most }) == self
+    /// Returns whether `limit` allows each of these effects. Ignores `destructive`, which grades the other effects.
+    pub fn is_within(self, limit: Self) -> bool {
+        self.cut_to(Self { destructive: true, ..limit }) == self
     }
 
-    /// Nothing outside the call can come to harm, and nothing can leave the machine.
+    /// Returns whether a call can neither change anything outside itself nor send anything off the machine.
     pub fn is_harmless(self) -> bool {
         !(self.writes || self.executes || self.network)
     }
 
-    /// In words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts agents`.
+    /// Returns the effects in words: `reads files`, `writes files`, `runs programs`, `uses the network`, `starts
+    /// agents`.
     pub fn words(self) -> Vec<&'static str> {
         [
             (self.reads && !self.writes, "reads files"),

@@ -1,22 +1,22 @@
-//! How much of a tool's result the model gets.
+//! Bounds on the size of tool results.
 
 use crate::content::{Content, Image};
 
-/// Bounds of one tool result.
+/// Bounds on one tool result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputBounds {
-    /// Bytes of text; too much is cut in the middle.
+    /// Maximum bytes of text; longer texts are cut in the middle.
     pub max_text_bytes: usize,
-    /// Images; the rest is left out, as is each one that no model would accept ([`Image::check`]).
+    /// Maximum number of images; the rest are dropped, as is every image that models would reject ([`Image::check`]).
     pub max_images: usize,
-    /// Bytes of all images together; the rest is left out.
+    /// Maximum bytes of all images together; the rest are dropped.
     pub max_image_bytes: usize,
-    /// Parts; the rest is left out. Empty texts do not count and are dropped.
+    /// Maximum number of parts; the rest are dropped. Empty texts are dropped without counting.
     pub max_parts: usize,
 }
 
 impl Default for OutputBounds {
-    /// Twice what the built-in tools give, so that it only meets tools that do not bound themselves.
+    /// Twice the limits of the built-in tools, so that only tools without limits of their own reach these.
     fn default() -> Self {
         Self { max_text_bytes: 200 * 1024, max_images: 16, max_image_bytes: 15 * 1024 * 1024, max_parts: 1000 }
     }
@@ -38,16 +38,16 @@ impl OutputBounds {
             || content.len() > self.max_parts
     }
 
-    /// Cuts what is too much, and says so in the text.
+    /// Cuts `content` to the bounds, and notes each omission in the text.
     pub fn apply(&self, content: Vec<Content>) -> Vec<Content> {
         let is_empty_text = |part: &Content| part.as_text().is_some_and(str::is_empty);
         let had_content = !content.is_empty();
-        let mut room = Room { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
+        let mut budget = Budget { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
         let mut parts = content.into_iter().filter(|part| !is_empty_text(part));
         let mut bounded: Vec<Content> =
-            parts.by_ref().take(self.max_parts).filter_map(|part| room.take(part)).collect();
-        if room.left_out > 0 {
-            bounded.push(Content::text(format!("[{} more images were left out]", room.left_out)));
+            parts.by_ref().take(self.max_parts).filter_map(|part| budget.take(part)).collect();
+        if budget.left_out > 0 {
+            bounded.push(Content::text(format!("[{} more images were left out]", budget.left_out)));
         }
         let more = parts.count();
         if more > 0 {
@@ -60,17 +60,17 @@ impl OutputBounds {
     }
 }
 
-/// The remainder of the bounds while a result is cut to them.
-struct Room<'a> {
+/// The remaining budget while a result is being cut.
+struct Budget<'a> {
     bounds: &'a OutputBounds,
     text: usize,
     images: usize,
     image_bytes: usize,
-    /// Images that there was no room for.
+    /// Number of images that did not fit.
     left_out: usize,
 }
 
-impl Room<'_> {
+impl Budget<'_> {
     fn take(&mut self, part: Content) -> Option<Content> {
         match part {
             Content::Text { text } => {
@@ -79,7 +79,7 @@ impl Room<'_> {
                 Some(Content::Text { text })
             }
             Content::Image(image) => self.image(image),
-            // Tools give text and images; what else an executor puts there is not for the model.
+            // Tools return text and images; the model must not get anything else from an executor.
             Content::Thinking(_) | Content::ToolCall(_) => None,
         }
     }
@@ -101,7 +101,7 @@ impl Room<'_> {
     }
 }
 
-/// At most about `max` bytes: the start and the end of the text, with a mark between them.
+/// Shortens a text to about `max` bytes: its start and its end, with a note between them.
 pub fn cut_middle(text: String, max: usize) -> String {
     if text.len() <= max {
         return text;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn all_texts_together_are_bounded() {
+    fn text_bound_covers_all_parts_together() {
         let bounds = OutputBounds { max_text_bytes: 100, max_images: 1, ..OutputBounds::default() };
         let content = vec![Content::text("a".repeat(90)), image(), Content::text("b".repeat(90)), image()];
         let bounded = bounds.apply(content);
@@ -142,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn pictures_that_no_model_accepts_are_left_out() {
+    fn invalid_pictures_are_replaced_by_a_note() {
         let bounds = OutputBounds { max_image_bytes: 20, ..OutputBounds::default() };
         let fake = Content::Image(Image { media_type: "image/png".into(), data: b"fake".to_vec() });
         let bounded = bounds.apply(vec![fake, image(), image()]);
         assert_eq!(bounded.len(), 3, "{bounded:?}");
-        assert_eq!(bounded[0].as_text(), Some("[an image was left out: its bytes are not of its media type]"));
+        assert_eq!(bounded[0].as_text(), Some("[an image was left out: its bytes do not match its media type]"));
         assert_eq!(bounded[2].as_text(), Some("[1 more images were left out]"));
     }
 
     proptest! {
         #[test]
-        fn a_cut_text_keeps_its_ends_and_its_bound(text in ".{0,300}", max in 0_usize..300) {
+        fn cut_text_keeps_both_ends_within_the_bound(text in ".{0,300}", max in 0_usize..300) {
             let cut = cut_middle(text.clone(), max);
             if text.len() <= max {
                 prop_assert_eq!(cut, text);

@@ -1,4 +1,4 @@
-//! The record of a compaction, and the history as the model sees it.
+//! Compaction records, and the view of the history that the model gets.
 
 use crate::bound::OutputBounds;
 use crate::content::Content;
@@ -7,35 +7,35 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The kind of the extension message that holds a compaction.
+/// Kind of the extension messages that hold a compaction [`Record`].
 pub const COMPACTION_MESSAGE: &str = "pinion/compaction";
 
-/// Goes before the summary, so that the model takes it for what it is.
+/// Precedes the summary, so that the model does not read it as a request.
 pub const FRAME: &str = "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
 
-/// What a compaction message holds.
+/// Data of a compaction message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// In the place of what is not kept; empty when all is.
+    /// Replaces the messages that are not kept; empty when all are kept.
     pub summary: String,
-    /// Messages at the end that are kept.
+    /// Number of messages to keep at the end.
     pub kept: usize,
-    /// What became of the results of tools among them.
+    /// Bound on the tool results among the kept messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
-/// Results of tools are cut.
+/// A bound on tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// To so many bytes of text, and no images.
+    /// Bytes of text that remain of each result; images are removed.
     pub bytes: usize,
-    /// But not those among so many messages at the end.
+    /// Number of messages at the end that are exempt.
     pub spared: usize,
 }
 
-/// What the model sees of a history: from its last compaction on, the summary and what came after, and of what came
-/// before only what the compaction kept. Compactions that cannot be read are passed over.
+/// Returns the part of a history that the model sees: the summary of the last compaction, the messages it kept, and all
+/// messages after it. Ignores compactions that cannot be parsed.
 pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut seen: Vec<Arc<Message>> = Vec::new();
     for message in messages {
@@ -57,7 +57,7 @@ fn record(message: &Message) -> Option<Record> {
 }
 
 impl Record {
-    /// Returns what the model sees of `messages` from then on.
+    /// Returns the messages that the model sees instead of `messages` after this compaction.
     pub fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
         let kept = &messages[messages.len() - self.kept.min(messages.len())..];
         let summary = (!self.summary.is_empty()).then(|| {
@@ -74,7 +74,7 @@ impl Record {
 }
 
 impl Cut {
-    /// Returns the message with its result cut; any other message as it is.
+    /// Shortens a tool result; returns any other message unchanged.
     pub fn apply(self, message: &Arc<Message>) -> Arc<Message> {
         let Message::ToolResult(result) = &**message else { return message.clone() };
         let bounds = OutputBounds { max_text_bytes: self.bytes, max_images: 0, ..OutputBounds::default() };

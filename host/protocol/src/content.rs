@@ -1,4 +1,4 @@
-//! What messages are made of: text, images, thinking, tool calls.
+//! The parts of messages: text, images, thinking and tool calls.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,19 +17,19 @@ pub enum Content {
     },
     /// A picture.
     Image(Image),
-    /// What the model thought before it answered; never shown as its answer.
+    /// Reasoning of the model, which is never part of its answer.
     Thinking(Thinking),
-    /// The model asks for a tool to be called.
+    /// A request of the model to call a tool.
     ToolCall(ToolCall),
 }
 
 impl Content {
-    /// A part of plain text.
+    /// Creates a part of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// The text, when this is a text part.
+    /// Returns the text of a text part.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -37,7 +37,7 @@ impl Content {
         }
     }
 
-    /// The call, when this is a tool call.
+    /// Returns the call of a tool call part.
     pub fn as_tool_call(&self) -> Option<&ToolCall> {
         match self {
             Self::ToolCall(call) => Some(call),
@@ -46,18 +46,18 @@ impl Content {
     }
 }
 
-/// A picture, as an encoded file.
+/// A picture in an encoded file format.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// For example `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
-    /// The bytes of the file; base64 when serialized.
+    /// Bytes of the file; serialized as base64.
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
     pub data: Vec<u8>,
 }
 
 impl Image {
-    /// The bytes as base64, as every provider wants them.
+    /// Returns the bytes as base64, which every provider expects.
     pub fn base64(&self) -> String {
         STANDARD.encode(&self.data)
     }
@@ -78,43 +78,43 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
     STANDARD.decode(text).map_err(serde::de::Error::custom)
 }
 
-/// The model's reasoning, with what its vendor needs to accept it back.
+/// The model's reasoning, with the signature that its vendor needs to accept it back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {
-    /// Readable text; empty when the vendor keeps it to itself.
+    /// Readable text; empty when the vendor does not disclose it.
     pub text: String,
-    /// Opaque, to be sent back unchanged.
+    /// Opaque value to be sent back unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The vendor encrypted the reasoning: `signature` holds all there is.
+    /// True if the vendor encrypted the reasoning, so that only `signature` has content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
 
-/// The model asks for a tool to be called.
+/// A request of the model to call a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Pairs the call with its result; unique in the session.
     pub id: String,
-    /// The tool's name, as the model wrote it.
+    /// Name of the tool, as the model wrote it.
     pub name: String,
-    /// Parsed arguments. An object, when the model behaved.
+    /// Parsed arguments. Usually an object; models may send any JSON value.
     pub arguments: Value,
-    /// The arguments as far as they came, when they are not JSON: cut off, or malformed. `arguments` is null then.
+    /// The received text of the arguments when it is truncated or malformed JSON; `arguments` is then null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// Opaque, to be sent back unchanged (Gemini signs its calls).
+    /// Opaque value to be sent back unchanged (Gemini signs its calls).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
 
 impl ToolCall {
-    /// A complete call.
+    /// Creates a complete call.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self { id: id.into(), name: name.into(), arguments, partial: None, signature: None }
     }
 
-    /// Reads what was streamed of the arguments. No text at all means no arguments.
+    /// Creates a call from the streamed text of its arguments. An empty text means no arguments.
     pub fn from_stream(id: String, name: String, json: String) -> Self {
         if json.trim().is_empty() {
             return Self::new(id, name, Value::Object(serde_json::Map::new()));

@@ -1,4 +1,4 @@
-//! Sub-agents, as tool calls start them: assignments, reports and errors. `pinion-orchestration` runs them.
+//! Sub-agents that tool calls start: assignments, reports and errors. `pinion-orchestration` runs them.
 
 use crate::authority::Authority;
 use crate::choice::ChoiceName;
@@ -12,24 +12,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How deep sub-agents may be nested, whatever a policy says.
+/// Maximum nesting depth of sub-agents, whatever a policy allows.
 pub const MAX_AGENT_DEPTH: u32 = 3;
 
-/// Attempts at one task.
+/// Maximum number of attempts at one task.
 pub const MAX_ATTEMPTS: u32 = 8;
 
-/// What agents the tools of a loop may start.
+/// Limits on the sub-agents that the tools of a run may start.
 #[derive(Clone)]
 pub struct SubAgentPolicy {
-    /// How deep they may be nested, up to [`MAX_AGENT_DEPTH`]; 0 for none at all.
+    /// Nesting depth, up to [`MAX_AGENT_DEPTH`]; 0 disables sub-agents.
     pub max_depth: u32,
-    /// Turns of one that is given no other number.
+    /// Turn limit of a sub-agent that has no limit of its own.
     pub max_turns: u32,
-    /// How many one call may start.
+    /// Number of sub-agents that one call may start.
     pub max_per_call: u32,
-    /// Those that the user has set up.
+    /// Sub-agents that the user has configured.
     pub kinds: Vec<AgentKind>,
-    /// Finds the models that kinds name; without it, none can have another one than its parent.
+    /// Resolves the models that kinds name; without it, every sub-agent uses the model of its parent.
     pub models: Option<Arc<dyn ModelSource>>,
 }
 
@@ -47,126 +47,126 @@ impl fmt::Debug for SubAgentPolicy {
     }
 }
 
-/// Finds a model by the name that users give it.
+/// Resolves model names.
 pub trait ModelSource: Send + Sync {
-    /// The model, and who is to be asked for it. The error is for people.
+    /// Returns the model that users call `name`, with its provider. The error is a text for people.
     fn model<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<FoundModel, String>>;
 }
 
-/// A model, and who is to be asked for it.
+/// A model and its provider.
 #[derive(Clone)]
 pub struct FoundModel {
-    /// Who is asked.
+    /// Provider of the model.
     pub provider: Arc<dyn Provider>,
-    /// What for.
+    /// The model.
     pub model: Model,
 }
 
-/// A sub-agent that the user has set up.
+/// A sub-agent that the user has configured.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentKind {
-    /// Its name.
+    /// Name of the sub-agent.
     pub name: String,
-    /// What it is for: for the model that may start it.
+    /// Purpose of the sub-agent, for the model that may start it.
     pub description: String,
-    /// What it is told besides its parent's system prompt.
+    /// Instructions appended to the system prompt of its parent.
     pub instructions: Option<String>,
-    /// Its tools; all that its parent has when none are named.
+    /// Names of its tools; `None` for all tools of its parent.
     pub tools: Option<Vec<String>>,
-    /// Its model, as users name it; its parent's when there is none. With several, each of them makes an attempt.
+    /// Names of its models; empty for the model of its parent. With several, each makes an attempt.
     pub models: Vec<String>,
-    /// Its turns.
+    /// Turn limit.
     pub max_turns: Option<u32>,
-    /// Attempts that it makes when the assignment says nothing of them.
+    /// Attempts for assignments that do not specify any.
     pub attempts: Option<Attempts>,
-    /// The model that judges them, as users name it; that of the first attempt when none is.
+    /// Name of the model that judges the attempts; `None` for the model of the first attempt.
     pub judge: Option<String>,
 }
 
-/// The same task, worked on side by side; one report counts. Attempts get no tool that changes, runs or sends anything,
-/// as they work in the same folder.
+/// Concurrent attempts at the same task, of which one report is chosen. Attempts get no tool that writes, executes or
+/// uses the network, because they share a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
-    /// 1 to [`MAX_ATTEMPTS`].
+    /// Number of attempts, 1 to [`MAX_ATTEMPTS`].
     pub count: u32,
-    /// Which report counts.
+    /// Strategy that chooses the report.
     pub choice: ChoiceName,
 }
 
-/// What a sub-agent is to do.
+/// A task for a sub-agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assignment {
-    /// All that it is told of the task.
+    /// The complete description of the task.
     pub prompt: String,
-    /// One that the user has set up.
+    /// Name of the [`AgentKind`] to start.
     pub kind: Option<String>,
-    /// Its tools, of those that it could have at most; all of these when none are named.
+    /// Names of its tools, a subset of the tools it may get; `None` for all of these.
     pub tools: Option<Vec<String>>,
-    /// Its turns; no more than the user has set up.
+    /// Turn limit; cannot exceed the limit that the user has configured.
     pub max_turns: Option<u32>,
-    /// How long it may take; as long as the call when nothing is said.
+    /// Time limit; `None` for the time limit of the call.
     pub max_time: Option<Duration>,
-    /// How often it is tried side by side; once when nothing is said.
+    /// Concurrent attempts; `None` for the kind's setting, or a single attempt.
     pub attempts: Option<Attempts>,
 }
 
-/// What became of a sub-agent.
+/// The result of a sub-agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The last thing that it said; empty when it said nothing.
+    /// Its last non-empty message; empty when there is none.
     pub text: String,
-    /// How it ended.
+    /// The reason its run ended.
     pub end: RunEnd,
-    /// Its loop.
+    /// Id of its run.
     pub loop_id: Arc<str>,
-    /// Its turns.
+    /// Number of turns.
     pub turns: u32,
-    /// Tokens of all its requests.
+    /// Tokens of all requests.
     pub usage: Usage,
-    /// What they cost; none when that is not known.
+    /// Cost of the tokens; `None` when it is unknown.
     pub cost: Option<Cost>,
 }
 
-/// A sub-agent was not started, or was cancelled.
+/// The reason a sub-agent was not started or did not report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubAgentError {
-    /// There is no task.
-    #[error("the prompt is empty: say what the sub-agent is to do, and all that it has to know")]
+    /// The prompt is empty.
+    #[error("the prompt is empty: describe the task and everything the sub-agent needs to know")]
     NoPrompt,
-    /// The user has set up no such sub-agent.
-    #[error("there is no agent `{name}`; {}", listed("there are", known))]
+    /// The user has configured no sub-agent of this name.
+    #[error("there is no agent `{name}`; {}", listed("available:", known))]
     UnknownKind {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The names of the configured sub-agents.
         known: Vec<String>,
     },
-    /// It would get a tool that there is not, or that this call may not pass on.
-    #[error("a sub-agent cannot get the tool `{name}` here; {}", listed("it can get", known))]
+    /// The requested tool does not exist, or the call may not pass it on.
+    #[error("a sub-agent cannot get the tool `{name}` here; {}", listed("available:", known))]
     UnknownTool {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those that it could get.
+        /// The names of the tools it could get.
         known: Vec<String>,
     },
-    /// It would be tried too often, or never.
-    #[error("a task is tried 1 to {MAX_ATTEMPTS} times, and not {count} times")]
+    /// The number of attempts is out of range.
+    #[error("the number of attempts must be 1 to {MAX_ATTEMPTS}, not {count}")]
     Attempts {
-        /// How often it would be.
+        /// The requested number of attempts.
         count: u32,
     },
-    /// This call has started as many as it may.
-    #[error("this call has started {limit} sub-agents, which is as many as it may")]
+    /// The call has reached its limit of sub-agents.
+    #[error("this call has already started {limit} sub-agents, the maximum")]
     TooMany {
-        /// How many.
+        /// The limit per call.
         limit: u32,
     },
-    /// Its model cannot be asked.
-    #[error("the model `{name}` of the sub-agent cannot be used: {message}")]
+    /// The model of the sub-agent is unavailable.
+    #[error("cannot use the sub-agent's model `{name}`: {message}")]
     Model {
-        /// Which one.
+        /// Name of the model.
         name: String,
-        /// Why.
+        /// The cause.
         message: String,
     },
     /// The call was cancelled.
@@ -178,7 +178,7 @@ fn listed(what: &str, names: &[String]) -> String {
     if names.is_empty() { format!("{what} none") } else { format!("{what} `{}`", names.join("`, `")) }
 }
 
-/// The way from a tool call to sub-agents of the loop that made it. Cheap to clone.
+/// Handle with which a tool call starts sub-agents of its run. Cheap to clone.
 #[derive(Clone)]
 pub struct SubAgents(Arc<dyn Delegate>);
 
@@ -187,21 +187,21 @@ pub trait Delegate: Send + Sync {
     /// Runs a sub-agent within `ceiling` and waits for its report.
     fn run(&self, assignment: Assignment, ceiling: Ceiling) -> BoxFuture<'_, Result<Report, SubAgentError>>;
 
-    /// What may be started.
+    /// Returns the policy that limits the sub-agents.
     fn policy(&self) -> &SubAgentPolicy;
 
-    /// Returns the id of the run that the latest sub-agent makes or made.
+    /// Returns the id of the run of the sub-agent that was started last.
     fn last_loop(&self) -> Option<Arc<str>>;
 
-    /// Sleeps for `time`, not counting the time in which a person is asked about a call of this session.
+    /// Sleeps for `time`, not counting the time during which a person is asked about a call of this session.
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()>;
 }
 
-/// The most that a sub-agent may get.
+/// Upper bound on the tools of a sub-agent.
 pub struct Ceiling {
-    /// The authority that bounds each of its tools.
+    /// Authority that bounds each tool.
     pub authority: Authority,
-    /// Returns whether it may use the tool of this name.
+    /// Returns whether the sub-agent may use the tool of this name.
     pub may_use: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
@@ -211,23 +211,22 @@ impl SubAgents {
         Self(Arc::new(delegate))
     }
 
-    /// How deep the sub-agents may be nested that are started by this: at least 1.
+    /// Returns the nesting depth that remains for sub-agents started with this handle: at least 1.
     pub fn depth_left(&self) -> u32 {
         self.0.policy().max_depth
     }
 
-    /// Those that the user has set up.
+    /// Returns the sub-agents that the user has configured.
     pub fn kinds(&self) -> &[AgentKind] {
         &self.0.policy().kinds
     }
 
-    /// Lets a sub-agent work on a task, and waits for it. It gets no tool that can do more than `at_most`, and of these
-    /// only those that `may_use` likes.
+    /// Runs a sub-agent and waits for its report. It gets only tools that stay within `at_most` and match `may_use`.
     ///
-    /// Dropping the future cancels it; the loop of its parent ends after it all the same.
+    /// Dropping the future cancels the sub-agent; the run of its parent still waits for it to end.
     ///
     /// # Errors
-    /// It was not started, or was cancelled: see [`SubAgentError`]. However else it ends is a report.
+    /// Fails if the sub-agent was not started, or was cancelled: see [`SubAgentError`]. Every other end is a report.
     pub async fn run(
         &self,
         assignment: Assignment,
@@ -237,13 +236,13 @@ impl SubAgents {
         self.0.run(assignment, Ceiling { authority: at_most, may_use: Box::new(may_use) }).await
     }
 
-    /// Returns the id of the run that the latest sub-agent makes or made.
+    /// Returns the id of the run of the sub-agent that was started last.
     pub fn last_loop(&self) -> Option<Arc<str>> {
         self.0.last_loop()
     }
 
-    /// Sleeps for `time`, not counting the time in which a person is asked about a call of this session: for deadlines of
-    /// calls that wait for sub-agents.
+    /// Sleeps for `time`, not counting the time during which a person is asked about a call of this session. For
+    /// deadlines of calls that wait for sub-agents.
     pub async fn sleep(&self, time: Duration) {
         self.0.sleep(time).await;
     }
@@ -256,7 +255,7 @@ impl fmt::Debug for SubAgents {
 }
 
 impl Report {
-    /// Reports the outcome of a run.
+    /// Creates the report of a run.
     pub fn of(outcome: Outcome, loop_id: Arc<str>) -> Self {
         let said = outcome.messages.iter().rev().filter_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
@@ -267,30 +266,30 @@ impl Report {
         Self { text, end, loop_id, turns, usage, cost }
     }
 
-    /// Why it is not what it could have been; none when it ended of its own accord.
+    /// Returns the reason the report is incomplete; `None` when the sub-agent finished on its own.
     pub fn shortfall(&self) -> Option<String> {
         Some(match &self.end {
             RunEnd::Done { stop_reason: StopReason::Length } => {
-                "its last message was cut off by the output limit".into()
+                "its last message was truncated by the output limit".into()
             }
             RunEnd::Done { .. } => return None,
-            RunEnd::Limit { limit: Limit::Turns(n) } => format!("it was stopped after {n} turns, which was its limit"),
-            RunEnd::Limit { limit: Limit::Time(n) } => format!("it was stopped after {n} seconds, which was its limit"),
+            RunEnd::Limit { limit: Limit::Turns(n) } => format!("it reached its limit of {n} turns"),
+            RunEnd::Limit { limit: Limit::Time(n) } => format!("it reached its time limit of {n} seconds"),
             RunEnd::Limit { limit: Limit::Tokens(_) | Limit::Cost(_) } => {
-                "it was stopped because the tokens or the money for this run are used up".into()
+                "it reached the token or cost limit of this run".into()
             }
             RunEnd::Error { message } => format!("it failed: {message}"),
             RunEnd::Aborted => "it was aborted".into(),
-            RunEnd::Rejected { reason } => format!("it was refused: {reason}"),
+            RunEnd::Rejected { reason } => format!("it was rejected: {reason}"),
         })
     }
 
-    /// What the parent's model is told.
+    /// Returns the text that the parent's model gets.
     pub fn for_model(&self) -> String {
-        let text = if self.text.is_empty() { "(the sub-agent said nothing)" } else { &self.text };
+        let text = if self.text.is_empty() { "(the sub-agent returned no text)" } else { &self.text };
         match self.shortfall() {
             None => text.to_owned(),
-            Some(shortfall) => format!("{text}\n\n[The sub-agent did not come to its end: {shortfall}.]"),
+            Some(shortfall) => format!("{text}\n\n[The sub-agent did not finish: {shortfall}.]"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the agent tells those who watch it. Serializable: one event is one line of `--output-format stream-json`.
+//! Events of runs. Each event serializes to one line of `--output-format stream-json`.
 
 use crate::authority::Authority;
 use crate::content::Content;
@@ -12,225 +12,225 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Something happened in a loop.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// In which loop.
+    /// Id of the run.
     pub loop_id: Arc<str>,
-    /// What.
+    /// The event itself.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kinds of events, with their data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// A run begins. The first event of a loop, but for [`EventKind::PlanStep`].
+    /// A run starts. First event of a run, except for [`EventKind::PlanStep`].
     AgentStart {
-        /// The agent that runs it.
+        /// Id of the agent.
         agent_id: Arc<str>,
-        /// The session that it belongs to.
+        /// Id of the session.
         session_id: Arc<str>,
-        /// The loop from which it came.
+        /// Id of the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_loop_id: Option<Arc<str>>,
-        /// How it goes on from there.
+        /// The relation to the parent run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continuation: Option<Continuation>,
-        /// What begins its first turn.
+        /// The cause of the first turn.
         trigger: TurnTrigger,
-        /// The provider that is asked.
+        /// Name of the provider.
         provider: String,
-        /// The model that is asked.
+        /// Name of the model.
         model: String,
     },
-    /// The run is over. The last event of a loop, but for [`EventKind::PlanStep`]; emitted exactly once.
+    /// A run ended. Last event of a run, except for [`EventKind::PlanStep`]; emitted exactly once.
     AgentEnd {
-        /// How it ended.
+        /// The reason the run ended.
         end: RunEnd,
-        /// The messages that it added, without those that a compaction has replaced.
+        /// Messages that the run added, without those that a compaction replaced.
         messages: Vec<Arc<Message>>,
-        /// Tokens of all its requests.
+        /// Tokens of all requests.
         usage: Usage,
-        /// What they cost; none when the model's prices are not known.
+        /// Cost of the tokens; `None` when the model's prices are unknown.
         cost: Option<Cost>,
-        /// Its turns.
+        /// Number of turns.
         turns: u32,
     },
-    /// A turn begins.
+    /// A turn starts.
     TurnStart {
-        /// Counted from 1 in each run.
+        /// Number of the turn, counted from 1 in each run.
         turn: u32,
-        /// What began it.
+        /// The cause of the turn.
         trigger: TurnTrigger,
     },
-    /// A turn is over: the reply and all its tool results are in the history.
+    /// A turn ended: the reply and all its tool results are in the history.
     TurnEnd {
-        /// Counted from 1 in each run.
+        /// Number of the turn, counted from 1 in each run.
         turn: u32,
-        /// Why the model stopped.
+        /// The reason the model stopped.
         stop_reason: StopReason,
     },
-    /// A message begins. What the user and tools say comes at once; what the model says comes in updates.
+    /// A message starts. Messages of the user and of tools arrive complete; those of the model grow by updates.
     MessageStart {
-        /// `user`, `assistant`, `tool_result` or `extension`.
+        /// Author of the message.
         role: Role,
     },
-    /// The model goes on with its message.
+    /// The message of the model grows.
     MessageUpdate {
-        /// The part of the message that grows.
+        /// Index of the part that grows.
         index: usize,
-        /// How it grows.
+        /// The addition.
         delta: Delta,
     },
-    /// A message is complete, and kept by the session store.
+    /// A message is complete and stored in the session.
     MessageEnd {
-        /// All of it.
+        /// The complete message.
         message: Arc<Message>,
     },
-    /// A tool call begins to run.
+    /// A tool call starts.
     ToolExecutionStart {
-        /// The call.
+        /// Id of the call.
         call_id: String,
         /// The tool's name.
         tool: String,
-        /// Its arguments.
+        /// Arguments of the call.
         arguments: Value,
     },
-    /// A running call shows what it has so far; replaces what it showed before.
+    /// A running call reports a partial result, which replaces earlier ones.
     ToolExecutionUpdate {
-        /// The call.
+        /// Id of the call.
         call_id: String,
-        /// Its result so far.
+        /// The result so far.
         partial: Vec<Content>,
     },
-    /// A running call says something.
+    /// A running call reports progress.
     Progress {
-        /// The call.
+        /// Id of the call.
         call_id: String,
         /// One line.
         text: String,
     },
-    /// A tool call is over. Its result follows as a message.
+    /// A tool call ended. Its result follows as a message.
     ToolExecutionEnd {
-        /// The call.
+        /// Id of the call.
         call_id: String,
         /// The tool's name.
         tool: String,
-        /// Did it fail?
+        /// True if the call failed.
         is_error: bool,
-        /// The result, bounded, as the model gets it.
+        /// The bounded result that the model gets.
         content: Vec<Content>,
         /// JSON for the log and the UI.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// How a person should see the text.
+        /// Format in which the UI displays the text.
         #[serde(default)]
         display: Display,
-        /// What it used.
+        /// Resources that the call used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ledger: Option<Ledger>,
-        /// The loop of the sub-agent that worked on it, where one did.
+        /// Id of the sub-agent's run, if the call started one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         child_loop_id: Option<Arc<str>>,
     },
-    /// The user is asked whether a call may run.
+    /// A call waits for approval.
     ApprovalRequested {
-        /// The call.
+        /// Id of the call.
         call_id: String,
         /// The tool's name.
         tool: String,
-        /// What the call could do.
+        /// Upper bound on the effects of the call.
         authority: Authority,
     },
-    /// The question was answered.
+    /// The approval of a call was decided.
     ApprovalResolved {
-        /// The call.
+        /// Id of the call.
         call_id: String,
-        /// May it run?
+        /// True if the call may run.
         allowed: bool,
-        /// The reason no one could be asked, when the call is denied for it.
+        /// The reason nobody could be asked, if the call was denied because of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<String>,
     },
-    /// A request to the model failed and is made again. What came of the message so far is void.
+    /// A request to the model failed and will be retried. The partial message is discarded.
     Retry {
-        /// Counted from 1.
+        /// Number of the retry, counted from 1.
         attempt: u32,
-        /// The most there will be.
+        /// Maximum number of retries.
         max_attempts: u32,
-        /// Milliseconds until then.
+        /// Delay before the retry in milliseconds.
         delay_ms: u64,
-        /// Why.
+        /// Error text of the failed request.
         cause: String,
     },
-    /// The conversation was compacted. What the model no longer sees stays in the session.
+    /// The conversation was compacted. The session still contains the messages that the model no longer sees.
     Compaction {
-        /// Why.
+        /// The reason for the compaction.
         reason: CompactionReason,
-        /// Messages that the model no longer sees.
+        /// Number of messages that the model no longer sees.
         dropped: usize,
-        /// What it sees instead; empty when only results of tools were cut.
+        /// Summary that replaces them; empty when only tool results were shortened.
         summary: String,
-        /// Estimated tokens of the conversation before.
+        /// Estimated tokens of the conversation before the compaction.
         before: u64,
-        /// Estimated tokens of the conversation now.
+        /// Estimated tokens of the conversation after the compaction.
         after: u64,
     },
-    /// A step of a plan begins, or has ended. Comes before the first loop that works on it, with the id of that, or after
-    /// the last one.
+    /// A plan step started or ended. Emitted before the first run of the step, with the id of that run, or after the
+    /// last one.
     PlanStep {
-        /// Which, counted from 1.
+        /// Number of the step, counted from 1.
         step: usize,
-        /// How many the plan has.
+        /// Number of steps in the plan.
         steps: usize,
-        /// What it does.
+        /// Title of the step.
         title: String,
-        /// `running` when it begins. When it has ended, `done` or `failed`; `running` still when it was interrupted.
+        /// `running` at the start; at the end `done` or `failed`, or still `running` if the step was interrupted.
         status: StepStatus,
     },
-    /// Loops begin to work side by side from the same context; of a session that could not be written, none. The event
-    /// is the group's: its `loop_id` is the group's id.
+    /// A group of concurrent runs starts from the same context; the group is empty if the session could not be written.
+    /// The event belongs to the group: its `loop_id` is the group's id.
     ParallelStart {
-        /// The group.
+        /// Id of the group.
         group_id: Arc<str>,
-        /// Its loops, in the order of the branches. Each begins and ends before the group does.
+        /// Ids of its runs, in the order of the branches. Each run ends before the group does.
         loop_ids: Vec<Arc<str>>,
     },
-    /// The loops are over, and one of them was chosen. The event is the group's.
+    /// All runs of a group ended and one was chosen. The event belongs to the group.
     ParallelEnd {
-        /// The group.
+        /// Id of the group.
         group_id: Arc<str>,
-        /// The loop from which the conversation goes on; without one, it stands where the group began.
+        /// Id of the run from which the conversation continues; without one, it returns to the start of the group.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chosen: Option<Arc<str>>,
-        /// Why the choice is not what it should have been, for people.
+        /// The reason the choice deviates from the configured strategy, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// Tokens that choosing took.
+        /// Tokens spent on the choice.
         usage: Usage,
     },
-    /// The prompt was refused before anything was sent.
+    /// The prompt was rejected before anything was sent.
     InputRejected {
-        /// Why.
+        /// Reason for people.
         reason: String,
     },
 }
 
-/// Why a conversation is compacted.
+/// The reason for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionReason {
-    /// The user asked for it.
+    /// The user requested it.
     Asked,
-    /// The context is as good as full.
+    /// The context is almost full.
     Threshold,
-    /// The vendor refused a request as too long.
+    /// The vendor rejected a request as too long.
     Overflow,
 }
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -256,37 +256,36 @@ impl Role {
     }
 }
 
-/// How a part of a message grows.
+/// An addition to a part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Delta {
-    /// Text goes on.
+    /// More text.
     Text {
-        /// What is added.
+        /// The added text.
         delta: String,
     },
-    /// Thinking goes on.
+    /// More thinking.
     Thinking {
-        /// What is added.
+        /// The added text.
         delta: String,
     },
-    /// A tool call begins.
+    /// The start of a tool call.
     ToolCallStart {
-        /// The call.
+        /// Id of the call.
         call_id: String,
         /// The tool's name.
         tool: String,
     },
-    /// The arguments of a tool call go on.
+    /// More arguments of a tool call.
     ToolCallArguments {
-        /// The JSON that is added.
+        /// The added JSON fragment.
         delta: String,
     },
 }
 
 impl EventKind {
-    /// Takes a later event into this one, when the two say no more together than one can. Gives the event back
-    /// otherwise.
+    /// Merges a later event into this one if a single event can express both; otherwise returns it.
     pub fn merge(&mut self, later: EventKind) -> Option<EventKind> {
         match (&mut *self, later) {
             (Self::MessageUpdate { index, delta }, Self::MessageUpdate { index: later_index, delta: later })

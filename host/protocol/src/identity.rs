@@ -1,49 +1,49 @@
-//! Which loop is which, and how they came from each other.
+//! The relations between runs.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How a loop goes on from another one, when no new prompt begins it.
+/// The relation of a run to its parent run, when it has no prompt of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Continuation {
-    /// It just goes on.
+    /// Resumes the parent run.
     Default,
-    /// Once more from the same context.
+    /// Repeats the parent run from the same context.
     Rerun {
-        /// Tells this one from others; a timestamp, when nobody chose one.
+        /// Distinguishes this run from others of the same kind; a timestamp by default.
         tag: String,
     },
-    /// Another way from the same context.
+    /// Tries an alternative from the same context.
     Branch {
-        /// Tells this one from others; a timestamp, when nobody chose one.
+        /// Distinguishes this run from others of the same kind; a timestamp by default.
         tag: String,
     },
 }
 
 impl Continuation {
-    /// Once more from the same context, told from others by the time.
+    /// Creates a rerun that is tagged with the current time.
     pub fn rerun() -> Self {
         Self::Rerun { tag: Timestamp::now().to_string() }
     }
 
-    /// Another way from the same context, told from others by the time.
+    /// Creates a branch that is tagged with the current time.
     pub fn branch() -> Self {
         Self::Branch { tag: Timestamp::now().to_string() }
     }
 }
 
-/// What began a turn.
+/// The cause of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnTrigger {
-    /// A prompt.
+    /// A prompt of the user.
     #[default]
     User,
-    /// The prompt of an agent to its sub-agent.
+    /// A prompt of an agent for its sub-agent.
     SubAgent,
-    /// What came before: results of tools, a message that steers or follows, a loop that goes on.
+    /// Earlier events: tool results, a steering or follow-up message, or a resumed run.
     Continuation,
-    /// A branch.
+    /// The start of a branch.
     Branch,
 }

@@ -1,45 +1,45 @@
-//! Which pictures models accept: their formats, sizes and dimensions.
+//! Checks the format, size and dimensions of pictures before models get them.
 //!
-//! A vendor refuses a request with a picture that it cannot read, and every later request of the session with it. So what
-//! is no picture must not get into the history. Only the header is read here: a decoder would be one more way for hostile
-//! bytes to reach the host.
+//! A vendor rejects a request with a picture that it cannot decode, and with it every later request of the session. An
+//! invalid picture must therefore not enter the history. The check parses only the header, because a decoder would
+//! expose the host to hostile bytes.
 
 use crate::content::Image;
 
-/// Bytes of one picture: five mebibytes as base64, which is the least that a vendor accepts.
+/// Maximum bytes of a picture: five mebibytes as base64, the lowest limit of all vendors.
 pub(crate) const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024 / 4 * 3;
-/// Pixels of one side.
-const MAX_SIDE: u32 = 8000;
+/// Maximum pixels of either dimension.
+const MAX_DIMENSION: u32 = 8000;
 
 /// The reason a picture cannot be given to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
-    /// The media type is none that models accept.
-    #[error("its media type is none of image/png, image/jpeg, image/gif, image/webp")]
+    /// Models do not accept the media type.
+    #[error("its media type is not one of image/png, image/jpeg, image/gif, image/webp")]
     Type,
-    /// The bytes are not of the media type.
-    #[error("its bytes are not of its media type")]
+    /// The bytes do not match the media type.
+    #[error("its bytes do not match its media type")]
     Format,
-    /// It is too large.
-    #[error("it has {0} bytes, of at most {MAX_IMAGE_BYTES}")]
+    /// The file is too large; holds its size in bytes.
+    #[error("it has {0} bytes, the maximum is {MAX_IMAGE_BYTES}")]
     Bytes(usize),
-    /// It has too many pixels, or none.
-    #[error("it has {0} x {1} pixels, of at most {MAX_SIDE} x {MAX_SIDE}")]
+    /// A dimension is zero or too large; holds width and height.
+    #[error("it has {0} x {1} pixels, the maximum is {MAX_DIMENSION} x {MAX_DIMENSION}")]
     Pixels(u32, u32),
 }
 
 impl Image {
-    /// Checks that models accept this picture, as far as its header tells.
+    /// Checks that models accept this picture, judging by its header.
     ///
     /// # Errors
-    /// They do not.
+    /// Returns the first reason that models would reject it.
     pub fn check(&self) -> Result<(), ImageProblem> {
         self.check_format()?;
         if self.data.len() > MAX_IMAGE_BYTES {
             return Err(ImageProblem::Bytes(self.data.len()));
         }
         match self.pixels() {
-            Some((width, height)) if width.min(height) == 0 || width.max(height) > MAX_SIDE => {
+            Some((width, height)) if width.min(height) == 0 || width.max(height) > MAX_DIMENSION => {
                 Err(ImageProblem::Pixels(width, height))
             }
             Some(_) => Ok(()),
@@ -63,7 +63,7 @@ impl Image {
         if fits { Ok(()) } else { Err(ImageProblem::Format) }
     }
 
-    /// Width and height; none when the header is cut off or invalid.
+    /// Returns width and height; `None` when the header is truncated or invalid.
     fn pixels(&self) -> Option<(u32, u32)> {
         let data = self.data.as_slice();
         match self.media_type.as_str() {
@@ -76,7 +76,7 @@ impl Image {
     }
 }
 
-/// Reads the frame header, behind any number of other segments.
+/// Reads the frame header, which may follow any number of other segments.
 fn jpeg_pixels(data: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2;
     loop {
@@ -84,12 +84,12 @@ fn jpeg_pixels(data: &[u8]) -> Option<(u32, u32)> {
             return None;
         }
         match *data.get(at + 1)? {
-            // Any number of these may stand before a marker.
+            // Any number of fill bytes may precede a marker.
             0xff => at += 1,
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
                 return Some((big(data, at + 7, 2)?, big(data, at + 5, 2)?));
             }
-            // Of no length.
+            // These segments have no length field.
             0x01 | 0xd0..=0xd7 => at += 2,
             _ => at += 2 + usize::try_from(big(data, at + 2, 2)?.max(2)).ok()?,
         }
@@ -125,12 +125,12 @@ mod tests {
     }
 
     fn png(width: u32, height: u32) -> Image {
-        let sides = [width.to_be_bytes(), height.to_be_bytes()].concat();
-        image("image/png", &[b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &sides, b"\x08\x06\0\0\0"].concat())
+        let dimensions = [width.to_be_bytes(), height.to_be_bytes()].concat();
+        image("image/png", &[b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &dimensions, b"\x08\x06\0\0\0"].concat())
     }
 
     #[test]
-    fn headers_of_all_four_formats_are_understood() {
+    fn headers_of_all_four_formats_are_parsed() {
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x11\x08\0\x20\0\x10\x03";
         let gif = b"GIF89a\x10\0\x20\0\0\0\0";
         let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x10\0\x20\0";
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_vendor_reads_is_refused() {
+    fn invalid_pictures_are_rejected() {
         assert_eq!(image("image/svg+xml", b"<svg/>").check(), Err(ImageProblem::Type));
         assert_eq!(image("image/png", b"GIF89a").check(), Err(ImageProblem::Format));
         assert_eq!(image("image/png", b"\x89PNG\r\n\x1a\nand so on").check(), Err(ImageProblem::Format));

@@ -1,8 +1,8 @@
-//! The size of values as JSON.
+//! Measures values as JSON.
 
 use std::io;
 
-/// Returns the length of a value as compact JSON, in bytes, without allocating it.
+/// Returns the length of `value` as compact JSON in bytes, without building the text.
 pub fn json_bytes(value: &impl serde::Serialize) -> u64 {
     struct Counted(u64);
     impl io::Write for Counted {
@@ -16,7 +16,7 @@ pub fn json_bytes(value: &impl serde::Serialize) -> u64 {
         }
     }
     let mut counted = Counted(0);
-    // Counting does not fail; what cannot be JSON is not sent either.
+    // The writer never fails, and a value that has no JSON form is never sent.
     let _ = serde_json::to_writer(&mut counted, value);
     counted.0
 }

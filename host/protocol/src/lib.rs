@@ -1,11 +1,12 @@
 //! The vocabulary that all crates of Pinion share.
 //!
-//! Values: what a conversation consists of ([`content`], [`message`], [`event`]), what a run comes to ([`outcome`],
-//! [`usage`]) and what a tool is ([`definition`], [`authority`]). Ports: the traits that the loop calls and other crates
-//! implement ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`], [`Delegate`](delegation::Delegate)).
+//! Values: the parts of a conversation ([`content`], [`message`], [`event`]), the result of a run ([`outcome`],
+//! [`usage`]) and the description of a tool ([`definition`], [`authority`]). Ports: the traits that the agent loop
+//! calls and other crates implement ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`],
+//! [`Delegate`](delegation::Delegate)).
 //!
-//! Nothing here runs: there is no loop, no runtime and no I/O. Of the runtime crates only `tokio-util` is named, for
-//! [`CancellationToken`](tokio_util::sync::CancellationToken), the token that every port takes.
+//! This crate contains no loop, no runtime and no I/O. It depends on `tokio-util` only for
+//! [`CancellationToken`](tokio_util::sync::CancellationToken), which every port takes.
 
 pub mod approval;
 pub mod authority;

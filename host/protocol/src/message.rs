@@ -1,4 +1,4 @@
-//! Messages: what the history of a session is made of.
+//! Messages, the elements of a session's history.
 
 use crate::content::{Content, ToolCall};
 use crate::usage::{Cost, Spend, Usage};
@@ -10,23 +10,23 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// From the user, or in the user's name.
+    /// Written by the user, or on the user's behalf.
     User(UserMessage),
-    /// From the model.
+    /// Written by the model.
     Assistant(AssistantMessage),
-    /// What a tool answered.
+    /// Result of a tool call.
     ToolResult(ToolResultMessage),
-    /// Lives in the history and never reaches a provider.
+    /// Data of the application; never sent to a provider.
     Extension(ExtensionMessage),
 }
 
 impl Message {
-    /// A user's message of plain text, written now.
+    /// Creates a user message of plain text with the current time.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(UserMessage { content: vec![Content::text(text)], timestamp: Timestamp::now() })
     }
 
-    /// When it was written.
+    /// Returns the time at which the message was written.
     pub fn timestamp(&self) -> Timestamp {
         match self {
             Self::User(m) => m.timestamp,
@@ -37,36 +37,36 @@ impl Message {
     }
 }
 
-/// From the user.
+/// A message written by the user, or on the user's behalf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// Text and images.
     pub content: Vec<Content>,
-    /// When it was written.
+    /// Time at which the message was written.
     pub timestamp: Timestamp,
 }
 
-/// From the model.
+/// A message written by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
-    /// Text, thinking and tool calls, in the order in which the model wrote them.
+    /// Text, thinking and tool calls in the order in which the model wrote them.
     pub content: Vec<Content>,
-    /// Why it ended.
+    /// The reason the model stopped.
     pub stop_reason: StopReason,
     /// The provider's name.
     pub provider: String,
-    /// The model's name, as the provider knows it.
+    /// Name by which the provider knows the model.
     pub model: String,
-    /// Tokens of this request.
+    /// Tokens of the request.
     #[serde(default)]
     pub usage: Usage,
-    /// What they cost; none when the model's prices are not known.
+    /// Cost of the tokens; `None` when the model's prices are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// What went wrong, when `stop_reason` is [`StopReason::Error`].
+    /// Error text, present when `stop_reason` is [`StopReason::Error`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When it ended.
+    /// Time at which the message was complete.
     pub timestamp: Timestamp,
 }
 
@@ -76,62 +76,62 @@ impl AssistantMessage {
         Spend { usage: self.usage, cost: self.cost }
     }
 
-    /// The tool calls, in order.
+    /// Returns the tool calls in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(Content::as_tool_call)
     }
 
-    /// All text parts, joined.
+    /// Returns the concatenated text parts.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Content::as_text).collect()
     }
 }
 
-/// What a tool answered.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResultMessage {
-    /// The id of the call that this answers.
+    /// Id of the call.
     pub call_id: String,
     /// The tool's name.
     pub tool_name: String,
     /// Text and images, for the model.
     pub content: Vec<Content>,
-    /// For the log and the UI, never for the model.
+    /// JSON for the log and the UI, never for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// The call failed.
+    /// True if the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// The loop of the sub-agent that worked on it, where one did.
+    /// Id of the sub-agent's run, if the call started one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_loop_id: Option<String>,
-    /// When it ended.
+    /// Time at which the message was complete.
     pub timestamp: Timestamp,
 }
 
-/// A message of an application's own.
+/// Data that an application keeps in the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionMessage {
-    /// Whose, and of what kind.
+    /// Kind of the data, prefixed with the name of its owner, such as `pinion/compaction`.
     pub kind: String,
-    /// Anything.
+    /// Arbitrary JSON.
     pub data: Value,
-    /// When it was written.
+    /// Time at which the message was written.
     pub timestamp: Timestamp,
 }
 
-/// Why a model stopped writing.
+/// The reason a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had said everything.
+    /// The model finished its answer.
     Stop,
-    /// It reached its output limit.
+    /// The output limit was reached.
     Length,
-    /// It wants tools to be called.
+    /// The model requested tool calls.
     ToolUse,
-    /// The request failed, or the reply broke off.
+    /// The request failed, or the connection was lost during the reply.
     Error,
-    /// The user, or the agent's owner, aborted it.
+    /// The user or the application aborted the run.
     Aborted,
 }

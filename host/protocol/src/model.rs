@@ -1,15 +1,15 @@
-//! Which model is asked, and what is known of it.
+//! The model that a run uses.
 
 use crate::usage::PriceList;
 use std::sync::Arc;
 
-/// A model.
+/// A model, with the facts about it that the agent loop needs.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// Its name, as the provider knows it.
+    /// Name by which the provider knows the model.
     pub name: String,
-    /// What its tokens cost, where that is known.
+    /// Price list; `None` when the prices are unknown, so that runs have no cost.
     pub prices: Option<Arc<dyn PriceList>>,
-    /// How many tokens it can look at, where that is known.
+    /// Size of the context window in tokens; `None` when it is unknown.
     pub context_window: Option<u64>,
 }

@@ -1,25 +1,26 @@
-//! The order of results.
+//! Restores the order of tool results.
 //!
-//! A session's store gets results as their calls end, so that a kill loses none. The model gets them in the order of its
-//! calls, and so does whoever loads the session.
+//! The session store gets results as their calls end, so that a kill loses none. The model gets them in the order of
+//! its calls, and so does every reader of a session.
 
 use crate::message::{AssistantMessage, Message};
 use std::sync::Arc;
 
-/// The calls of a reply, as their results come in whatever order.
+/// Matches results, in any order, to the calls of a reply.
 #[derive(Debug, Default)]
 pub struct CallOrder {
-    /// None for a call whose result came.
+    /// Ids of the calls; `None` once a call has its result.
     ids: Vec<Option<String>>,
 }
 
 impl CallOrder {
-    /// The calls of this reply.
+    /// Collects the calls of a reply.
     pub fn of(reply: &AssistantMessage) -> Self {
         Self { ids: reply.tool_calls().map(|call| Some(call.id.clone())).collect() }
     }
 
-    /// The place of the call that a result answers, each call once; behind all others when there is none.
+    /// Returns the position of the first unanswered call with this id and marks it as answered; `usize::MAX` if there
+    /// is none.
     pub fn place(&mut self, call_id: &str) -> usize {
         match self.ids.iter().position(|id| id.as_deref() == Some(call_id)) {
             Some(place) => {
@@ -36,7 +37,7 @@ impl CallOrder {
     }
 }
 
-/// Puts the results that follow a reply in the order of its calls. All other messages keep their places.
+/// Sorts the results that follow each reply into the order of its calls. All other messages keep their positions.
 pub fn sort_results(messages: &mut [Arc<Message>]) {
     let (mut calls, mut results) = (CallOrder::default(), Vec::new());
     for at in 0..messages.len() {
@@ -53,7 +54,7 @@ pub fn sort_results(messages: &mut [Arc<Message>]) {
     settle(messages, &mut results);
 }
 
-/// Puts results into their places, in order.
+/// Writes the collected results back to their positions, sorted by call.
 fn settle(messages: &mut [Arc<Message>], results: &mut Vec<(usize, usize, Arc<Message>)>) {
     let places: Vec<usize> = results.iter().map(|(_, at, _)| *at).collect();
     results.sort_by_key(|(call, ..)| *call);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_put_in_the_order_of_the_calls() {
+    fn results_are_sorted_into_call_order() {
         let several = vec![calls(&["1", "2", "3"]), result("3"), result("1"), result("2"), calls(&["1"]), result("1")];
         assert_eq!(sorted(several), "calls 1 2 3|1|2|3|calls 1|1");
         let same = vec![calls(&["1", "2", "1"]), result("1"), result("1"), result("2")];

@@ -1,27 +1,27 @@
-//! How a run ends.
+//! Results of runs.
 
 use crate::message::{Message, StopReason};
 use crate::usage::{Cost, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// The reason the run ended.
     pub end: RunEnd,
-    /// The messages that it added, in order, without those that a compaction has replaced: these are in the session.
+    /// Messages that the run added, in order. Those that a compaction replaced are only in the session.
     pub messages: Vec<Arc<Message>>,
-    /// Tokens of all its requests.
+    /// Tokens of all requests.
     pub usage: Usage,
-    /// What they cost; none when the model's prices are not known.
+    /// Cost of the tokens; `None` when the model's prices are unknown.
     pub cost: Option<Cost>,
-    /// Its turns.
+    /// Number of turns.
     pub turns: u32,
 }
 
 impl Outcome {
-    /// The text of the last message of the model; empty when it said nothing.
+    /// Returns the text of the model's last message; empty when there is none.
     pub fn text(&self) -> String {
         let last = self.messages.iter().rev().find_map(|message| match &**message {
             Message::Assistant(message) => Some(message.text()),
@@ -31,30 +31,30 @@ impl Outcome {
     }
 }
 
-/// How a run ended.
+/// The reason a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum RunEnd {
-    /// The model had no more calls to make.
+    /// The model finished without further tool calls.
     Done {
-        /// Why it stopped: [`StopReason::Length`] means that its last message is cut off.
+        /// Stop reason of the last message: [`StopReason::Length`] means that it is truncated.
         stop_reason: StopReason,
     },
-    /// A limit was reached.
+    /// The run reached a limit.
     Limit {
-        /// Which one, and how much of it there was.
+        /// The limit, with its value.
         limit: Limit,
     },
-    /// Something failed for good: the provider, or the session store.
+    /// The provider or the session store failed permanently.
     Error {
-        /// What.
+        /// Error text for people.
         message: String,
     },
-    /// It was aborted.
+    /// The run was aborted.
     Aborted,
-    /// The prompt was refused.
+    /// The prompt was rejected.
     Rejected {
-        /// Why.
+        /// Reason for people.
         reason: String,
     },
 }
@@ -63,17 +63,17 @@ pub enum RunEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "limit", rename_all = "snake_case")]
 pub enum Limit {
-    /// Turns.
+    /// Number of turns.
     Turns(u32),
-    /// Tokens, without those that came from the vendor's cache.
+    /// Number of tokens, not counting those read from the vendor's cache.
     Tokens(u64),
-    /// Seconds.
+    /// Duration in seconds.
     Time(u64),
-    /// US dollars.
+    /// Cost in US dollars.
     Cost(f64),
 }
 
-// A limit is written by the user and never NaN.
+// Limits come from flags and configs, which reject NaN.
 impl Eq for Limit {}
 
 impl std::fmt::Display for Limit {

@@ -1,10 +1,10 @@
-//! What the loop asks of a model provider, and what comes back.
+//! The port to model providers, and the events of replies.
 //!
-//! A provider is told a whole request and answers with a stream of [`StreamEvent`]s, the one vocabulary of all wire
-//! formats. The order is fixed: one [`StreamEvent::Start`]; then parts, each begun, added to and ended, several of them
-//! open at a time when the vendor interleaves them; [`StreamEvent::Usage`] at any time; one [`StreamEvent::End`]. Any
-//! way in which the bytes were cut into packets gives the same events. An `Err` ends the stream; a stream that ends
-//! without [`StreamEvent::End`] or an `Err` broke off, and the loop takes it for a network error.
+//! A provider gets a complete request and answers with a stream of [`StreamEvent`]s, the common vocabulary of all wire
+//! formats. The order is fixed: one [`StreamEvent::Start`]; then parts, each with a start, deltas and an end, which
+//! overlap if the vendor interleaves them; [`StreamEvent::Usage`] at any time; one [`StreamEvent::End`]. The events do
+//! not depend on how the bytes were split into packets. An `Err` ends the stream. The agent loop treats a stream that
+//! ends without [`StreamEvent::End`] or an `Err` as a network error.
 
 use crate::definition::ToolDefinition;
 use crate::message::{Message, StopReason};
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A source of replies.
+/// A service that runs models.
 pub trait Provider: Send + Sync {
-    /// The name by which users know it, such as `anthropic`.
+    /// Returns the name by which users know the provider, such as `anthropic`.
     fn name(&self) -> &str;
 
-    /// Begins a request. Does not block: the body is made from `request` before this returns, all else happens when the
+    /// Starts a request. Does not block: builds the body from `request` before it returns, and does the rest when the
     /// stream is polled. Dropping the stream ends the request; cancelling `token` ends it with
     /// [`ProviderError::Cancelled`].
     ///
-    /// Providers do not retry: the loop does, see `RetryPolicy` in `pinion-agent`.
+    /// Providers do not retry; the agent loop does, see `RetryPolicy` in `pinion-agent`.
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream;
 }
 
@@ -35,81 +35,81 @@ pub type EventStream = BoxStream<'static, Result<StreamEvent, ProviderError>>;
 /// One request to a model.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The model's name, as the provider knows it.
+    /// Name by which the provider knows the model.
     pub model: String,
     /// The system prompt; may be empty.
     pub system: Arc<str>,
-    /// The conversation. Never holds [`Message::Extension`]; every tool call in it is followed by its result.
+    /// The conversation, without [`Message::Extension`]. Every tool call in it is followed by its result.
     pub messages: Vec<Arc<Message>>,
-    /// The tools offered, in this order.
+    /// The tools to offer, in this order.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// May, or must, the model call one?
+    /// Constraint on the model's use of tools.
     pub tool_choice: ToolChoice,
-    /// Everything else.
+    /// Optional settings.
     pub options: RequestOptions,
 }
 
-/// Settings of a request that have a default.
+/// Optional settings of a request.
 #[derive(Debug, Clone, Default)]
 pub struct RequestOptions {
-    /// Output limit in tokens; the model's own limit when none.
+    /// Output limit in tokens; `None` for the model's own limit.
     pub max_output_tokens: Option<u64>,
-    /// 0 to 2; the vendor's default when none.
+    /// Sampling temperature, 0 to 2; `None` for the vendor's default.
     pub temperature: Option<f64>,
-    /// How long the model may think.
+    /// Thinking effort.
     pub thinking: ThinkingLevel,
-    /// Tokens to think with, instead of the level's own number, where the vendor counts them.
+    /// Thinking budget in tokens, for vendors that support one; overrides the budget of `thinking`.
     pub thinking_budget: Option<u64>,
-    /// What the vendor should keep for the next request.
+    /// The parts of the prompt that the vendor should cache for the next request.
     pub cache: CachePolicy,
-    /// A key for this request alone, instead of the provider's own.
+    /// Key for this request only; `None` for the provider's own key.
     pub api_key: Option<SecretString>,
-    /// The same for all requests of a session, where the vendor wants to know.
+    /// Id shared by all requests of a session, for vendors that accept one.
     pub session_id: Option<String>,
 }
 
-/// May, or must, the model call a tool?
+/// Constraint on the model's use of tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must not.
+    /// The model must not call a tool.
     None,
-    /// It must call one.
+    /// The model must call some tool.
     Any,
-    /// It must call this one.
+    /// The model must call the tool of this name.
     Tool(String),
 }
 
-/// How long the model may think before it answers. Each provider maps it to its vendor's parameter.
+/// Thinking effort before the answer. Each provider maps it to a parameter of its vendor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingLevel {
-    /// Not at all, or as little as the model can.
+    /// No thinking, or the least that the model supports.
     #[default]
     Off,
-    /// A moment.
+    /// Minimal effort.
     Minimal,
-    /// Little.
+    /// Low effort.
     Low,
-    /// Some.
+    /// Medium effort.
     Medium,
-    /// Much.
+    /// High effort.
     High,
-    /// As much as it wants.
+    /// The highest effort that the model supports.
     Xhigh,
 }
 
-/// Where the vendor is told to keep the prompt for the next request, when it wants to be told.
+/// Placement of cache markers in the prompt, for vendors that need them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// After the system prompt, after the last tool, and after the second-to-last message.
+    /// Markers after the system prompt, the last tool and the second-to-last message.
     #[default]
     Auto,
-    /// Nowhere.
+    /// No markers.
     Off,
-    /// Where it says so.
+    /// Markers only at the selected positions.
     Manual {
         /// After the system prompt.
         system: bool,
@@ -120,131 +120,131 @@ pub enum CachePolicy {
     },
 }
 
-/// One step of a reply.
+/// One event of a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StreamEvent {
-    /// The model began to answer.
+    /// The reply starts.
     Start {
-        /// The model that really answers, where the vendor says it.
+        /// The model that answers, if the vendor names it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// A part begins. Indices count up from 0 in the order of the beginnings.
+    /// A part starts. Indices count up from 0 in the order in which parts start.
     PartStart {
-        /// The part's place in the message.
+        /// Index of the part in the message.
         index: usize,
-        /// What it is.
+        /// Kind of the part.
         part: PartKind,
     },
-    /// More of a part that has begun and not ended.
+    /// More content of an open part.
     Delta {
-        /// The part's place in the message.
+        /// Index of the part in the message.
         index: usize,
-        /// Text, thinking, or a piece of the JSON of a tool call's arguments.
+        /// Text, thinking, or a fragment of the JSON arguments of a tool call.
         delta: String,
     },
     /// A part is complete.
     PartEnd {
-        /// The part's place in the message.
+        /// Index of the part in the message.
         index: usize,
-        /// What the vendor wants back with it, unchanged.
+        /// Opaque value to be sent back unchanged with the part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// Tokens of this request so far; replaces what was said before.
+    /// Tokens of the request so far, which replace earlier counts.
     Usage(Usage),
     /// The reply is complete. Nothing follows.
     End {
-        /// Why.
+        /// The reason the model stopped.
         stop_reason: StopReason,
     },
 }
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PartKind {
     /// Text.
     Text,
-    /// Thinking that can be read.
+    /// Readable thinking.
     Thinking,
-    /// Thinking that the vendor keeps to itself; all there is comes as the signature.
+    /// Thinking that the vendor does not disclose; only its signature has content.
     RedactedThinking,
     /// A tool call.
     ToolCall {
-        /// The call's id; providers make one up where the vendor has none.
+        /// Id of the call; generated by the provider if the vendor sends none.
         id: String,
         /// The tool's name.
         name: String,
     },
 }
 
-/// Why a request failed.
+/// The reason a request failed.
 ///
-/// The text of an error may hold what the vendor answered, never the request, a header or a key.
+/// Error texts may quote the vendor's answer, but never the request, a header or a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// The vendor refused the request for good.
+    /// The vendor rejected the request permanently.
     #[error("{}{message}", status.map(|s| format!("HTTP {s}: ")).unwrap_or_default())]
     Api {
-        /// The HTTP status, where there was one.
+        /// The HTTP status, if there was a response.
         status: Option<u16>,
-        /// What the vendor said.
+        /// Error text of the vendor.
         message: String,
     },
-    /// The key is missing, wrong, or not allowed to do this.
+    /// The key is missing, invalid or lacks permission.
     #[error("{message}")]
     Auth {
-        /// What is wrong, and how to mend it.
+        /// The problem, and how to fix it.
         message: String,
     },
-    /// Too many requests; worth another try.
+    /// Too many requests; retryable.
     #[error("rate limited: {message}")]
     RateLimited {
-        /// What the vendor said.
+        /// Error text of the vendor.
         message: String,
-        /// When to try again, where the vendor says it.
+        /// Time to wait before a retry, if the vendor gives one.
         retry_after: Option<Duration>,
     },
-    /// The vendor has no capacity now; worth another try.
+    /// The vendor is out of capacity; retryable.
     #[error("overloaded: {message}")]
     Overloaded {
-        /// What the vendor said.
+        /// Error text of the vendor.
         message: String,
-        /// When to try again, where the vendor says it.
+        /// Time to wait before a retry, if the vendor gives one.
         retry_after: Option<Duration>,
     },
-    /// The vendor was not reached, or the connection broke off or fell silent; worth another try.
+    /// The vendor was unreachable, or the connection was lost or timed out; retryable.
     #[error("network: {message}")]
     Network {
-        /// What happened.
+        /// The failure, with its cause.
         message: String,
     },
-    /// The request is larger than the model's context window.
+    /// The request exceeds the model's context window.
     #[error("context window exceeded: {message}")]
     ContextOverflow {
-        /// What the vendor said.
+        /// Error text of the vendor.
         message: String,
     },
-    /// The reply makes no sense.
+    /// The reply does not follow the protocol.
     #[error("malformed reply: {message}")]
     Malformed {
-        /// What, and where.
+        /// The violation, and its position.
         message: String,
     },
-    /// The request was cancelled from this side.
+    /// The request was cancelled by this process.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl ProviderError {
-    /// Is the same request worth another try?
+    /// Returns whether the same request may succeed on a retry.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. } | Self::Network { .. })
     }
 
-    /// When to try again, where the vendor said so.
+    /// Returns the time to wait before a retry, if the vendor gave one.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Overloaded { retry_after, .. } => *retry_after,

@@ -1,28 +1,28 @@
-//! The status of a step of a plan.
+//! Status of a plan step.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The status of a step of a plan.
+/// Status of a plan step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// It was not begun.
+    /// Not started.
     #[default]
     Open,
-    /// It is being done, or whoever did it was interrupted.
+    /// In progress, or interrupted.
     Running,
-    /// It is done.
+    /// Completed successfully.
     Done,
-    /// It was tried, and is not done.
+    /// Attempted without success.
     Failed,
 }
 
 impl StepStatus {
-    /// All of them.
+    /// All statuses, in the order of a step's life.
     pub const ALL: [Self; 4] = [Self::Open, Self::Running, Self::Done, Self::Failed];
 
-    /// How it is written in a plan file.
+    /// Returns the word that stands for this status in a plan file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -32,7 +32,7 @@ impl StepStatus {
         }
     }
 
-    /// The one that is written so, in letters of any case.
+    /// Parses a word of a plan file, ignoring case and surrounding whitespace.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.word().eq_ignore_ascii_case(word.trim()))
     }

@@ -1,40 +1,41 @@
-//! What the loop asks of whoever keeps sessions.
+//! The port that stores sessions.
 
 use crate::event::EventKind;
 use crate::message::Message;
 use crate::usage::Usage;
 use std::sync::Arc;
 
-/// Keeps what happened. The loop tells it everything before it tells anyone else, so that nothing is ever shown as done
-/// that a kill could lose.
+/// Records the conversation. The agent loop writes each message to the store before it notifies anyone else, so that a
+/// kill never loses anything that was displayed.
 pub trait SessionStore: Send + Sync {
-    /// Keeps a message at the end of the conversation. When this returns `Ok`, the message survives a kill of this
-    /// process at any moment.
+    /// Appends a message to the conversation. Once this returns `Ok`, the message survives a kill of the process at any
+    /// moment.
     ///
-    /// Results of calls that run beside each other come as the calls end. [`sort_results`](crate::order::sort_results) puts
-    /// them in the order of the calls when the conversation is loaded.
+    /// Results of concurrent calls arrive in the order in which the calls end. When the conversation is loaded,
+    /// [`sort_results`](crate::order::sort_results) restores the order of the calls.
     ///
     /// # Errors
-    /// The message was not kept, and nothing half-written is left in its place. The loop ends the run then.
+    /// Fails if the message was not stored; no partial record remains. The agent loop then ends the run.
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError>;
 
-    /// Hears what happens in a loop whose messages it keeps, before anyone else does, to keep what it likes of it.
-    /// Must not wait for long.
+    /// Called with each event of a run before any other subscriber gets it, so that the store can record what it needs.
+    /// Must not block for long.
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
         let _ = (loop_id, event);
     }
 
-    /// A session for a sub-agent that works on a call of this one. None where sub-agents' sessions are not kept.
+    /// Creates a session for a sub-agent that a call of this session starts. Returns `None` if the store does not keep
+    /// sessions of sub-agents.
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
         let _ = call;
         None
     }
 
-    /// Branches for loops that work on the same prompt side by side, in the order of their ids. None where a session has
-    /// no branches: then only what the chosen loop says is kept, once it is chosen.
+    /// Creates one branch for each of `loop_ids`, which run the same prompt concurrently. Returns `None` if the store
+    /// does not support branches; it then gets only the messages of the chosen run, once it is chosen.
     ///
     /// # Errors
-    /// The session could not be written.
+    /// Fails if the session cannot be written.
     fn begin_group(
         self: Arc<Self>,
         group_id: &str,
@@ -45,40 +46,40 @@ pub trait SessionStore: Send + Sync {
     }
 }
 
-/// Branches of a session, one for each of the loops of a group.
+/// Branches of a session, one for each run of a group.
 pub trait SessionGroup: Send + Sync {
-    /// Where the loop of this number, counted from 0, keeps its messages.
+    /// Returns the store of the branch with this number, counted from 0.
     fn branch(&self, number: usize) -> Arc<dyn SessionStore>;
 
-    /// The session goes on from the end of the chosen branch, or with none from where the group began. `usage` is what
-    /// choosing took.
+    /// Ends the group. The session continues from the end of the chosen branch or, with `None`, from the start of the
+    /// group. `usage` counts the tokens spent on the choice.
     ///
     /// # Errors
-    /// The session could not be written.
+    /// Fails if the session cannot be written.
     fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError>;
 }
 
-/// The call that a sub-agent works on.
+/// The call that starts a sub-agent.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildCall<'a> {
-    /// The call.
+    /// Id of the call.
     pub call_id: &'a str,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// The loop that made it.
+    /// Id of the run that made the call.
     pub loop_id: &'a str,
 }
 
-/// A session of a sub-agent.
+/// The session of a sub-agent.
 #[derive(Clone)]
 pub struct ChildSession {
-    /// Its id.
+    /// Id of the session.
     pub id: Arc<str>,
-    /// Where it is kept.
+    /// Store of the session.
     pub store: Arc<dyn SessionStore>,
 }
 
-/// Keeps nothing: for agents whose conversation need not outlive the process.
+/// Stores nothing, for agents whose conversation need not outlive the process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoStore;
 
@@ -88,19 +89,19 @@ impl SessionStore for NoStore {
     }
 }
 
-/// A session could not be written.
+/// A failure to write a session.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write the session: {message}")]
 pub struct StoreError {
-    /// What failed, on which file.
+    /// The operation that failed, and its file.
     pub message: String,
-    /// Why.
+    /// The underlying I/O error.
     #[source]
     pub source: Option<std::io::Error>,
 }
 
 impl StoreError {
-    /// Returns the error with its cause, for people.
+    /// Returns the error text with its cause, for people.
     pub fn full_text(&self) -> String {
         match &self.source {
             Some(source) => format!("{self}: {source}"),

@@ -1,24 +1,24 @@
-//! Untrusted text: what a model, a guest, a file or a server wrote, made fit to be shown or refused.
+//! Sanitizes and checks untrusted text: the output of models, guests, files and servers.
 //!
-//! [`printable`] is for everything that reaches a terminal or a file that people read. [`exposed`] is for questions, where
-//! a person decides on what is shown: there nothing is invisible and nothing imitates something else. [`find_unsafe`]
-//! serves checks that refuse a text instead of changing it.
+//! [`printable`] is for all text that reaches a terminal or a file that people read. [`exposed`] is for approval
+//! questions: it leaves nothing invisible and nothing that imitates other characters. [`find_unsafe`] is for checks
+//! that reject a text instead of changing it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Combining marks shown on one character; more of them paint over the lines above and below.
+/// Maximum combining marks on one character; more would paint over the lines above and below.
 const MAX_MARKS: usize = 4;
-/// Blanks in a row that [`exposed`] shows as they are.
+/// Maximum consecutive spaces that [`exposed`] shows verbatim.
 const MAX_BLANKS: usize = 20;
-/// Empty lines in a row that [`exposed`] shows as they are.
+/// Maximum consecutive empty lines that [`exposed`] shows verbatim.
 const MAX_EMPTY_LINES: usize = 2;
 
-/// Replaces everything in `text` that a terminal would act on or that a reader cannot see.
+/// Replaces all characters that a terminal would interpret or that a reader cannot see.
 ///
-/// Control characters, and with them every escape sequence, become pictures such as `␛`. Marks that reorder text,
-/// zero-width and other ignorable characters, tags and noncharacters become `\u{…}`. Newlines and tabs stay; a carriage
-/// return before a newline is dropped. Joiners and selectors stay where a script or an emoji needs them.
+/// Control characters, and thus all escape sequences, become pictures such as `␛`. Bidirectional controls, zero-width
+/// and other ignorable characters, tags and noncharacters become `\u{…}`. Newlines and tabs remain; a carriage return
+/// before a newline is dropped. Joiners and variation selectors remain where a script or an emoji needs them.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| matches!(b, b'\n' | b'\t' | 0x20..=0x7e)) {
         return Cow::Borrowed(text);
@@ -38,17 +38,18 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
-/// Makes one line of at most `characters` characters: line ends become ` ⏎ `, blanks are joined, the rest is as
-/// [`printable`] has it.
+/// Formats a text as one line of at most `characters` characters: line ends become ` ⏎ `, runs of whitespace become one
+/// space, and the rest passes through [`printable`].
 pub fn one_line(text: &str, characters: usize) -> String {
-    // More than this is cut off in any case, so that a text of megabytes is not copied for a line of it.
+    // The line cannot need more than this, and cutting first avoids copying megabytes.
     let text = head(text, characters.saturating_mul(8).saturating_add(64));
     let lines = text.lines().map(|line| printable(line).split_whitespace().collect::<Vec<_>>().join(" "));
     let line = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ⏎ ");
     clip(&line, characters)
 }
 
-/// Makes a text of at most `lines` lines and `characters` characters in all; what is left out is counted.
+/// Shortens a text to at most `lines` lines and `characters` characters in total, and notes how many lines were left
+/// out.
 pub fn bounded(text: &str, lines: usize, characters: usize) -> String {
     let kept = head(text, characters.saturating_mul(4));
     let mut shown = clip(&printable(kept), characters);
@@ -64,7 +65,7 @@ pub fn bounded(text: &str, lines: usize, characters: usize) -> String {
     shown
 }
 
-/// Cuts a text to a number of characters, with `…` where it does.
+/// Truncates a text to a number of characters, marking the cut with `…`.
 pub fn clip(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -72,11 +73,11 @@ pub fn clip(text: &str, characters: usize) -> String {
     }
 }
 
-/// Shows a text so that nothing in it is hidden: for questions that a person decides on.
+/// Formats a text so that nothing in it is hidden, for approval questions.
 ///
-/// Beyond what [`printable`] does, every invisible character, tab, carriage return and blank other than a space becomes
-/// an escape; so do letters and signs that look like ASCII ones and are not, unless the word around them is plainly of
-/// another script. Long runs of blanks and of empty lines are counted instead of shown. Newlines stay.
+/// Beyond [`printable`], it escapes every invisible character, tab, carriage return and whitespace other than a space,
+/// and all letters and signs that imitate ASCII ones, unless their word is clearly written in another script. Long runs
+/// of spaces and of empty lines are replaced by their length. Newlines remain.
 pub fn exposed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     let mut empty = 0;
@@ -95,8 +96,8 @@ pub fn exposed(text: &str) -> String {
     shown
 }
 
-/// Finds the first character that must not stand in a text of a manifest or a tool list: its place in bytes, and itself.
-/// Newlines and tabs are allowed in texts of several lines only.
+/// Finds the first character that a manifest or a tool list must not contain, with its byte offset. `allow_lines`
+/// permits newlines and tabs.
 pub fn find_unsafe(text: &str, allow_lines: bool) -> Option<(usize, char)> {
     let mut marks = Marks::default();
     text.char_indices().find(|&(at, c)| {
@@ -107,7 +108,7 @@ pub fn find_unsafe(text: &str, allow_lines: bool) -> Option<(usize, char)> {
     })
 }
 
-/// The beginning of a text, of at most so many bytes.
+/// Returns the start of a text, at most `bytes` long.
 fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -121,7 +122,7 @@ fn empty_lines(shown: &mut String, count: usize) {
     }
 }
 
-/// One line, word by word.
+/// Appends the exposed form of one line, word by word.
 fn exposed_line(shown: &mut String, line: &str) {
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
@@ -146,7 +147,7 @@ fn exposed_line(shown: &mut String, line: &str) {
     }
 }
 
-/// A word that imitates nothing; marks without end on its letters still do not pass.
+/// Appends a word that imitates nothing; still escapes excess combining marks.
 fn exposed_word(shown: &mut String, word: &str) {
     let mut marks = Marks::default();
     for c in word.chars() {
@@ -174,8 +175,8 @@ impl Class {
     }
 }
 
-/// Says whether a word with letters of other scripts could be read as one of ASCII letters: it mixes both, or consists of
-/// look-alikes alone.
+/// Returns whether a word could be misread as ASCII: it mixes ASCII letters with another script, or consists only of
+/// look-alikes.
 fn imitates_ascii(word: &str) -> bool {
     if word.is_ascii() {
         return false;
@@ -189,13 +190,14 @@ fn imitates_ascii(word: &str) -> bool {
     }
 }
 
-/// Latin letters of European languages with their accents; not the phonetic letters, which imitate plain ones.
+/// Returns whether `c` is an accented Latin letter of a European language. Excludes phonetic letters, which imitate
+/// plain ones.
 fn is_latin(c: char) -> bool {
     matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
         && !matches!(c, '\u{d7}' | '\u{f7}' | '\u{131}' | '\u{17f}' | '\u{1c0}'..='\u{1c3}' | '\u{237}')
 }
 
-/// Letters outside ASCII that are drawn like an ASCII letter or digit.
+/// Returns whether `c` is a non-ASCII letter that looks like an ASCII letter or digit.
 fn looks_like_letter(c: char) -> bool {
     const CYRILLIC: &str = "АВЕЅІЈКМНОРСТУХаеорсухѕіјһԁԛԝҮүӀӏԌԚԜвкнтмзЗбг";
     const GREEK: &str = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορτυκγωχϲϳ";
@@ -212,7 +214,7 @@ fn looks_like_letter(c: char) -> bool {
             | '\u{fb00}'..='\u{fb06}' | '\u{10280}'..='\u{1031f}' | '\u{118a0}'..='\u{118ff}' | '\u{1fbf0}'..='\u{1fbf9}')
 }
 
-/// Signs outside ASCII that are drawn like one that a shell or a path gives a meaning.
+/// Returns whether `c` is a non-ASCII sign that looks like one with a meaning in a shell or a path.
 fn looks_like_sign(c: char) -> bool {
     matches!(c,
         '\u{2c2}'..='\u{2cf}' | '\u{37e}' | '\u{387}' | '\u{55d}' | '\u{589}' | '\u{5c0}' | '\u{5c3}' | '\u{60d}' | '\u{66a}'
@@ -223,18 +225,18 @@ fn looks_like_sign(c: char) -> bool {
         | '\u{ff01}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff20}' | '\u{ff3b}'..='\u{ff40}' | '\u{ff5b}'..='\u{ff65}' | '\u{ffe8}')
 }
 
-/// Characters that cannot be told from nothing or from a space, wherever they stand.
+/// Returns whether `c` is indistinguishable from a space or from nothing in every context.
 fn is_hidden(c: char) -> bool {
     match c {
         ' ' | '\n' => false,
         c if c.is_whitespace() || c.is_control() => true,
-        // A braille pattern without dots, and characters for private use, drawn as the font pleases.
+        // The empty braille pattern, and private-use characters, whose appearance depends on the font.
         '\u{2800}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => true,
         c => is_ignorable(c),
     }
 }
 
-/// Says whether `c` must not reach a terminal where it stands between `before` and `next`.
+/// Returns whether `c` must not reach a terminal between `before` and `next`.
 fn is_unsafe(before: Option<char>, c: char, next: Option<char>) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -251,8 +253,8 @@ fn is_unsafe(before: Option<char>, c: char, next: Option<char>) -> bool {
     }
 }
 
-/// Format characters, characters that renderers ignore or draw as nothing, separators of lines and paragraphs, and
-/// noncharacters.
+/// Returns whether `c` is a format character, a character that renderers ignore or draw as nothing, a line or paragraph
+/// separator, or a noncharacter.
 fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{70f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -263,8 +265,8 @@ fn is_ignorable(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Scripts whose words need joiners and non-joiners: Arabic with its extensions, Mongolian, and those of India and
-/// South-East Asia.
+/// Returns whether `c` belongs to a script whose words need joiners and non-joiners: Arabic with its extensions,
+/// Mongolian, and the scripts of India and South-East Asia.
 fn is_joined_script(c: char) -> bool {
     matches!(c,
         '\u{620}'..='\u{6d3}' | '\u{6fa}'..='\u{6ff}' | '\u{750}'..='\u{77f}' | '\u{8a0}'..='\u{8ff}'
@@ -272,7 +274,7 @@ fn is_joined_script(c: char) -> bool {
         | '\u{1820}'..='\u{18aa}')
 }
 
-/// What may stand before a joiner in an emoji: pictographs, their colours of skin, and the selector.
+/// Returns whether `c` may precede a joiner in an emoji: a pictograph, a skin tone or a variation selector.
 fn is_pictograph_part(c: char) -> bool {
     is_pictograph(c) || c == '\u{fe0f}'
 }
@@ -283,7 +285,7 @@ fn is_pictograph(c: char) -> bool {
         | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Marks that are drawn on the character before them.
+/// Returns whether `c` is a combining mark.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{610}'..='\u{61a}'
         | '\u{64b}'..='\u{65f}' | '\u{e31}' | '\u{e34}'..='\u{e3a}' | '\u{e47}'..='\u{e4e}' | '\u{1ab0}'..='\u{1aff}'
@@ -291,7 +293,7 @@ fn is_mark(c: char) -> bool {
         | '\u{fe20}'..='\u{fe2f}')
 }
 
-/// Counts marks on one character.
+/// Counts the combining marks on one character.
 #[derive(Default)]
 struct Marks(usize);
 
@@ -302,13 +304,13 @@ impl Marks {
     }
 }
 
-/// Writes the picture of a control character, such as `␛`, or the code of any other one.
+/// Appends the picture of a control character, such as `␛`, or the code of any other character.
 fn escape(shown: &mut String, c: char) {
     match c {
         '\0'..='\x1f' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER)),
         '\x7f' => shown.push('␡'),
         c => {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
         }
     }
@@ -320,7 +322,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ordinary_text_is_left_alone() {
+    fn ordinary_text_is_unchanged() {
         for text in ["Grüße, 世界 👋\n\tok", "👨‍👩‍👧 ❤️ 1️⃣ 🏳️‍🌈", "می‌خواهم", "क्‍ष", "naïve e\u{301}", "→ ✓ ␛"]
         {
             assert!(matches!(printable(text), Cow::Borrowed(same) if same == text), "{text:?}");
@@ -328,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_act_on_is_shown() {
+    fn control_characters_become_visible() {
         assert_eq!(printable("\x1b[2J\x07"), "␛[2J␇");
         assert_eq!(printable("a\r\nb\rc"), "a\nb␍c");
         assert_eq!(printable("\x7f\u{9b}31m\u{202e}txt"), "␡\\u{9b}31m\\u{202e}txt");
     }
 
     #[test]
-    fn invisible_characters_are_shown() {
+    fn invisible_characters_become_codes() {
         for c in
             "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{3164}\u{115f}\u{e0041}\u{fff9}\u{2028}\u{180e}".chars()
         {
@@ -347,13 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_without_end_are_shown_as_codes() {
+    fn excess_combining_marks_become_codes() {
         let text = format!("a{}", "\u{301}".repeat(100));
         assert_eq!(printable(&text).matches('\u{301}').count(), MAX_MARKS);
     }
 
     #[test]
-    fn one_line_is_one_bounded_line() {
+    fn one_line_returns_a_single_bounded_line() {
         assert_eq!(one_line(" a\n\n\tb  c\r\nd", 20), "a ⏎ b c ⏎ d");
         assert_eq!(one_line(&"x".repeat(1_000_000), 10), format!("{}…", "x".repeat(10)));
         assert!(!one_line("a\u{2028}b\u{85}c", 80).contains(['\u{2028}', '\u{85}']));
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn exposed_text_tells_look_alikes() {
+    fn exposed_text_escapes_look_alikes() {
         assert_eq!(exposed("rm аpt"), "rm \\u{430}pt");
         assert_eq!(exposed("сору"), "\\u{441}\\u{43e}\\u{440}\\u{443}");
         assert_eq!(exposed("ls ／etc"), "ls \\u{ff0f}etc");
@@ -384,7 +386,7 @@ mod tests {
         }
     }
 
-    /// Written apart from the tables above: what no output may hold, however it came about.
+    /// Independent of the tables above: characters that no output may contain.
     fn is_dangerous(c: char) -> bool {
         c.is_control() && !matches!(c, '\n' | '\t')
             || matches!(u32::from(c), 0x200b | 0x200e | 0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xad | 0xe0000..=0xe0fff)
@@ -403,7 +405,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_unsafe_is_left_of_any_text(text in hostile_text()) {
+        fn printable_text_contains_nothing_unsafe(text in hostile_text()) {
             let shown = printable(&text).into_owned();
             prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
             prop_assert_eq!(find_unsafe(&shown, true), None);
@@ -411,7 +413,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_safe_is_not_changed(text in hostile_text()) {
+        fn safe_text_is_unchanged(text in hostile_text()) {
             prop_assert_eq!(find_unsafe(&text, true).is_none(), printable(&text) == text);
         }
 

@@ -1,4 +1,4 @@
-//! What the loop asks of whoever runs tools, and what comes back.
+//! The port that runs tools, and the results of calls.
 
 use crate::authority::Authority;
 use crate::content::Content;
@@ -10,66 +10,66 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The tool by which a model gives an answer as JSON, see `Agent::answer` in `pinion-orchestration`.
+/// Name of the tool that a model calls to give a structured answer; see `Agent::answer` in `pinion-orchestration`.
 pub const ANSWER_TOOL: &str = "final_answer";
 
 /// Runs tools. The set of tools may change at any time, also in the middle of a turn.
 pub trait ToolExecutor: Send + Sync {
-    /// The tools as they are now, in the order in which the model is told of them. Names are unique.
+    /// Returns the current tools in the order in which the model gets them. Names are unique.
     fn definitions(&self) -> Vec<Arc<ToolDefinition>>;
 
-    /// Runs one call to its end. When `call.token` is cancelled it ends soon, with [`ToolError::Cancelled`] or with what
-    /// it has. Dropping the future ends the call at once.
+    /// Runs one call to its end. Once `call.token` is cancelled, the call ends promptly, with [`ToolError::Cancelled`]
+    /// or a partial result. Dropping the future ends the call immediately.
     ///
-    /// What runs must be the version of the tool that `call.tool` describes, because that was approved. Where another one
-    /// has taken its place, the call ends with [`ToolError::Changed`] before any code of the tool runs.
+    /// The executor must run the version of the tool that `call.tool` describes, because that version was approved. If
+    /// another version has replaced it, the call ends with [`ToolError::Changed`] before any code of the tool runs.
     ///
-    /// `progress` may be used until the call ends; what comes later is dropped.
+    /// The executor may use `progress` until the call ends; later reports are dropped.
     fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply>;
 }
 
-/// One call to be run. The arguments fit the tool's schema.
+/// One call to run. The arguments match the tool's schema.
 #[derive(Debug, Clone)]
 pub struct ToolInvocation {
-    /// The id of the call, unique in the session.
+    /// Id of the call, unique in the session.
     pub call_id: String,
-    /// The session that it belongs to.
+    /// Id of the session.
     pub session_id: Arc<str>,
-    /// The loop that it belongs to.
+    /// Id of the run that made the call.
     pub loop_id: Arc<str>,
-    /// The tool as it was when the arguments were checked and the call was approved.
+    /// Definition of the tool when the arguments were checked and the call was approved.
     pub tool: Arc<ToolDefinition>,
     /// The arguments.
     pub arguments: Value,
-    /// What the caller may pass on at most, besides what `tool` can do. The executor holds the call to both.
+    /// Upper bound on the call's authority, in addition to the authority of `tool`. The executor enforces both.
     pub at_most: Authority,
-    /// The way to sub-agents of the loop; none where the call may have none.
+    /// Starts sub-agents for the call; `None` if the call must not start any.
     pub agents: Option<SubAgents>,
-    /// Cancelled when the call is no longer wanted.
+    /// Cancelled when the result is no longer needed.
     pub token: CancellationToken,
 }
 
 impl ToolInvocation {
-    /// The tool's name.
+    /// Returns the tool's name.
     pub fn name(&self) -> &str {
         &self.tool.name
     }
 }
 
-/// Hears of a running call. Called from any thread; must not block.
+/// Receives progress of a running call. Called from any thread; must not block.
 pub trait ToolProgress: Send + Sync {
-    /// A short line for the user.
+    /// Reports a short line for the user.
     fn report(&self, message: String);
-    /// The result so far; replaces what was said before.
+    /// Reports the result so far, which replaces earlier partial results.
     fn update(&self, partial: Vec<Content>);
 }
 
-/// How a call ended, and what it used.
+/// The result of a call, and the resources it used.
 #[derive(Debug)]
 pub struct ToolReply {
-    /// How it ended.
+    /// The output, or the reason there is none.
     pub result: Result<ToolOutput, ToolError>,
-    /// What it used, where the executor keeps account.
+    /// Resources used, if the executor measures them.
     pub ledger: Option<Ledger>,
 }
 
@@ -79,29 +79,29 @@ impl From<Result<ToolOutput, ToolError>> for ToolReply {
     }
 }
 
-/// What a tool gives back.
+/// Output of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// What the model gets: text and images.
+    /// Text and images for the model.
     pub content: Vec<Content>,
     /// JSON for the log and the UI, never for the model.
     pub details: Option<Value>,
-    /// How a person should see the text.
+    /// Format in which the UI displays the text.
     pub display: Display,
 }
 
 impl ToolOutput {
-    /// A result of plain text.
+    /// Creates an output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
 }
 
-/// How a person should see a text result. The model always gets plain text.
+/// Format in which the UI displays a text result. The model always gets plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "language", rename_all = "snake_case")]
 pub enum Display {
-    /// As it is.
+    /// Unformatted text.
     #[default]
     Plain,
     /// Markdown.
@@ -112,77 +112,78 @@ pub enum Display {
     Code(String),
 }
 
-/// Why a call gave no result, grouped by who can mend it. Every variant names the tool.
+/// The reason a call gave no result. Each variant states who can fix the problem, and names the tool.
 ///
-/// Each of them becomes the call's result, so that the model can go on: see [`ToolError::for_model`].
+/// The error becomes the call's result, so that the model can continue: see [`ToolError::for_model`].
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model: there is no such tool.
+    /// The tool does not exist. The model can fix it.
     #[error("no tool `{tool}`")]
     UnknownTool {
-        /// The name that the model asked for.
+        /// Name that the model requested.
         tool: String,
-        /// The nearest names that there are.
+        /// Similar names of existing tools.
         suggestions: Vec<String>,
     },
-    /// The model: the arguments do not fit the schema, or the tool cannot make sense of them.
+    /// The arguments do not match the schema, or the tool rejects them. The model can fix it.
     #[error("`{tool}`: invalid arguments: {message}")]
     InvalidArguments {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// What is wrong, and where.
+        /// The problem, and its position in the arguments.
         message: String,
     },
-    /// The model: the tool tried and failed.
+    /// The tool ran and failed. The model can react to it.
     #[error("`{tool}`: {message}")]
     Failed {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// What the tool says.
+        /// Error text of the tool.
         message: String,
-        /// Would the same call succeed later?
+        /// True if the same call may succeed later.
         retryable: bool,
     },
-    /// The user: refused, or never granted.
+    /// The call was denied, or the capability was not granted. The user can fix it.
     #[error("`{tool}`: denied: {reason}")]
     Denied {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// Why, and what would mend it.
+        /// The reason, and the way to have the call allowed.
         reason: String,
     },
-    /// The plugin's author or the host: the plugin trapped, ran into a limit, or broke the contract.
+    /// The plugin trapped, exceeded a limit, or violated the contract. The plugin's author or the host can fix it.
     #[error("`{tool}`: {source:#}")]
     Fault {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// What happened; names the plugin, and the limit where it was one.
+        /// The fault, which names the plugin and, if one was exceeded, the limit.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The model: it makes the same call with the same result again and again.
+    /// The same call keeps giving the same result. The model can fix it.
     #[error("`{tool}`: called {times} times in a row with the same result")]
     Repeated {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// How often.
+        /// Number of consecutive calls.
         times: u32,
     },
-    /// Nobody: the tool was replaced after the call was approved, and nothing of it ran. The loop decides again.
+    /// The tool was replaced after the call was approved, and none of its code ran. Nothing to fix: the agent loop
+    /// decides again.
     #[error("`{tool}` was replaced after the call was approved")]
     Changed {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
     },
-    /// Nobody: the call was no longer wanted.
+    /// The call was cancelled. Nothing to fix.
     #[error("`{tool}`: cancelled")]
     Cancelled {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
     },
 }
 
 impl ToolError {
-    /// The text that the model gets as the call's result.
+    /// Returns the text that the model gets as the call's result.
     pub fn for_model(&self) -> String {
         match self {
             Self::UnknownTool { tool, suggestions } if suggestions.is_empty() => format!("There is no tool `{tool}`."),
@@ -193,41 +194,41 @@ impl ToolError {
             Self::Failed { message, retryable: false, .. } => message.clone(),
             Self::Failed { message, retryable: true, .. } => format!("{message}\n(The same call may succeed later.)"),
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
-            Self::Fault { source, .. } => format!("The tool broke down: {source:#}"),
+            Self::Fault { source, .. } => format!("The tool crashed: {source:#}"),
             Self::Repeated { times, .. } => format!(
-                "This call was made {times} times in a row with the same result, and was not made again. Do something \
-                 else: change the arguments, take another way, or tell the user what is in the way."
+                "This call was made {times} times in a row with the same result, so it was not made again. Try something \
+                 else: change the arguments, take a different approach, or tell the user what is blocking you."
             ),
             Self::Changed { tool } => {
-                format!("`{tool}` was replaced again and again while this call was decided on, so it was not called.")
+                format!("`{tool}` was replaced repeatedly while this call was being approved, so it was not called.")
             }
             Self::Cancelled { .. } => "The call was cancelled before it ended.".to_owned(),
         }
     }
 }
 
-/// What one call used.
+/// Resources that one call used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The plugin's name.
     pub plugin: String,
-    /// Which of its generations ran.
+    /// The generation of the plugin that ran.
     pub generation: u32,
-    /// Instructions, as wasmtime counts fuel.
+    /// Executed instructions in wasmtime's fuel units.
     pub fuel: u64,
-    /// Microseconds from the call's start to its result.
+    /// Duration from the start of the call to its result, in microseconds.
     pub time_us: u64,
-    /// The most linear memory that the instance had, in bytes.
+    /// Peak linear memory of the instance, in bytes.
     pub memory: u64,
-    /// Calls from the plugin to the host, those of WASI included.
+    /// Calls from the plugin to the host, including those of WASI.
     pub host_calls: u64,
     /// Bytes read from files.
     pub bytes_read: u64,
     /// Bytes written to files.
     pub bytes_written: u64,
-    /// Files opened, walked over or searched.
+    /// Files opened, listed or searched.
     pub files: u64,
-    /// Programs run.
+    /// Programs started.
     pub processes: u64,
     /// Sub-agents started.
     #[serde(default)]

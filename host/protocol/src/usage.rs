@@ -1,39 +1,39 @@
-//! Tokens and money.
+//! Token counts, prices and costs.
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one request, or of many.
+/// Tokens of one or more requests.
 ///
-/// `input` counts only tokens that were neither read from nor written to the vendor's cache, so the four counts add up
-/// and never overlap.
+/// `input` counts only tokens that were neither read from nor written to the vendor's cache, so the four counts never
+/// overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Fresh input.
+    /// Input tokens that bypassed the cache.
     pub input: u64,
-    /// Output, thinking included.
+    /// Output tokens, including thinking.
     pub output: u64,
-    /// Input that came from the cache.
+    /// Input tokens read from the cache.
     #[serde(default)]
     pub cache_read: u64,
-    /// Input that was written to the cache.
+    /// Input tokens written to the cache.
     #[serde(default)]
     pub cache_write: u64,
 }
 
 impl Usage {
-    /// All tokens.
+    /// Returns the sum of all four counts.
     pub fn total(&self) -> u64 {
         [self.input, self.output, self.cache_read, self.cache_write]
             .iter()
             .fold(0, |sum, n| u64::saturating_add(sum, *n))
     }
 
-    /// All input, cached or not: what the context window holds.
+    /// Returns all input tokens, cached or not, which is the size of the context.
     pub fn context(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// The sum of both.
+    /// Returns the sum of both, category by category.
     #[must_use]
     pub fn combine(&self, other: &Self) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Usage {
         }
     }
 
-    /// The share of the input that came from the cache, 0 to 1; 0 when there was no input.
+    /// Returns the fraction of the input that was read from the cache, 0 to 1; 0 when there was no input.
     pub fn cache_hit_rate(&self) -> f64 {
         match self.context() {
             0 => 0.0,
@@ -53,26 +53,26 @@ impl Usage {
     }
 }
 
-/// US dollars.
+/// The cost of requests in US dollars, by category.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Fresh input.
+    /// Input tokens that bypassed the cache.
     pub input: f64,
-    /// Output.
+    /// Output tokens, including thinking.
     pub output: f64,
-    /// Input from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: f64,
-    /// Input to the cache.
+    /// Input tokens written to the cache.
     pub cache_write: f64,
 }
 
 impl Cost {
-    /// The sum of the categories.
+    /// Returns the sum of the categories.
     pub fn total(&self) -> f64 {
         self.input + self.output + self.cache_read + self.cache_write
     }
 
-    /// The sum of both.
+    /// Returns the sum of both, category by category.
     #[must_use]
     pub fn combine(&self, other: &Self) -> Self {
         Self {
@@ -84,17 +84,17 @@ impl Cost {
     }
 }
 
-/// The tokens and the money that requests to models took.
+/// Tokens and cost of requests to models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spend {
     /// Tokens of the requests.
     pub usage: Usage,
-    /// Their cost; none when no price was known.
+    /// Cost of the requests; `None` when no price is known.
     pub cost: Option<Cost>,
 }
 
 impl Spend {
-    /// Adds what other requests took. A cost that is not known adds nothing.
+    /// Adds the spend of other requests. An unknown cost adds nothing.
     pub fn add(&mut self, other: Self) {
         self.usage = self.usage.combine(&other.usage);
         if let Some(cost) = other.cost {
@@ -102,21 +102,21 @@ impl Spend {
         }
     }
 
-    /// Returns the tokens that count against a limit: all but those that came from the vendor's cache.
+    /// Returns the tokens that count towards a limit: all but those read from the vendor's cache.
     pub fn limited_tokens(&self) -> u64 {
         self.usage.total() - self.usage.cache_read
     }
 
-    /// Returns the cost in US dollars; 0 when no price was known.
+    /// Returns the cost in US dollars; 0 when no price is known.
     pub fn dollars(&self) -> f64 {
         self.cost.map_or(0.0, |cost| cost.total())
     }
 }
 
-/// Knows what a model's tokens cost.
+/// Computes the cost of requests to a model.
 pub trait PriceList: std::fmt::Debug + Send + Sync {
-    /// What one request costs; none when that is not known. `model` is the one that answered, as the reply names it,
-    /// which is another one than was asked when a fallback took over.
+    /// Returns the cost of one request; `None` when it is unknown. `model` is the model that the reply names, which
+    /// differs from the requested one after a fallback.
     fn cost(&self, model: &str, usage: &Usage) -> Option<Cost>;
 }
 
@@ -126,24 +126,24 @@ impl PriceList for Prices {
     }
 }
 
-/// What a model's tokens cost, however many: US dollars a million.
+/// Flat prices of a model's tokens, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Fresh input.
+    /// Input tokens that bypassed the cache.
     pub input: f64,
-    /// Output.
+    /// Output tokens, including thinking.
     pub output: f64,
-    /// Input from the cache.
+    /// Input tokens read from the cache.
     #[serde(default)]
     pub cache_read: f64,
-    /// Input to the cache.
+    /// Input tokens written to the cache.
     #[serde(default)]
     pub cache_write: f64,
 }
 
 impl Prices {
-    /// What `usage` costs.
+    /// Returns the cost of `usage`.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let price = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
         Cost {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_hit_rate_is_of_all_input() {
+    fn cache_hit_rate_is_relative_to_all_input() {
         let usage = Usage { input: 10, output: 99, cache_read: 70, cache_write: 20 };
         assert!((usage.cache_hit_rate() - 0.7).abs() < 1e-9);
         assert_eq!(Usage::default().cache_hit_rate(), 0.0);

@@ -156,7 +156,7 @@ async fn a_tool_that_is_replaced_again_and_again_is_not_called() {
     });
     let ended = run(tools, Vec::new(), Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2, 3, 4], vec![]));
-    assert!(ended.told[0].contains("replaced again and again"), "{:?}", ended.told);
+    assert!(ended.told[0].contains("replaced repeatedly"), "{:?}", ended.told);
 }
 
 #[tokio::test]

@@ -729,7 +729,7 @@ async fn when_a_judge_does_not_decide_the_first_candidate_is_chosen_and_it_is_to
     for (replies, why) in [
         (vec![says("all of them")], "its reply names none of the answers"),
         (vec![says("3")], "its reply names none of the answers"),
-        (vec![calls(&[("look", json!({}))])], "it was stopped after 1 turns, which was its limit"),
+        (vec![calls(&[("look", json!({}))])], "it reached its limit of 1 turns"),
         (vec![fails()], "it failed: "),
         (vec![overflow(), says("2")], "the question was too long for its model"),
     ] {

@@ -1,59 +1,60 @@
-//! Bounds on schemas, checked before one is compiled.
+//! Bounds on schemas, checked before a schema is compiled.
 //!
-//! Schemas come from plugins and servers. Compiling one, and checking arguments against it, takes time and memory that
-//! grow with the schema as its references expand it, so that is what is bounded here: a schema of a few hundred bytes can
-//! expand to 2^40 checks. What passes is compiled with root and references as they were measured, see [`compilable`].
+//! Schemas come from plugins and servers. The time and memory to compile a schema and to validate against it grow with
+//! its expanded references: a schema of a few hundred bytes can expand to 2^40 checks. This module therefore bounds the
+//! expanded size. An admitted schema is compiled with the root and the references that were measured; see
+//! [`compilable`].
 
 use crate::json::json_bytes;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Bytes of a schema as JSON.
+/// Maximum bytes of a schema as compact JSON.
 const MAX_BYTES: u64 = 64 * 1024;
-/// Levels of nesting.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 64;
-/// Subschemas with all references expanded; one that looks at what was evaluated counts its parts twice.
+/// Maximum subschemas with all references expanded. A schema with `unevaluated*` keywords counts its parts twice.
 const MAX_EXPANDED: u64 = 10_000;
-/// Subschemas that apply to the same value, one within the other or behind its reference.
+/// Maximum chain of nested or referenced subschemas that apply to the same value.
 const MAX_CHAIN: usize = 32;
-/// Levels of nesting with all references expanded.
+/// Maximum nesting depth with all references expanded.
 const MAX_EXPANDED_DEPTH: usize = 256;
-/// Regular expressions.
+/// Maximum number of regular expressions.
 const MAX_PATTERNS: u64 = 64;
-/// Bytes of one of them.
+/// Maximum bytes of one regular expression.
 const MAX_PATTERN_BYTES: usize = 1024;
-/// Values of one `enum`.
+/// Maximum number of values of one `enum`.
 const MAX_ENUM: usize = 1024;
 
-/// The dialects whose keywords are understood here.
+/// Supported dialects.
 const DIALECTS: [&str; 4] = ["draft-06", "draft-07", "2019-09", "2020-12"];
-/// Keywords that give a subschema another base, or refer in ways that are not followed here.
+/// Keywords that change the base of references, or refer in unsupported ways.
 const UNSUPPORTED: [&str; 7] =
     ["$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
 
-/// A schema that is not admitted: it is too large or too complex, or refers to what cannot be followed.
+/// The reason a schema was rejected: its size, its complexity or an unsupported reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema {0}")]
 pub struct SchemaError(String);
 
-/// The work that checking against a schema can take.
+/// Work that validation against a schema can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
-    /// Subschemas, with all references expanded once.
+    /// Number of subschemas with all references expanded once.
     pub expanded: u64,
-    /// It refers to itself, so that the work depends on how deep the arguments nest.
+    /// True if the schema refers to itself, so that the work depends on the nesting of the arguments.
     pub is_recursive: bool,
-    /// Regular expressions in the schema.
+    /// Number of regular expressions.
     pub patterns: u64,
 }
 
-/// Checks that a schema is small and simple enough to be compiled and checked against.
+/// Checks that a schema is small and simple enough to be compiled and validated against.
 ///
-/// Takes time linear in the schema's size. A schema that passes may still be no valid JSON Schema.
+/// Takes time linear in the size of the schema. A schema that passes may still be invalid as JSON Schema.
 ///
 /// # Errors
-/// It exceeds a bound, or has a reference that does not lead to a place in itself.
+/// Fails if the schema exceeds a bound, or has a reference that does not resolve within the schema.
 pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
     measure(schema).map(drop)
 }
@@ -61,25 +62,25 @@ pub fn check_schema(schema: &Value) -> Result<(), SchemaError> {
 /// Measures a schema that is small and simple enough to be compiled.
 ///
 /// # Errors
-/// It exceeds a bound: see [`check_schema`].
+/// Fails like [`check_schema`].
 pub fn measure(schema: &Value) -> Result<Measure, SchemaError> {
     let mut scan = Scan::default();
     scan.value(schema, 0)?;
     let bytes = json_bytes(schema);
     if bytes > MAX_BYTES {
-        return error(format!("has {bytes} bytes, and {MAX_BYTES} are the limit"));
+        return error(format!("has {bytes} bytes, the limit is {MAX_BYTES}"));
     }
     if let Some(dialect) = schema.get("$schema").and_then(Value::as_str)
         && !DIALECTS.iter().any(|known| dialect.contains(known))
     {
-        return error("is of a dialect that is not supported: use draft 6, draft 7, 2019-09 or 2020-12");
+        return error("uses an unsupported dialect: use draft 6, draft 7, 2019-09 or 2020-12");
     }
     let mut expansion = Expansion::new(schema);
     let expanded = expansion.size(schema, 0)?;
     Ok(Measure { expanded, is_recursive: expansion.is_recursive, patterns: scan.patterns })
 }
 
-/// The schema without an identifier of its own, which would change what its references mean.
+/// Returns the schema without its `$id`, which would change the meaning of its references.
 pub fn compilable(schema: &Value) -> Cow<'_, Value> {
     match schema.as_object() {
         Some(fields) if fields.contains_key("$id") => {
@@ -95,7 +96,7 @@ fn error<T>(problem: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError(problem.into()))
 }
 
-/// Looks at each value of the schema once, whatever it means there.
+/// Visits each value of the schema once, whatever its meaning.
 #[derive(Default)]
 struct Scan {
     patterns: u64,
@@ -151,13 +152,13 @@ impl Scan {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Applied<'a> {
     pub(crate) keyword: &'a str,
-    /// The property that it is for, where the keyword names properties.
+    /// Property that the subschema applies to, if the keyword names properties.
     pub(crate) name: Option<&'a str>,
     pub(crate) schema: &'a Value,
 }
 
 impl Applied<'_> {
-    /// It applies to the same value, as opposed to items or properties of it.
+    /// Returns whether the subschema applies to the value itself, rather than to its items or properties.
     pub(crate) fn is_in_place(&self) -> bool {
         IN_PLACE.contains(&self.keyword)
     }
@@ -171,7 +172,7 @@ pub(crate) const OF_ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems
 /// Keywords whose value maps names to schemas.
 const MAPS: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "dependencies"];
 
-/// Calls `each` with the subschemas that a schema applies. References start at `root`.
+/// Calls `each` with the subschemas of a schema. References are resolved from `root`.
 pub(crate) fn subschemas<'a, E>(
     root: &'a Value,
     schema: &'a Map<String, Value>,
@@ -196,12 +197,12 @@ pub(crate) fn subschemas<'a, E>(
     Ok(())
 }
 
-/// Returns whether a schema looks at what its subschemas have evaluated, for which they are evaluated once more.
+/// Returns whether a schema has an `unevaluated*` keyword, for which validators evaluate its subschemas twice.
 pub(crate) fn looks_back(schema: &Map<String, Value>) -> bool {
     ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| schema.contains_key(*keyword))
 }
 
-/// The place that a reference leads to: the root, or a path from there.
+/// Resolves a reference to the root or to a path from it.
 fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let pointer = reference.strip_prefix('#')?;
     if pointer.contains('%') {
@@ -210,10 +211,10 @@ fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(pointer)
 }
 
-/// Follows references.
+/// Measures a schema with its references expanded.
 struct Expansion<'a> {
     root: &'a Value,
-    /// By the address of the schema; none while it is being measured.
+    /// Sizes by the address of the schema; `None` while a schema is being measured.
     sizes: HashMap<*const Value, Option<u64>>,
     chains: HashMap<*const Value, Option<usize>>,
     is_recursive: bool,
@@ -256,21 +257,21 @@ impl<'a> Expansion<'a> {
         match fields.get("$ref") {
             Some(Value::String(reference)) if target(self.root, reference).is_none() => {
                 let shown: String = reference.chars().take(80).flat_map(char::escape_debug).collect();
-                error(format!("refers to `{shown}`, which is no place in it: only `#` and `#/…` are supported"))
+                error(format!("has an unresolved reference `{shown}`: only `#` and `#/…` are supported"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Nesting of subschemas that apply to the same value.
+    /// Returns the length of the longest chain of subschemas that apply to the same value.
     fn chain(&mut self, schema: &'a Value, depth: usize) -> Result<usize, SchemaError> {
         let Some(fields) = schema.as_object() else { return Ok(1) };
         match self.chains.get(&std::ptr::from_ref(schema)) {
             Some(Some(length)) => return Ok(*length),
-            Some(None) => return error("refers to itself for one and the same value"),
+            Some(None) => return error("applies itself to the same value"),
             None => drop(self.chains.insert(schema, None)),
         }
-        let too_long = || error(format!("applies more than {MAX_CHAIN} subschemas within one another to one value"));
+        let too_long = || error(format!("nests more than {MAX_CHAIN} subschemas that apply to the same value"));
         if depth > MAX_CHAIN {
             return too_long();
         }
@@ -294,11 +295,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn refused(schema: Value) -> String {
+    fn rejection(schema: Value) -> String {
         check_schema(&schema).unwrap_err().to_string()
     }
 
-    /// `count` definitions, each of which applies the next one twice.
+    /// Builds `count` definitions, each of which applies the next one twice.
     fn doubled(count: usize, keyword: &str) -> Value {
         let twice =
             |n: usize| json!({ keyword: [{ "$ref": format!("#/$defs/d{n}") }, { "$ref": format!("#/$defs/d{n}") }] });
@@ -308,12 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn references_that_double_are_refused_by_what_they_expand_to() {
+    fn doubling_references_are_rejected_by_expanded_size() {
         assert!(check_schema(&doubled(10, "allOf")).is_ok());
         for keyword in ["allOf", "anyOf", "oneOf", "prefixItems"] {
-            let problem = refused(doubled(14, keyword));
+            let problem = rejection(doubled(14, keyword));
             assert!(problem.contains("10000 subschemas"), "{keyword}: {problem}");
-            refused(doubled(40, keyword));
+            rejection(doubled(40, keyword));
         }
         let mut nested = json!({});
         for n in 0..30 {
@@ -321,42 +322,42 @@ mod tests {
             nested[(n + 1).to_string()] = json!({ "properties": { "a": { "$ref": part }, "b": { "$ref": part } } });
         }
         nested["0"] = json!({});
-        assert!(refused(json!({ "$ref": "#/$defs/30", "$defs": nested })).contains("subschemas with its references"));
+        assert!(rejection(json!({ "$ref": "#/$defs/30", "$defs": nested })).contains("subschemas with its references"));
     }
 
     #[test]
-    fn what_looks_at_evaluated_parts_counts_them_twice() {
+    fn unevaluated_keywords_count_their_parts_twice() {
         let mut schema = json!({ "type": "object" });
         for _ in 0..20 {
             schema = json!({ "allOf": [schema], "unevaluatedProperties": false });
         }
-        assert!(refused(schema).contains("10000 subschemas"));
+        assert!(rejection(schema).contains("10000 subschemas"));
     }
 
     #[test]
-    fn a_reference_that_comes_back_to_the_same_value_is_refused() {
+    fn reference_cycle_on_the_same_value_is_rejected() {
         for schema in [
             json!({ "$defs": { "a": { "allOf": [{ "$ref": "#/$defs/a" }] } }, "$ref": "#/$defs/a" }),
             json!({ "$ref": "#" }),
             json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "not": { "$ref": "#/$defs/a" } } },
                     "properties": { "x": { "$ref": "#/$defs/a" } } }),
         ] {
-            assert!(refused(schema).contains("itself for one and the same value"));
+            assert!(rejection(schema).contains("itself to the same value"));
         }
     }
 
     #[test]
-    fn a_tree_that_refers_to_itself_is_fine() {
+    fn recursive_tree_schema_is_admitted() {
         let tree = json!({ "type": "object", "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } });
         assert!(measure(&tree).unwrap().is_recursive);
     }
 
     #[test]
-    fn references_lead_to_the_schema_itself_and_nowhere_else() {
+    fn references_outside_the_schema_are_rejected() {
         for reference in
             ["http://a.example/x", "file:///etc/passwd", "#anchor", "other.json#/a", "#/$defs/none", "", "#%2F"]
         {
-            assert!(refused(json!({ "$ref": reference })).contains("no place in it"), "{reference}");
+            assert!(rejection(json!({ "$ref": reference })).contains("unresolved reference"), "{reference}");
         }
         for (keyword, value) in [
             ("$id", json!("http://a.example/")),
@@ -364,10 +365,10 @@ mod tests {
             ("$dynamicRef", json!("#a")),
             ("$schema", json!("http://json-schema.org/draft-04/schema#")),
         ] {
-            let problem = refused(json!({ "properties": { "x": { keyword: value } } }));
+            let problem = rejection(json!({ "properties": { "x": { keyword: value } } }));
             assert!(problem.contains(keyword), "{problem}");
         }
-        assert!(refused(json!({ "$schema": "http://json-schema.org/draft-04/schema#" })).contains("dialect"));
+        assert!(rejection(json!({ "$schema": "http://json-schema.org/draft-04/schema#" })).contains("dialect"));
         assert!(
             check_schema(&json!({ "$id": "http://a.example/", "properties": { "$id": { "type": "string" } } })).is_ok()
         );
@@ -375,21 +376,21 @@ mod tests {
 
     #[test]
     fn bytes_depth_patterns_and_enums_are_bounded() {
-        assert!(refused(json!({ "description": "x".repeat(70_000) })).contains("bytes"));
+        assert!(rejection(json!({ "description": "x".repeat(70_000) })).contains("bytes"));
         let mut deep = json!({});
         for _ in 0..100 {
             deep = json!({ "properties": { "a": deep } });
         }
-        assert!(refused(deep).contains("64 levels"));
-        assert!(refused(json!({ "pattern": "a".repeat(2_000) })).contains("1024 bytes"));
-        assert!(refused(json!({ "patternProperties": { "a".repeat(2_000): {} } })).contains("1024 bytes"));
+        assert!(rejection(deep).contains("64 levels"));
+        assert!(rejection(json!({ "pattern": "a".repeat(2_000) })).contains("1024 bytes"));
+        assert!(rejection(json!({ "patternProperties": { "a".repeat(2_000): {} } })).contains("1024 bytes"));
         let many: Map<String, Value> = (0..65).map(|n| (format!("p{n}"), json!({ "pattern": "a" }))).collect();
-        assert!(refused(json!({ "properties": many })).contains("64 regular expressions"));
-        assert!(refused(json!({ "enum": (0..2_000).collect::<Vec<_>>() })).contains("1024 values"));
+        assert!(rejection(json!({ "properties": many })).contains("64 regular expressions"));
+        assert!(rejection(json!({ "enum": (0..2_000).collect::<Vec<_>>() })).contains("1024 values"));
     }
 
     #[test]
-    fn a_long_chain_of_references_is_refused_before_it_fills_the_stack() {
+    fn long_reference_chain_is_rejected_without_stack_overflow() {
         let link = |n: usize, key: &str| match key {
             "$ref" => json!({ "$ref": format!("#/$defs/{}", n + 1) }),
             _ => json!({ "properties": { "a": { "$ref": format!("#/$defs/{}", n + 1) } } }),

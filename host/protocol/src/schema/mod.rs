@@ -1,6 +1,6 @@
-//! Bounds on the schemas of tools, and on the work of checking arguments against them.
+//! Bounds on tool schemas, and on the work of validating arguments against them.
 //!
-//! Compiling a schema and validating against it is the loop's: `pinion-agent` does that with these bounds.
+//! `pinion-agent` compiles the schemas and validates arguments, within these bounds.
 
 mod admission;
 mod work;

@@ -1,26 +1,27 @@
-//! How much work it is to check arguments against a schema.
+//! Bounds on the work of validating arguments against a schema.
 
 use super::admission::{Applied, OF_ITEMS, OF_PROPERTIES, looks_back, subschemas};
 use serde_json::{Map, Value};
 
-/// Levels of nesting that arguments may have.
+/// Maximum nesting depth of arguments.
 pub const MAX_NESTING: usize = 64;
-/// Units of work for one check, each about as much as one subschema on one value: some tenths of a second.
+/// Maximum work of one validation, where one unit is one subschema applied to one value. The maximum takes some tenths
+/// of a second.
 const MAX_WORK: u64 = 2_000_000;
-/// Units for a regular expression that may backtrack.
+/// Units of work for a regular expression that may backtrack.
 const BACKTRACKING: u64 = 4_000;
 
-/// How large arguments are.
+/// Size of arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Values, those within others included.
+    /// Number of values, including nested ones.
     pub values: u64,
     /// Bytes of text.
     pub text: u64,
 }
 
 impl Size {
-    /// None when they nest too deeply.
+    /// Measures arguments; `None` when they nest deeper than [`MAX_NESTING`].
     pub fn of(arguments: &Value) -> Option<Self> {
         let mut size = Self::default();
         size.add(arguments, 0).then_some(size)
@@ -46,8 +47,8 @@ impl Size {
     }
 }
 
-/// Walks a schema over arguments as a check would, without short cuts, and returns whether that stays within
-/// [`MAX_WORK`]. The schema is admitted and the arguments do not nest too deeply.
+/// Returns whether validation would stay within [`MAX_WORK`], by walking the schema over the arguments without
+/// shortcuts. Requires an admitted schema and arguments within [`MAX_NESTING`].
 pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
     Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
 }
@@ -73,7 +74,7 @@ impl<'a> Walk<'a> {
         visited.ok()
     }
 
-    /// A subschema for properties or items of a value.
+    /// Visits a subschema that applies to properties or items of a value.
     fn parts(&mut self, Applied { keyword, name, schema }: Applied<'a>, value: &Value) -> Option<()> {
         match (value, name) {
             (Value::Object(parts), _) if keyword == "propertyNames" => {
@@ -92,7 +93,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Keywords whose work grows with the value.
+    /// Spends the work of keywords whose cost grows with the value.
     fn own_keywords(&mut self, fields: &Map<String, Value>, value: &Value) -> Option<()> {
         if let Some(values) = fields.get("enum").and_then(Value::as_array) {
             self.spend(values.len() as u64)?;
@@ -106,7 +107,7 @@ impl<'a> Walk<'a> {
             }
         }
         if let (Some(Value::Bool(true)), Value::Array(_)) = (fields.get("uniqueItems"), value) {
-            // Items are hashed, or sorted.
+            // Validators hash or sort the items.
             self.spend(Size::of(value).map_or(u64::MAX, |size| size.values.saturating_mul(16)))?;
         }
         Some(())
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_doubles_with_each_level_of_the_arguments_is_not_bearable() {
+    fn schema_that_doubles_with_each_level_is_too_much_work() {
         let part = json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }] });
         let schema = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "properties": { "x": part } } } });
         let nested = |levels: usize| (0..levels).fold(json!({}), |value, _| json!({ "x": value }));
@@ -147,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_bearable_whatever_its_size() {
+    fn tree_of_any_size_is_bearable() {
         let schema = json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } }, "type": "object" });
         let tree = (0..14).fold(json!({}), |tree, _| json!({ "left": tree, "right": tree }));
         assert!(is_bearable(&schema, &tree));
     }
 
     #[test]
-    fn regular_expressions_that_backtrack_weigh_more() {
+    fn backtracking_patterns_cost_more() {
         let texts = json!(vec!["aaaa"; 2_000]);
         assert!(is_bearable(&json!({ "items": { "pattern": "^a+$" } }), &texts));
         assert!(!is_bearable(&json!({ "items": { "pattern": "^(?=a)(a+)+$" } }), &texts));

@@ -1,15 +1,15 @@
-//! From the value of a credential to the texts that give it away.
+//! Derives the texts to redact from the value of a credential.
 //!
-//! A value may be a plain key, a header with a scheme, a URL with a password, a private key, a token of three parts, or a
-//! JSON document that holds some of these. What everybody knows of it (a vendor's prefix, armour lines, the names and
-//! addresses in a document) is left out; what is left is looked for as it is and as it is commonly encoded.
+//! A value may be a plain key, a header with a scheme, a URL with a password, a private key, a JWT, or a JSON document
+//! that contains some of these. Public parts (a vendor's prefix, PEM armor lines, the names and addresses in a
+//! document) are skipped; the rest is redacted verbatim and in common encodings.
 
 use super::grams::WINDOW;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::Value;
 
-/// Beginnings that many keys share. The first that fits counts, so longer ones come first.
+/// Prefixes that many keys share. The first match applies, so longer prefixes come first.
 const PREFIXES: &[&str] = &[
     "sk-ant-api03-",
     "sk-ant-admin01-",
@@ -46,7 +46,7 @@ const PREFIXES: &[&str] = &[
     "fw_",
 ];
 
-/// What people set where a server takes any key. These are words, and would be missed in texts.
+/// Common placeholders for servers that accept any key. These are ordinary words, which must stay readable.
 const PLACEHOLDERS: &[&str] = &[
     "anything",
     "api-key",
@@ -75,7 +75,7 @@ const PLACEHOLDERS: &[&str] = &[
     "your_api_key_here",
 ];
 
-/// Fields of a JSON document that are no secret.
+/// Fields of a JSON document that are not secret.
 const PUBLIC_FIELDS: &[&str] = &[
     "account",
     "auth_provider_x509_cert_url",
@@ -94,28 +94,28 @@ const PUBLIC_FIELDS: &[&str] = &[
     "version",
 ];
 
-/// Words before a credential in a header.
+/// Schemes that precede a credential in a header.
 const SCHEMES: &[&str] = &["bearer", "basic", "token", "apikey", "key"];
 
-/// A secret needs this many characters besides its prefix.
-const LEAST: usize = 6;
-/// Longer secrets are looked for as they are, and in no other form.
+/// Minimum length of a secret without its prefix.
+const MIN_SECRET: usize = 6;
+/// Maximum length of a secret that is also redacted in encoded forms.
 const MAX_ENCODED: usize = 4096;
 
-/// A part of a value that is secret from `known` on.
+/// A part of a value that is public before the offset `known` and secret from there.
 struct Piece<'a> {
     text: &'a str,
     known: usize,
 }
 
-/// The texts of which no window may be seen.
+/// Returns the texts whose windows must not be output.
 pub(super) fn forms(value: &str) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     add_value(value, &mut out);
     out
 }
 
-/// Whether a header's value is a credential, by its name or its look.
+/// Returns whether a header contains a credential, judging by its name and its value.
 pub(super) fn is_credential(name: &str, value: &str) -> bool {
     const NAMES: &[&str] = &["auth", "key", "token", "secret", "cookie", "passw", "credential", "signature"];
     let name = name.to_ascii_lowercase();
@@ -159,7 +159,7 @@ fn without_scheme(value: &str) -> &str {
     }
 }
 
-/// The name and password of a URL, as they stand there.
+/// Adds the user name and password of a URL.
 fn add_user_info(url: &str, out: &mut Vec<Vec<u8>>) {
     let Some((_, rest)) = url.split_once("://") else { return };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -172,12 +172,13 @@ fn add_user_info(url: &str, out: &mut Vec<Vec<u8>>) {
 fn add_line(line: &str, out: &mut Vec<Vec<u8>>) {
     let piece = Piece { text: line, known: known(line) };
     let rest = &line[piece.known..];
-    if rest.len() < LEAST || line.len() < WINDOW || PLACEHOLDERS.iter().any(|word| rest.eq_ignore_ascii_case(word)) {
+    if rest.len() < MIN_SECRET || line.len() < WINDOW || PLACEHOLDERS.iter().any(|word| rest.eq_ignore_ascii_case(word))
+    {
         return;
     }
     out.push(from(line.as_bytes(), piece.known));
     add_encoded(&piece, out);
-    // `Basic` holds a name and a password in base64.
+    // `Basic` contains a name and a password in base64.
     if let Ok(Ok(plain)) = STANDARD.decode(line).map(String::from_utf8)
         && let Some((_, password)) = plain.split_once(':')
         && password.len() >= WINDOW
@@ -186,7 +187,7 @@ fn add_line(line: &str, out: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// How much of a key everybody knows: a vendor's prefix, or the header of a JWT.
+/// Returns the length of the public start of a key: a vendor's prefix, or the header of a JWT.
 fn known(line: &str) -> usize {
     if line.starts_with("eyJ") && line.bytes().filter(|byte| *byte == b'.').count() == 2 {
         return line.find('.').map_or(0, |at| at + 1);
@@ -194,12 +195,12 @@ fn known(line: &str) -> usize {
     PREFIXES.iter().find(|prefix| line.starts_with(**prefix)).map_or(0, |prefix| prefix.len())
 }
 
-/// `text` without what is known of it, but with as much as makes windows of the first secret character.
+/// Returns the secret part of `text`, preceded by the public bytes that share a window with its first byte.
 fn from(text: &[u8], known: usize) -> Vec<u8> {
     text[known.saturating_sub(WINDOW - 1).min(text.len())..].to_vec()
 }
 
-/// The same in base64 (at any place of a longer text), in hex, in a URL, in JSON, and from back to front.
+/// Adds the forms of a piece in base64 (at any offset), in hex, in a URL, in JSON, and reversed.
 fn add_encoded(piece: &Piece<'_>, out: &mut Vec<Vec<u8>>) {
     let Piece { text, known } = *piece;
     let bytes = text.as_bytes();
@@ -257,21 +258,21 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_alone_is_no_secret() {
+    fn prefix_alone_is_not_secret() {
         let key = "sk-ant-api03-Zq7Xw3Vb9Nm2Kp5L";
         assert!(!hides(key, "keys begin with sk-ant-api03-, as in sk-ant-api03-…"));
         assert!(hides(key, "Zq7Xw3Vb") && hides(key, "t-api03-Z") && hides(key, "9Nm2Kp5L"));
     }
 
     #[test]
-    fn words_that_people_set_instead_of_a_key_are_no_secret() {
+    fn placeholder_keys_are_not_secret() {
         for word in ["not-needed", "placeholder", "sk-no-key-required", "ollama", "sk-1234", ""] {
             assert!(forms(word).is_empty(), "{word}");
         }
     }
 
     #[test]
-    fn a_key_is_found_in_the_usual_encodings() {
+    fn key_is_found_in_common_encodings() {
         let key = "sk-Zq7Xw3Vb9Nm2/Kp5Ld8+Rt";
         for before in ["", "x", "xy", "user:"] {
             let encoded = STANDARD.encode(format!("{before}{key}!"));
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_document_only_the_secrets_count() {
+    fn only_secret_fields_of_a_document_are_redacted() {
         let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqh\nkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n";
         let document = serde_json::json!({
             "type": "service_account", "project_id": "my-project-1234", "private_key": pem,
@@ -305,20 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn of_a_url_only_the_password_counts() {
+    fn only_the_password_of_a_url_is_redacted() {
         let url = "http://me:Zq7Xw3Vb9Nm2@proxy.example:8080/path";
         assert!(hides(url, "Zq7Xw3Vb") && !hides(url, "http://proxy.example:8080/path"));
         assert!(forms("https://proxy.example:8080").is_empty());
     }
 
     #[test]
-    fn the_header_of_a_token_is_the_same_in_all_tokens() {
+    fn header_of_a_jwt_is_not_secret() {
         let token = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkw.SflKxwRJSMeKKF2QT4f";
         assert!(!hides(token, "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9.") && hides(token, "SflKxwRJ"));
     }
 
     #[test]
-    fn headers_are_credentials_by_name_or_by_look() {
+    fn headers_are_credentials_by_name_or_value() {
         assert!(is_credential("X-Api-Key", "short") && is_credential("x-gateway", "gateway-Hj4Gf6Ds1Qa0"));
         assert!(
             !is_credential("x-title", "My favourite tool, v100") && !is_credential("x-team", "platform-engineering")

@@ -1,26 +1,26 @@
-//! Sequences of eight bytes that must not be seen, and a search for them that passes over other text quickly.
+//! Fast search for eight-byte windows of secrets.
 //!
-//! The search reads four bytes at every fifth place: any eight consecutive bytes hold one of those groups whole. Only where
-//! a group is one of a secret's are the places around it looked up. Letters are compared without their case.
+//! The search reads a group of four bytes at every fifth position: any eight consecutive bytes contain one complete
+//! group. It looks up the windows around a group only if the group occurs in a secret. The comparison ignores case.
 
 use std::ops::Range;
 
-/// How many consecutive characters of a secret give it away.
+/// Number of consecutive bytes of a secret that must not be output.
 pub(super) const WINDOW: usize = 8;
-/// Any window holds a whole group at one of `STRIDE` consecutive places.
+/// Bytes of a group. Any window contains a complete group at one of `STRIDE` consecutive positions.
 const GROUP: usize = 4;
 const STRIDE: usize = WINDOW - GROUP + 1;
-/// A window with fewer different bytes is ordinary text, such as a ruler of dashes.
-const LEAST_DISTINCT: usize = 3;
+/// Minimum number of distinct bytes in a window. Windows with fewer are ordinary text, such as a line of dashes.
+const MIN_DISTINCT: usize = 3;
 
 const FILTER_BITS: u32 = 18;
 
-/// Windows of all known secrets.
+/// The windows of all known secrets.
 #[derive(Clone, Default)]
 pub(super) struct Grams {
     /// Sorted.
     windows: Vec<u64>,
-    /// A bit for each group's hash; empty as long as there are no windows.
+    /// One bit for the hash of each group; empty while there are no windows.
     filter: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Grams {
     /// Adds the windows of `texts`.
     pub(super) fn add<'a>(&mut self, texts: impl IntoIterator<Item = &'a [u8]>) {
         for text in texts {
-            let windows = text.windows(WINDOW).filter(|window| distinct(window) >= LEAST_DISTINCT);
+            let windows = text.windows(WINDOW).filter(|window| distinct(window) >= MIN_DISTINCT);
             self.windows.extend(windows.map(folded));
         }
         self.windows.sort_unstable();
@@ -46,7 +46,7 @@ impl Grams {
         self.windows.is_empty()
     }
 
-    /// The parts of `text` that windows cover, in order; parts that touch are one.
+    /// Returns the ranges of `text` that windows cover, in order. Adjacent ranges are merged.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         if self.is_empty() || text.len() < WINDOW {
@@ -67,25 +67,25 @@ impl Grams {
         found
     }
 
-    /// Whether any window is in `text`.
+    /// Returns whether `text` contains a window.
     pub(super) fn any(&self, text: &[u8]) -> bool {
         !self.find(text).is_empty()
     }
 
-    /// The length of the longest end of `text`, shorter than a window, with which a window begins.
+    /// Returns the length of the longest suffix of `text`, shorter than a window, that is the start of a window.
     pub(super) fn tail(&self, text: &[u8]) -> usize {
         let longest = text.len().min(WINDOW - 1);
-        (1..=longest).rev().find(|length| self.begins(&text[text.len() - length..])).unwrap_or(0)
+        (1..=longest).rev().find(|length| self.starts_window(&text[text.len() - length..])).unwrap_or(0)
     }
 
-    fn begins(&self, start: &[u8]) -> bool {
-        let (mut least, mut most) = ([0; WINDOW], [u8::MAX; WINDOW]);
+    fn starts_window(&self, start: &[u8]) -> bool {
+        let (mut low, mut high) = ([0; WINDOW], [u8::MAX; WINDOW]);
         for (at, byte) in start.iter().enumerate() {
-            (least[at], most[at]) = (byte | FOLD, byte | FOLD);
+            (low[at], high[at]) = (byte | FOLD, byte | FOLD);
         }
-        let (least, most) = (u64::from_be_bytes(least), u64::from_be_bytes(most));
-        let from = self.windows.partition_point(|window| *window < least);
-        self.windows.get(from).is_some_and(|window| *window <= most)
+        let (low, high) = (u64::from_be_bytes(low), u64::from_be_bytes(high));
+        let from = self.windows.partition_point(|window| *window < low);
+        self.windows.get(from).is_some_and(|window| *window <= high)
     }
 
     fn may_hold(&self, group: &[u8]) -> bool {
@@ -98,7 +98,7 @@ impl Grams {
     }
 }
 
-/// Maps both cases of a letter to one; digits and most signs stay as they are.
+/// Bit that maps upper case to lower case; leaves digits and most signs unchanged.
 const FOLD: u8 = 0x20;
 
 fn folded(window: &[u8]) -> u64 {
@@ -115,7 +115,7 @@ fn distinct(window: &[u8]) -> usize {
     window.iter().filter(|byte| !std::mem::replace(&mut seen[usize::from(**byte | FOLD)], true)).count()
 }
 
-/// Adds a range whose start is at or after the last one's.
+/// Appends a range that starts at or after the start of the last one, merging the two if they touch.
 fn merge(found: &mut Vec<Range<usize>>, new: Range<usize>) {
     match found.last_mut() {
         Some(last) if new.start <= last.end => last.end = last.end.max(new.end),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_window_is_found_at_every_place() {
+    fn every_window_is_found_at_every_position() {
         let secret = "Zq7Xw3Vb9Nm2Kp5Ld8Rt";
         let grams = grams(secret);
         for before in 0..20 {
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_windows_are_one_part() {
+    fn overlapping_windows_are_merged() {
         assert_eq!(grams("Zq7Xw3Vb9Nm2Kp5Ld8Rt").find(b"a Zq7Xw3Vb9Nm2Kp5Ld8Rt b"), std::slice::from_ref(&(2..22)));
     }
 
     #[test]
-    fn tail_is_the_longest_end_that_begins_a_window() {
+    fn tail_is_the_longest_suffix_that_starts_a_window() {
         let grams = grams("Zq7Xw3Vb9Nm2Kp5Ld8Rt");
         assert_eq!(grams.tail(b"ab Zq7"), 3);
         assert_eq!(grams.tail(b"Zq7Xw3Vb9Nm"), 7);

@@ -1,13 +1,14 @@
-//! Unescaping of a JSON text that arrives in pieces.
+//! Removes unnecessary escapes from JSON text that arrives in pieces.
 
-/// The longest escape that is kept back: `\u` and three digits.
+/// Length of a complete escape: `\u` and four digits.
 const MAX_ESCAPE: usize = 6;
 
-/// Writes the characters of keys as themselves where a JSON text has them escaped, so that a key in it stands there as it is.
-/// No usual encoder escapes them. The meaning of the text stays the same. An escape may be cut in two by the pieces.
+/// Replaces escaped characters that may occur in keys by the characters themselves, so that an escaped key can be
+/// found. Usual encoders never escape them. The meaning of the JSON does not change. Escapes may be split across
+/// pieces.
 #[derive(Default)]
 pub(super) struct Unescaper {
-    /// An escape that is not complete.
+    /// An incomplete escape.
     pending: String,
 }
 
@@ -47,7 +48,7 @@ impl Unescaper {
         }
     }
 
-    /// The character that can stand for itself.
+    /// Returns the character of the pending escape if it needs no escape.
     fn meaning(&self) -> Option<char> {
         let code = u8::from_str_radix(self.pending.strip_prefix("\\u00")?, 16).ok()?;
         let c = char::from(code);
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_stand_for_themselves_and_the_meaning_stays() {
+    fn letters_are_unescaped_without_changing_the_meaning() {
         let json = r#"{"a\u0062\u002f\/":"\u0022\u005c\\u0041\n\u00e4\ud83d\ude00x\u007A"}"#;
         let expected: serde_json::Value = serde_json::from_str(json).unwrap();
         for at in 0..json.len() {
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_is_left_as_it_is() {
+    fn invalid_escapes_are_unchanged() {
         assert_eq!(of(&["\\u00", "zz \\"]), "\\u00zz \\");
         assert_eq!(of(&["\\uäb"]), "\\uäb");
     }

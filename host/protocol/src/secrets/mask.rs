@@ -1,8 +1,9 @@
-//! Masked secrets: vendors like to answer `sk-ab******yz`.
+//! Masked secrets, such as `sk-ab******yz` in the answer of a vendor.
 
 use super::MARK;
 
-/// Returns whether a credential is a single word. Documents, private keys and URLs begin as many texts do.
+/// Returns whether a credential is a single word. Excludes documents, private keys and URLs, whose first characters are
+/// common to many texts.
 pub(super) fn can_be_masked(value: &str) -> bool {
     let value = value.trim();
     !value.contains(char::is_whitespace) && !value.contains("://") && !value.starts_with(['{', '-'])
@@ -12,7 +13,7 @@ pub(super) fn has_mask(text: &str) -> bool {
     text.contains("**") || text.contains("..") || text.contains('…')
 }
 
-/// Replaces every word that holds a mask and begins as the secret does.
+/// Replaces every word that contains a mask and starts like the secret.
 pub(super) fn without_masked(text: &str, secret: &str) -> String {
     let head: String = secret.trim().chars().take(3).collect();
     text.split_inclusive(is_boundary)

@@ -6,8 +6,8 @@ use crate::message::Message;
 use crate::tool::{ToolError, ToolOutput, ToolReply};
 
 impl Secrets {
-    /// `message` with every part of a secret in its texts, arguments and details replaced. A picture whose bytes hold one is
-    /// replaced by a text.
+    /// Redacts the texts, arguments and details of a message. Replaces a picture whose bytes contain a part of a secret
+    /// by a text.
     pub fn clean_message(&self, message: Message) -> Message {
         let known = self.snapshot();
         if known.grams.is_empty() {

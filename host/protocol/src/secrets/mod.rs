@@ -1,11 +1,11 @@
-//! Secrets of the process, and redaction: no eight consecutive characters of one may be seen.
+//! Redaction of the process's secrets: no eight consecutive characters of a secret may be output.
 //!
-//! [`Secrets`] knows every credential that the process has met. Whoever reads one adds it, before it is used; whoever
-//! takes text from outside asks it to clean that text. [`RedactedProvider`] and [`RedactedTools`] do so for all that models
-//! and tools say, so that what is shown, stored and sent on is clean. The loop asks once more for each message it keeps.
+//! [`Secrets`] contains every credential that the process has read. Code that reads a credential adds it before use;
+//! code that receives external text cleans it. [`RedactedProvider`] and [`RedactedTools`] clean all output of models
+//! and tools before it is displayed, stored or forwarded. The agent loop cleans each message again before it stores it.
 //!
-//! A secret is found as it is (in either case of its letters), in base64, hex, URL and JSON escapes, and from back to front.
-//! Not covered: other encodings, characters set apart by others, and pieces in different parts of a message.
+//! Secrets are found verbatim (ignoring case), in base64 and hex, in URL and JSON escapes, and reversed. Not covered:
+//! other encodings, interspersed characters, and fragments in different parts of a message.
 
 mod forms;
 mod grams;
@@ -26,26 +26,26 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Stands for what was redacted.
+/// Replaces redacted text.
 const MARK: &str = "[redacted]";
 
-/// The shortest header value that is looked for as a whole.
-const LEAST_HEADER: usize = 8;
+/// Minimum length of a header value that is redacted as a whole.
+const MIN_HEADER: usize = 8;
 
-/// The secrets of a process. Clones share them; new ones count at once, also for streams that are open.
+/// The secrets of a process. Clones share them; a new secret takes effect immediately, even for open streams.
 #[derive(Clone, Default)]
 pub struct Secrets {
     known: Arc<RwLock<Arc<Known>>>,
 }
 
-/// What is known at one moment.
+/// Snapshot of the known secrets.
 #[derive(Clone, Default)]
 struct Known {
     grams: Grams,
     values: Vec<SecretString>,
-    /// Those that vendors mask.
+    /// Values that vendors mask.
     keys: Vec<SecretString>,
-    /// Values of headers that are no credentials by their look: hidden in errors and recordings, as a whole.
+    /// Header values that do not look like credentials: redacted as a whole, in errors and recordings only.
     headers: Vec<SecretString>,
 }
 
@@ -56,8 +56,8 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Adds the value of a credential, as it was found: a key, the file of an account, a URL with a password. One that is
-    /// known already costs a comparison.
+    /// Adds a credential in its original form: a key, the content of an account file, or a URL with a password. Adding
+    /// a known value is cheap.
     pub fn add(&self, value: &SecretString) {
         let text = value.expose_secret();
         if text.trim().is_empty() || self.snapshot().values.iter().any(|known| known.expose_secret() == text) {
@@ -73,13 +73,13 @@ impl Secrets {
         });
     }
 
-    /// Adds the value of a header that goes with every request.
+    /// Adds the value of a header that is sent with every request.
     pub fn add_header(&self, name: &str, value: &SecretString) {
         if forms::is_credential(name, value.expose_secret()) {
             return self.add(value);
         }
         let is_known = |known: &SecretString| known.expose_secret() == value.expose_secret();
-        if value.expose_secret().len() >= LEAST_HEADER && !self.snapshot().headers.iter().any(is_known) {
+        if value.expose_secret().len() >= MIN_HEADER && !self.snapshot().headers.iter().any(is_known) {
             self.update(|known| known.headers.push(value.clone()));
         }
     }
@@ -93,28 +93,28 @@ impl Secrets {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether no secret is known: then all text is clean.
+    /// Returns whether no secret is known, so that all text is clean.
     pub fn is_empty(&self) -> bool {
         let known = self.snapshot();
         known.grams.is_empty() && known.headers.is_empty()
     }
 
-    /// Whether `bytes` hold eight consecutive characters of a secret.
+    /// Returns whether `bytes` contain eight consecutive characters of a secret.
     pub fn are_in(&self, bytes: &[u8]) -> bool {
         self.snapshot().grams.any(bytes)
     }
 
-    /// `text` with every part of a secret replaced by `[redacted]`.
+    /// Replaces every part of a secret in `text` by `[redacted]`.
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.snapshot().clean(text)
     }
 
-    /// [`Self::clean`] for what a server says of a request, such as an error or an answer to be recorded: masked secrets
-    /// (`sk-ab****yz`) and the values of all headers are redacted too.
+    /// Like [`Self::clean`], for the answer of a server, such as an error or a response to be recorded: also redacts
+    /// masked secrets (`sk-ab****yz`) and the values of all headers.
     pub fn clean_answer<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.snapshot();
         let mut text = Cow::Borrowed(text);
-        // First, because a mask may begin with as much as gives a secret away.
+        // Must come first, because a mask may start with a redactable part of the secret.
         if mask::has_mask(&text) {
             for value in &known.keys {
                 text = Cow::Owned(mask::without_masked(&text, value.expose_secret()));
@@ -131,7 +131,7 @@ impl Secrets {
         }
     }
 
-    /// [`Self::clean_answer`] for a piece of what came over the wire, which may be JSON that escapes what needs no escape.
+    /// Like [`Self::clean_answer`], for a raw part of a response, which may be JSON with unnecessary escapes.
     pub fn clean_wire<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let text = self.clean_answer(text);
         if !text.contains("\\u00") {
@@ -145,12 +145,12 @@ impl Secrets {
         }
     }
 
-    /// [`Self::clean`] for all texts of a JSON value, the names of its fields included.
+    /// Applies [`Self::clean`] to all texts of a JSON value, including field names.
     pub fn clean_json(&self, json: Value) -> Value {
         self.snapshot().clean_json(json)
     }
 
-    /// [`Self::clean_answer`] for all texts of a JSON value, the names of its fields included.
+    /// Applies [`Self::clean_answer`] to all texts of a JSON value, including field names.
     pub fn clean_answer_json(&self, json: Value) -> Value {
         map_texts(json, &|text| match self.clean_answer(&text) {
             Cow::Owned(clean) => clean,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn any_eight_characters_are_replaced_wherever_they_stand() {
+    fn any_eight_characters_of_a_secret_are_redacted() {
         let secrets = secrets();
         assert_eq!(secrets.clean("bad key sk-live-0123456789, \"live-012\""), "bad key [redacted], \"[redacted]\"");
         assert!(matches!(secrets.clean("sk-liv 0123456"), Cow::Borrowed(_)));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_key_is_replaced_in_answers() {
+    fn masked_key_is_redacted_in_answers() {
         let secrets = secrets();
         assert_eq!(secrets.clean_answer("key provided: sk-li****6789. See"), "key provided: [redacted] See");
         assert_eq!(secrets.clean_answer("key 'sk-l...89' is wrong"), "key '[redacted]' is wrong");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_key_on_the_wire_is_replaced() {
+    fn escaped_key_on_the_wire_is_redacted() {
         let secrets = secrets();
         let escaped = r#"data: {"a":"\u006c\u0069\u0076\u0065-0123","b":"\u00e4"}"#;
         assert_eq!(secrets.clean_wire(escaped), r#"data: {"a":"[redacted]","b":"\u00e4"}"#);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_hidden_as_a_whole_or_in_every_part() {
+    fn plain_headers_are_redacted_only_as_a_whole() {
         let secrets = Secrets::default();
         secrets.add_header("x-team", &SecretString::from("platform-engineering"));
         secrets.add_header("authorization", &SecretString::from("Bearer Zq7Xw3Vb9Nm2"));
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn json_is_cleaned_in_texts_and_names() {
+    fn json_is_cleaned_in_texts_and_field_names() {
         let json = json!({ "live-0123": ["0123456789", 7, { "x": "ok" }] });
         assert_eq!(secrets().clean_json(json), json!({ MARK: [MARK, 7, { "x": "ok" }] }));
     }
 
     #[test]
-    fn new_secrets_count_for_all_clones_and_no_debug_print_shows_them() {
+    fn new_secrets_reach_all_clones_and_stay_out_of_debug_output() {
         let secrets = Secrets::default();
         let clone = secrets.clone();
         assert!(clone.is_empty());

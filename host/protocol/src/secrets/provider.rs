@@ -1,4 +1,4 @@
-//! A provider whose replies hold no secrets.
+//! A provider that redacts secrets in replies.
 
 use super::json::Unescaper;
 use super::stream::StreamRedactor;
@@ -9,18 +9,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// How many characters of a secret may go out when another part's events would have to wait for them.
-const MAX_GIVEN_UP: usize = 2;
+/// Maximum bytes of a possible secret to release early, when events of another part would have to wait for them.
+const MAX_EARLY: usize = 2;
 
-/// A provider whose events and errors hold no part of a secret, however it is cut into deltas. Everything else comes as the
-/// provider says it, and in that order; a delta with whose end a secret could begin waits for the next one.
+/// A provider that redacts secrets in events and errors, even across deltas. All other content and the order of events
+/// remain unchanged. A delta waits for the next one if a secret could start at its end.
 pub struct RedactedProvider {
     inner: Arc<dyn Provider>,
     secrets: Secrets,
 }
 
 impl RedactedProvider {
-    /// Redacts what `inner` says.
+    /// Wraps a provider.
     pub fn new(inner: Arc<dyn Provider>, secrets: Secrets) -> Self {
         Self { inner, secrets }
     }
@@ -49,21 +49,21 @@ struct Redacting {
     secrets: Secrets,
     parts: Vec<Part>,
     queue: VecDeque<Slot>,
-    /// Comes after the queue.
+    /// Error to emit after the queue.
     failed: Option<ProviderError>,
 }
 
-/// A place in the order of events.
+/// A position in the order of events.
 enum Slot {
     Event(StreamEvent),
-    /// A delta of this part, which is held back.
+    /// A delayed delta of the part with this index.
     Held(usize),
 }
 
 #[derive(Default)]
 struct Part {
     text: StreamRedactor,
-    /// Of the JSON of a tool call's arguments.
+    /// Unescapes the JSON arguments of a tool call; `None` for other parts.
     json: Option<Unescaper>,
 }
 
@@ -77,7 +77,7 @@ impl Redacting {
                 return Some(Err(error));
             }
             let item = self.stream.next().await;
-            // Taken now: the provider adds its key when the request is made.
+            // Must come after the poll: the provider adds its key when it sends the request.
             let known = self.secrets.snapshot();
             match item {
                 Some(Ok(event)) => self.take(&known, event),
@@ -93,7 +93,7 @@ impl Redacting {
         }
     }
 
-    /// The first event, unless it is held back.
+    /// Returns the first event, unless it is a delayed delta.
     fn ready(&mut self) -> Option<StreamEvent> {
         match self.queue.pop_front()? {
             Slot::Event(event) => Some(event),
@@ -110,7 +110,7 @@ impl Redacting {
             _ => None,
         };
         if self.queue.iter().any(|slot| matches!(slot, Slot::Held(index) if Some(*index) != of_part)) {
-            self.flush(known, MAX_GIVEN_UP);
+            self.flush(known, MAX_EARLY);
         }
         match event {
             StreamEvent::Start { mut model } => {
@@ -135,7 +135,7 @@ impl Redacting {
             [id, name].into_iter().for_each(|text| known.clean_string(text));
             state.json = Some(Unescaper::default());
         }
-        // Indices count up from 0; others are the loop's to refuse.
+        // Indices count up from 0; the agent loop rejects others.
         if index == self.parts.len() {
             self.parts.push(state);
         }
@@ -152,7 +152,7 @@ impl Redacting {
         self.release(index, texts);
     }
 
-    /// Puts texts into the first places that are held for a part. Empty ones leave no event.
+    /// Fills the first delayed deltas of a part with texts. Empty texts leave no event.
     fn release(&mut self, index: usize, texts: Vec<String>) {
         for delta in texts {
             let held = self.queue.iter().position(|slot| matches!(slot, Slot::Held(other) if *other == index));
@@ -165,10 +165,10 @@ impl Redacting {
         }
     }
 
-    /// Sends what was held back for the sake of `most` characters or fewer.
-    fn flush(&mut self, known: &Known, most: usize) {
+    /// Releases the deltas that wait because of at most `max` bytes.
+    fn flush(&mut self, known: &Known, max: usize) {
         for index in 0..self.parts.len() {
-            let texts = self.parts[index].text.give_up(&known.grams, most);
+            let texts = self.parts[index].text.give_up(&known.grams, max);
             self.release(index, texts);
         }
     }
@@ -191,7 +191,7 @@ impl Part {
 }
 
 impl Secrets {
-    /// The same error, with [`Self::clean_answer`] applied to what the vendor said.
+    /// Applies [`Self::clean_answer`] to the text of an error.
     pub fn clean_error(&self, mut error: ProviderError) -> ProviderError {
         match &mut error {
             ProviderError::Api { message, .. }
@@ -224,7 +224,7 @@ mod tests {
 
         fn stream(&self, _: Request, _: CancellationToken) -> EventStream {
             let (events, secrets) = (self.0.clone(), self.1.clone());
-            // A key is added when the request is made, after the stream was opened.
+            // Real providers add their key when they send the request, after the stream was opened.
             let add = async move { secrets.add(&SecretString::from(KEY)) };
             stream::once(add).flat_map(move |()| stream::iter(events.clone())).boxed()
         }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_in_single_characters_is_redacted_in_every_kind_of_part() {
+    async fn key_in_single_characters_is_redacted_in_all_parts() {
         let letters = |text: &str| text.chars().map(String::from).collect::<Vec<_>>();
         let call = PartKind::ToolCall { id: KEY.to_owned(), name: KEY.to_owned() };
         let escaped: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_was_held_back_comes_before_the_end_of_its_part() {
+    async fn delayed_text_precedes_the_end_of_its_part() {
         let out = said(part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()])).await;
         assert_eq!(texts(&out, 0), "the end: Zq7X");
         assert!(matches!(out.last(), Some(Ok(StreamEvent::PartEnd { .. }))));
     }
 
     #[tokio::test]
-    async fn an_end_that_was_held_back_comes_before_an_error() {
+    async fn delayed_text_precedes_an_error() {
         let mut events = part(0, PartKind::Text, vec!["the end: Zq7X".to_owned()]);
         events.pop();
         events.push(Err(ProviderError::Cancelled));

@@ -1,23 +1,24 @@
-//! Redaction of a text that arrives in pieces.
+//! Redaction of text that arrives in pieces.
 
 use super::MARK;
 use super::grams::Grams;
 use std::collections::VecDeque;
 
-/// Redacts a text that comes piece by piece. Whatever way it is cut, what comes out together is the same: the text with each
-/// covered part replaced by one mark. Each piece comes out whole, as soon as it is certain that no secret begins at its end.
+/// Redacts a text piece by piece. The concatenated output does not depend on the cuts: each covered part is replaced by
+/// one mark. Returns each piece undivided, as soon as it is certain that no secret starts at its end.
 #[derive(Default)]
 pub(super) struct StreamRedactor {
-    /// Held back.
+    /// Text that was not released yet.
     pending: String,
-    /// The lengths of the pieces in it.
+    /// Lengths of the pieces in `pending`.
     pieces: VecDeque<usize>,
-    /// How much of it belongs to a part whose mark went out already; none when the last thing that went out is no mark.
+    /// Bytes of `pending` that belong to a part whose mark was released already; `None` when the released text does not
+    /// end in a mark.
     covered: Option<usize>,
 }
 
 impl StreamRedactor {
-    /// Takes the next piece and returns those, of all that were taken, that can go out; one may have become empty.
+    /// Adds a piece and returns the pieces that can be released, redacted; some may be empty.
     pub(super) fn push(&mut self, grams: &Grams, piece: &str) -> Vec<String> {
         self.pending.push_str(piece);
         self.pieces.push_back(piece.len());
@@ -26,14 +27,14 @@ impl StreamRedactor {
         self.release(grams, decided)
     }
 
-    /// Returns all that was held back.
+    /// Releases all remaining pieces.
     pub(super) fn finish(&mut self, grams: &Grams) -> Vec<String> {
         self.release(grams, self.pending.len())
     }
 
-    /// [`Self::finish`] when no more than `most` characters are the reason for holding anything back.
-    pub(super) fn give_up(&mut self, grams: &Grams, most: usize) -> Vec<String> {
-        match !self.pieces.is_empty() && grams.tail(self.pending.as_bytes()) <= most {
+    /// Releases all remaining pieces if at most `max` bytes at their end could start a secret.
+    pub(super) fn give_up(&mut self, grams: &Grams, max: usize) -> Vec<String> {
+        match !self.pieces.is_empty() && grams.tail(self.pending.as_bytes()) <= max {
             true => self.finish(grams),
             false => Vec::new(),
         }
@@ -52,10 +53,10 @@ impl StreamRedactor {
         out
     }
 
-    /// What goes out of the first `keep` bytes, and what is `covered` after that.
+    /// Returns the redacted form of the first `keep` bytes, and the next value of `covered`.
     fn redacted(&self, grams: &Grams, keep: usize) -> (String, Option<usize>) {
         let mut out = String::with_capacity(keep);
-        // The end of the last part that was marked, and of what was dealt with.
+        // The end of the last marked part, and of the processed text.
         let (mut marked, mut done) = (self.covered, self.covered.unwrap_or_default());
         for found in grams.find(self.pending.as_bytes()) {
             let (start, end) =
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_marked_once_however_it_is_cut() {
+    fn part_is_marked_once_for_any_cut() {
         let text = "the key is Zq7Xw3Vb9Nm2Kp5Ld8Rt, yes";
         for step in 1..9 {
             let cuts: Vec<usize> = (0..text.len()).step_by(step).collect();
@@ -116,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_no_secret_comes_out_at_last() {
+    fn held_back_end_is_released_at_last() {
         assert_eq!(in_pieces("Zq7Xw3V", &[3]), "Zq7Xw3V");
     }
 
-    /// Text in which secrets, their pieces and other things follow each other.
+    /// Generates texts of secrets, fragments of secrets and other text.
     fn texts() -> impl Strategy<Value = String> {
         let piece = (0..SECRETS.len(), 0..40_usize, 0..40_usize).prop_map(|(which, from, length)| {
             let secret = SECRETS[which];
@@ -135,7 +136,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn any_cut_gives_the_same_and_no_window_comes_out(text in texts(), cuts in prop::collection::vec(0..200_usize, 0..12)) {
+        fn output_is_the_same_for_any_cut_and_leaks_nothing(text in texts(), cuts in prop::collection::vec(0..200_usize, 0..12)) {
             let whole = in_pieces(&text, &[]);
             prop_assert_eq!(&in_pieces(&text, &cuts), &whole);
             prop_assert!(!grams().any(whole.as_bytes()), "{}", whole);

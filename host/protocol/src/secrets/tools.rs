@@ -1,4 +1,4 @@
-//! Tools whose results hold no secrets.
+//! A tool executor that redacts secrets.
 
 use super::Secrets;
 use crate::content::Content;
@@ -8,14 +8,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// An executor whose results, errors and progress hold no part of a secret.
+/// An executor that redacts secrets in results, errors and progress.
 pub struct RedactedTools {
     inner: Arc<dyn ToolExecutor>,
     secrets: Secrets,
 }
 
 impl RedactedTools {
-    /// Redacts what `inner` says.
+    /// Wraps an executor.
     pub fn new(inner: Arc<dyn ToolExecutor>, secrets: Secrets) -> Self {
         Self { inner, secrets }
     }
