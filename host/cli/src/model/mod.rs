@@ -169,7 +169,7 @@ impl Base {
         // A server at a place of the user's own may do without a key, and a recording needs none.
         let needs_key =
             info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
-        if needs_key && keys.origin().await.map_err(|error| Failure::of(Status::Usage, &error))?.is_none() {
+        if needs_key && keys.origin().await.map_err(key_failure)?.is_none() {
             return Err(no_key(info, self));
         }
         let mut notices = Vec::new();
@@ -238,6 +238,11 @@ impl Base {
         };
         Failure::usage("no model was named").hint(hint)
     }
+}
+
+fn key_failure(error: KeyError) -> Failure {
+    let failure = Failure::of(Status::Usage, &error);
+    error.hint().into_iter().fold(failure, Failure::hint)
 }
 
 fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
