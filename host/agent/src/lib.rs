@@ -52,7 +52,7 @@ pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
 pub use approval::Approval;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
 pub use compaction::{Compaction, CompactionError, CompactionPolicy, compact};
-pub use config::{LoopConfig, Strategy};
+pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
 pub use context::Context;
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};

@@ -111,7 +111,7 @@ impl Compactor<'_> {
         reason: CompactionReason,
         tracker: &ContextTracker,
     ) -> Result<Compaction, CompactionError> {
-        let policy = &self.config.compaction;
+        let policy = &self.config.policy.compaction;
         let budget = Budget { tokens: self.budget(reason, tracker), tracker };
         let messages = &self.context.messages;
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
@@ -136,8 +136,8 @@ impl Compactor<'_> {
 
     /// Tokens that the messages may take afterwards.
     fn budget(&self, reason: CompactionReason, tracker: &ContextTracker) -> u64 {
-        let policy = &self.config.compaction;
-        let full = self.config.model.context_window.map(|window| policy.threshold(window));
+        let policy = &self.config.policy.compaction;
+        let full = self.config.policy.model.context_window.map(|window| policy.threshold(window));
         match reason {
             // The vendor counts more than we do, or has less room than we know of.
             CompactionReason::Overflow => full.unwrap_or(u64::MAX).min(tracker.tokens()) / 2,
@@ -149,7 +149,7 @@ impl Compactor<'_> {
 
     /// The model's summary, or none when it wrote none, which must not stop the run.
     async fn written(&self, reason: CompactionReason) -> Result<Option<summary::Summary>, CompactionError> {
-        let policy = &self.config.compaction;
+        let policy = &self.config.policy.compaction;
         if !policy.by_model {
             return Ok(None);
         }
@@ -186,10 +186,10 @@ impl Compactor<'_> {
             timestamp: Timestamp::now(),
         });
         let timestamp = message.timestamp();
-        self.config.store.append(&Arc::new(message))?;
+        self.config.ports.store.append(&Arc::new(message))?;
         let old = std::mem::take(&mut self.context.messages);
         self.context.messages = record.apply(&old, timestamp);
-        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.counter);
+        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.ports.counter);
         let compaction = Compaction {
             reason,
             dropped: old.len() - record.kept.min(old.len()),
