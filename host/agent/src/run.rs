@@ -6,7 +6,7 @@
 //!
 //! 1. `begin`: the prompts become part of the history.
 //! 2. `turn`, again and again: steering messages, room for the reply ([`crate::compaction`]), one reply
-//!    ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
+//!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
 //! 4. `end`: the last event, whatever happened.
 //!
@@ -17,14 +17,14 @@
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
+use crate::config::limits::Budget;
 use crate::context::Context;
-use crate::dispatch::Dispatch;
-use crate::filter::admit;
-use crate::hooks::{Flow, HookChain, Verdict};
-use crate::limits::Budget;
-use crate::repetition::Repetition;
-use crate::spawn::{Children, Parent};
+use crate::extension::filter::admit;
+use crate::extension::hooks::{Flow, HookChain, Verdict};
+use crate::extension::spawn::{Children, Parent};
 use crate::tokens::ContextTracker;
+use crate::tools::dispatch::Dispatch;
+use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use jiff::Timestamp;
 use pinion_protocol::content::ToolCall;

@@ -9,7 +9,6 @@
 //! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction
 //! before the model has answered again.
 
-pub(crate) mod policy;
 mod shrink;
 mod summary;
 
@@ -24,7 +23,6 @@ use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::usage::{Cost, Usage};
-pub use policy::CompactionPolicy;
 use shrink::Budget;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

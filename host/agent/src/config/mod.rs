@@ -1,17 +1,22 @@
 //! The configuration of runs: ports, policy and inbox.
 
-use crate::approval::Approval;
+pub(crate) mod compaction;
+pub(crate) mod limits;
+pub(crate) mod queue;
+pub(crate) mod retry;
+
 use crate::channel::Events;
-use crate::compaction::policy::CompactionPolicy;
+use crate::config::compaction::CompactionPolicy;
+use crate::config::limits::{Budget, RunLimits};
+use crate::config::queue::MessageQueue;
+use crate::config::retry::{Backoff, RetryPolicy};
 use crate::context::Context;
-use crate::filter::InputFilter;
-use crate::hooks::Hooks;
-use crate::limits::{Budget, RunLimits};
-use crate::queue::MessageQueue;
-use crate::retry::{Backoff, RetryPolicy};
-use crate::schema::Schemas;
-use crate::spawn::Spawner;
+use crate::extension::filter::InputFilter;
+use crate::extension::hooks::Hooks;
+use crate::extension::spawn::Spawner;
 use crate::tokens::{ByteCounter, TokenCounter};
+use crate::tools::approval::Approval;
+use crate::tools::schema::Schemas;
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;

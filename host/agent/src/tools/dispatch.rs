@@ -8,9 +8,9 @@
 
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
-use crate::hooks::{HookChain, Verdict};
-use crate::repetition::Repetition;
-use crate::spawn::Children;
+use crate::extension::hooks::{HookChain, Verdict};
+use crate::extension::spawn::Children;
+use crate::tools::repetition::Repetition;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use pinion_protocol::approval::{Decision, Question};

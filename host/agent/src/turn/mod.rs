@@ -1,17 +1,20 @@
 //! One request to the model and its reply, with retries.
 
-use crate::assemble::{Assembly, Step};
+mod assemble;
+mod prompt;
+
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::hooks::HookChain;
-use crate::prompt::with_guidelines;
+use crate::extension::hooks::HookChain;
+use assemble::{Assembly, Step};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
+use prompt::with_guidelines;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
