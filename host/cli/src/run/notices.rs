@@ -3,7 +3,7 @@
 use crate::output::{Text, text};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
 
-/// Describes what happened to a plugin, in one line that begins a sentence of the host.
+/// Describes what happened to a plugin, in one line.
 pub(crate) fn describe(notice: &Notice) -> Text {
     let (plugin, source) = (&notice.plugin, &notice.source);
     match &notice.event {
@@ -12,7 +12,7 @@ pub(crate) fn describe(notice: &Notice) -> Text {
             text!("reloaded plugin `{}` {} (generation {})", plugin, version, generation)
         }
         NoticeEvent::Refused(error) => {
-            text!("! plugin `{}` ({}) was not loaded: {}", plugin, source, Text::block(error))
+            text!("! plugin `{}` ({}) was not loaded: {}", plugin, source, Text::block(format_args!("{error:#}")))
         }
         NoticeEvent::HeldBack(why) => {
             text!("! plugin `{}` ({}) does not have all its grants: {}", plugin, source, Text::block(why))
