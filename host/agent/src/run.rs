@@ -6,7 +6,7 @@
 //!
 //! 1. `begin`: the prompts become part of the history.
 //! 2. `turn`, again and again: steering messages, room for the reply ([`crate::compaction`]), one reply
-//!    ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
+//!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
 //! 4. `end`: the last event, whatever happened.
 //!
@@ -17,14 +17,14 @@
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
+use crate::config::limits::Budget;
 use crate::context::Context;
-use crate::dispatch::Dispatch;
-use crate::filter::admit;
-use crate::hooks::{Flow, HookChain, Verdict};
-use crate::limits::{Budget, Spent};
-use crate::repetition::Repetition;
-use crate::sub_agents::Family;
+use crate::extension::filter::admit;
+use crate::extension::hooks::{Flow, HookChain, Verdict};
+use crate::extension::spawn::{Children, Parent};
 use crate::tokens::ContextTracker;
+use crate::tools::dispatch::Dispatch;
+use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use jiff::Timestamp;
 use pinion_protocol::content::ToolCall;
@@ -36,7 +36,7 @@ use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, Stop
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
 use pinion_protocol::provider::ProviderError;
 use pinion_protocol::store::StoreError;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,9 @@ use tokio_util::sync::CancellationToken;
 /// The kind of the extension message that says which limit ended a run.
 pub const LIMIT_MESSAGE: &str = "pinion/limit";
 
-/// Works a prompt off. With no prompts, goes on from the context as it is.
+/// Runs the agent until the model stops. With no prompts, resumes from `context`.
+///
+/// The run gets an id and a number of its own, which `context` holds afterwards.
 ///
 /// Cancelling `token` ends the run soon, with [`RunEnd::Aborted`]. The future must be driven to its end: dropping it
 /// leaves the context without the results of calls that ran.
@@ -55,8 +57,9 @@ pub async fn run(
     events: &Events,
     token: &CancellationToken,
 ) -> Outcome {
+    context.begin_run(config.next_loop_id(context));
     let token = token.child_token();
-    let hooks = HookChain::new(&config.hooks, &token);
+    let hooks = HookChain::new(&config.ports.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
     let end = within(config, &token, run.work(prompts)).await;
     let outcome = run.end(end).await;
@@ -67,11 +70,11 @@ pub async fn run(
 /// Aborts the work when its time is over, and waits for its end. Time in which a person is asked does not count.
 async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
-    let Some(time) = config.limits.max_time else { return work.await };
+    let Some(time) = config.policy.limits.max_time else { return work.await };
     tokio::select! {
         biased;
         end = &mut work => return end,
-        () = config.approval.asking().sleep(time) => token.cancel(),
+        () = config.ports.approval.sleep(time) => token.cancel(),
     }
     match work.await {
         RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.as_secs()) },
@@ -85,15 +88,16 @@ struct Run<'a> {
     config: &'a LoopConfig,
     events: &'a Events,
     token: &'a CancellationToken,
-    spent: Spent,
+    spent: Spend,
+    turns: u32,
     budget: Arc<Budget>,
     added: Vec<Arc<Message>>,
     tracker: ContextTracker,
     /// The model has not answered since the last compaction: another one would not get further.
     is_compacted: bool,
     repetition: Repetition,
-    /// What the tools of this run may start, and did; none when they may start nothing.
-    family: Option<Arc<Family>>,
+    /// The runs that the tools of this run start; none when they may start nothing.
+    children: Option<Arc<dyn Children>>,
 }
 
 /// What a turn leaves to do.
@@ -108,14 +112,28 @@ enum Next {
 
 impl<'a> Run<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
-        let mut tracker = ContextTracker::new(config.counter.clone());
+        let mut tracker = ContextTracker::new(config.ports.counter.clone());
         tracker.restart(fixed_tokens(context, config), &context.messages);
-        let spent = Spent::default();
+        let (spent, turns) = (Spend::default(), 0);
         let repetition = Repetition::default();
         let budget = config.budget.clone().unwrap_or_default();
-        let family = Family::of(context, config, &budget, events, token);
+        let parent = Parent { context, config, budget: &budget, events, token };
+        let children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
         let (added, is_compacted) = (Vec::new(), false);
-        Self { context, config, events, token, spent, budget, added, tracker, is_compacted, repetition, family }
+        Self {
+            context,
+            config,
+            events,
+            token,
+            spent,
+            turns,
+            budget,
+            added,
+            tracker,
+            is_compacted,
+            repetition,
+            children,
+        }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
@@ -135,7 +153,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: full_text(&error) })
+        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: error.full_text() })
     }
 
     /// Takes the prompts into the history; gives the end when the run is over before it began.
@@ -147,14 +165,14 @@ impl<'a> Run<'a> {
             parent_loop_id: self.context.parent_loop_id.clone(),
             continuation: self.context.continuation.clone(),
             trigger: self.trigger(),
-            provider: self.config.provider.name().to_owned(),
-            model: self.config.model.name.clone(),
+            provider: self.config.ports.provider.name().to_owned(),
+            model: self.config.policy.model.name.clone(),
         };
         self.emit(started).await;
         if let Verdict::Deny(reason) = verdict {
             return Ok(Some(self.rejected(reason).await));
         }
-        match admit(&self.config.filters, prompts) {
+        match admit(&self.config.ports.filters, prompts) {
             Ok(prompts) => self.append_all(prompts).await.map(|()| None),
             Err(reason) => Ok(Some(self.rejected(reason).await)),
         }
@@ -170,7 +188,7 @@ impl<'a> Run<'a> {
 
     /// Takes messages that waited into the history. One that is rejected is told, and the run goes on without it.
     async fn admit(&mut self, messages: Vec<Message>) -> Result<bool, StoreError> {
-        match admit(&self.config.filters, messages) {
+        match admit(&self.config.ports.filters, messages) {
             Ok(messages) => {
                 let any = !messages.is_empty();
                 self.append_all(messages).await?;
@@ -184,13 +202,13 @@ impl<'a> Run<'a> {
     }
 
     fn hooks(&self) -> HookChain<'a> {
-        HookChain::new(&self.config.hooks, self.token)
+        HookChain::new(&self.config.ports.hooks, self.token)
     }
 
     /// What begins the next turn.
     fn trigger(&self) -> TurnTrigger {
         match &self.context.continuation {
-            _ if self.spent.turns > 0 => TurnTrigger::Continuation,
+            _ if self.turns > 0 => TurnTrigger::Continuation,
             None => self.context.first_trigger,
             Some(Continuation::Branch { .. }) => TurnTrigger::Branch,
             Some(Continuation::Default | Continuation::Rerun { .. }) => TurnTrigger::Continuation,
@@ -198,22 +216,22 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Result<Next, StoreError> {
-        if let Some(limit) = self.config.limits.reached(self.spent.turns, &self.budget) {
+        if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
             return Ok(Next::End(RunEnd::Limit { limit }));
         }
-        self.admit(self.config.steering.take()).await?;
-        let (turn, trigger) = (self.spent.turns + 1, self.trigger());
+        self.admit(self.config.inbox.steering.take()).await?;
+        let (turn, trigger) = (self.turns + 1, self.trigger());
         if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
             return Ok(Next::End(self.rejected(reason).await));
         }
-        self.spent.turns = turn;
+        self.turns = turn;
         self.emit(EventKind::TurnStart { turn, trigger }).await;
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
         }
         let reply = self.ask().await?;
         let usage = reply.usage;
-        self.spend(&usage, reply.cost);
+        self.spend(reply.spend());
         let next = self.take(reply).await?;
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
@@ -251,8 +269,8 @@ impl<'a> Run<'a> {
 
     /// Would the next request leave no room for a reply?
     fn is_full(&self) -> bool {
-        let policy = &self.config.compaction;
-        let threshold = self.config.model.context_window.map(|window| policy.threshold(window));
+        let policy = &self.config.policy.compaction;
+        let threshold = self.config.policy.model.context_window.map(|window| policy.threshold(window));
         policy.automatic && !self.is_compacted && threshold.is_some_and(|most| self.tracker.tokens() > most)
     }
 
@@ -271,7 +289,7 @@ impl<'a> Run<'a> {
         // A run may be long: what nobody sees any more is the session's to keep, and not ours.
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
-        self.spend(&compaction.usage, compaction.cost);
+        self.spend(Spend { usage: compaction.usage, cost: compaction.cost });
         self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
         Ok(true)
     }
@@ -287,13 +305,13 @@ impl<'a> Run<'a> {
             session_id: &self.context.session_id,
             loop_id: &self.context.loop_id,
             token: self.token,
-            family: self.family.as_ref(),
+            children: self.children.as_ref(),
             failure: Mutex::default(),
         };
         // Also after an abort: the results then say so.
         let results = dispatch.run(&calls, &mut self.repetition).await;
         let failure = dispatch.failure().take();
-        self.account_for_family();
+        self.account_for_children();
         for stored in results.into_iter().filter(|stored| stored.is_kept) {
             self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
             self.take_in(stored.message).await;
@@ -307,7 +325,7 @@ impl<'a> Run<'a> {
             StopReason::Error => Next::End(RunEnd::Error { message: error.unwrap_or_default() }),
             _ if !calls.is_empty() => Next::Turn,
             // A message that came too late to interrupt anything still wants an answer.
-            _ if !self.config.steering.is_empty() => Next::Turn,
+            _ if !self.config.inbox.steering.is_empty() => Next::Turn,
             done => Next::Done(done),
         })
     }
@@ -315,45 +333,45 @@ impl<'a> Run<'a> {
     /// Begins another round when a message waits for the end of this one.
     async fn follow(&mut self) -> Result<bool, StoreError> {
         // One that is rejected must not keep the next one from its turn.
-        while !self.config.follow_up.is_empty() {
-            if self.admit(self.config.follow_up.take()).await? {
+        while !self.config.inbox.follow_up.is_empty() {
+            if self.admit(self.config.inbox.follow_up.take()).await? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn spend(&mut self, usage: &Usage, cost: Option<Cost>) {
-        self.spent.add(usage, cost);
-        self.budget.add(usage, cost);
+    fn spend(&mut self, spend: Spend) {
+        self.spent.add(spend);
+        self.budget.add(spend);
     }
 
-    /// What sub-agents used was used by this run. It counts against the limits already.
-    fn account_for_family(&mut self) {
-        if let Some((usage, cost)) = self.family.as_ref().map(|family| family.take_spent()) {
-            self.spent.add(&usage, cost);
+    /// Counts what children spent as spent by this run. It counts against the limits already.
+    fn account_for_children(&mut self) {
+        if let Some(children) = &self.children {
+            self.spent.add(children.take_spent());
         }
     }
 
     async fn end(mut self, end: RunEnd) -> Outcome {
-        if let Some(family) = &self.family {
-            family.close().await;
-            self.account_for_family();
+        if let Some(children) = &self.children {
+            children.close().await;
+            self.account_for_children();
         }
         if let RunEnd::Limit { limit } = &end
             && let Err(error) = self.append(limit_message(limit)).await
         {
-            tracing::warn!(error = full_text(&error), "the limit that ended the run is not in the session");
+            tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
         }
         let ended = EventKind::AgentEnd {
             end: end.clone(),
             messages: self.added.clone(),
             usage: self.spent.usage,
             cost: self.spent.cost,
-            turns: self.spent.turns,
+            turns: self.turns,
         };
         self.emit(ended).await;
-        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.spent.turns }
+        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.turns }
     }
 
     async fn append_all(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), StoreError> {
@@ -375,8 +393,8 @@ impl<'a> Run<'a> {
     }
 
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
-        let message = Arc::new(self.config.secrets.clean_message(message));
-        self.config.store.append(&message)?;
+        let message = Arc::new(self.config.ports.secrets.clean_message(message));
+        self.config.ports.store.append(&message)?;
         self.take_in(message).await;
         Ok(())
     }
@@ -390,32 +408,24 @@ impl<'a> Run<'a> {
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.config.tell(self.events, &self.context.loop_id, kind).await;
+        self.config.report(self.events, &self.context.loop_id, kind).await;
     }
 }
 
 /// Estimated tokens of what comes with every request: the system prompt and the tools.
 fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
-    let tools = config.tools.definitions();
+    let tools = config.ports.tools.definitions();
     let texts = tools.iter().flat_map(|tool| {
         let guidelines = tool.guidelines.iter().map(String::as_str);
         [&*tool.name, &*tool.description].into_iter().chain(guidelines)
     });
-    let texts: u64 = texts.map(|text| config.counter.count(text)).sum();
+    let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
     // Schemas are letters as other text is; the rule of thumb is good enough for them.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
-    config.counter.count(&context.system_prompt) + texts + schemas
+    config.ports.counter.count(&context.system_prompt) + texts + schemas
 }
 
 fn limit_message(limit: &Limit) -> Message {
     let data = json!({ "limit": limit, "text": limit.to_string() });
     Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
-}
-
-/// An error with its causes, for people.
-pub(crate) fn full_text(error: &StoreError) -> String {
-    match &error.source {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

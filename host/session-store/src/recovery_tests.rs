@@ -1,5 +1,7 @@
 use super::*;
+use crate::error::SessionErrorKind;
 use crate::testing::{calls, conversation, result, user, workspace, write_session};
+use pinion_protocol::SessionStore as _;
 use proptest::prelude::*;
 use std::fs;
 use tempfile::TempDir;
@@ -134,7 +136,7 @@ fn a_second_writer_is_told_who_has_the_session_and_changes_nothing() {
     let path = write_session(folder.path(), &conversation());
     let first = open(&path);
     let error = open_to_continue(&path, workspace()).unwrap_err();
-    assert!(matches!(error, SessionError::InUse { .. }), "{error}");
+    assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), conversation().len());
     drop(first);
     open(&path);
@@ -146,7 +148,7 @@ fn a_session_that_was_just_begun_is_locked_too() {
     let path = folder.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     session.append(&user("one")).unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::InUse { .. })));
+    assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
 }
 
 #[test]
@@ -154,10 +156,10 @@ fn a_file_that_is_no_session_is_refused_untouched() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notes.txt");
     fs::write(&path, "my notes,\nunfinished").unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::NotASession { .. })));
+    assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
     assert_eq!(fs::read_to_string(&path).unwrap(), "my notes,\nunfinished");
     assert!(torn_files(folder.path()).is_empty());
-    assert!(matches!(open_to_continue(folder.path(), workspace()), Err(SessionError::NotASession { .. })));
+    assert!(matches!(open_to_continue(folder.path(), workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
 }
 
 #[test]
@@ -166,7 +168,10 @@ fn a_session_of_a_newer_version_is_refused_untouched() {
     let path = folder.path().join("new.jsonl");
     let text = "{\"type\":\"session\",\"version\":2}\n{\"torn";
     fs::write(&path, text).unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::UnsupportedVersion { found: 2, .. })));
+    assert!(matches!(
+        open_to_continue(&path, workspace()).unwrap_err().kind,
+        SessionErrorKind::UnsupportedVersion { found: 2 }
+    ));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -184,6 +189,28 @@ fn entries_of_a_newer_program_are_passed_over_and_kept() {
     assert!(now[text.len()..].starts_with(r#"{"id":"3","parent":"2","#), "{now}");
     drop(opened);
     assert_eq!(open(&path).messages, [user("one"), user("two")]);
+}
+
+/// Messages in short: `u`ser, `a`ssistant with its calls, `r`esult, `!` for an error.
+fn short(messages: &[Arc<Message>]) -> String {
+    let words = messages.iter().map(|message| match &**message {
+        Message::ToolResult(result) => format!("{}{}", if result.is_error { '!' } else { 'r' }, result.call_id),
+        Message::Assistant(reply) => format!("a{}", reply.tool_calls().map(|c| c.id.as_str()).collect::<String>()),
+        _ => "u".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn kill_during_a_long_call_keeps_the_results_that_arrived() {
+    let root = TempDir::new().unwrap();
+    let path = write_session(root.path(), &[user("go"), calls(&["1", "2", "3"]), result("3"), result("2")]);
+    let opened = open(&path);
+    assert_eq!(short(&opened.messages), "u a123 !1 r2 r3");
+    assert_eq!(opened.recovery.pairing.at_end, 1);
+    opened.session.append(&user("on")).unwrap();
+    drop(opened);
+    assert_eq!(short(&open(&path).messages), "u a123 !1 r2 r3 u");
 }
 
 #[derive(Debug, Clone)]

@@ -1,25 +1,37 @@
-//! `pinion doctor`: is everything there that pinion needs?
+//! `pinion doctor`: checks what pinion needs.
 
-use crate::args::{Cli, RunArgs};
+use crate::args::RunArgs;
+use crate::base::Base;
 use crate::failure::{Failure, Result, chain};
-use crate::output::render::bytes;
+use crate::invocation::Invocation;
+use crate::output::bytes;
 use crate::output::terminal::Style;
 use crate::output::{Text, print, text};
-use crate::run::compose::{Base, For};
-use clap::Parser as _;
+use crate::plugins::sources::For;
+use clap::Args;
 use pinion_plugin_runtime::Origin;
 use std::path::Path;
 
-/// What was found of one thing.
+/// The result of one check.
 enum Finding {
     Good(String),
-    /// Works without it.
+    /// Optional and absent.
     Missing(String),
-    /// Does not work.
+    /// Required and not working.
     Broken(String),
 }
 
-pub(crate) async fn run(base: &Base) -> Result<()> {
+/// The arguments of `pinion doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {}
+
+impl Doctor {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        examine(&invocation.base()?).await
+    }
+}
+
+async fn examine(base: &Base) -> Result<()> {
     let mut findings = vec![
         Finding::Good(format!("pinion {} in `{}`", env!("CARGO_PKG_VERSION"), base.workspace.display())),
         config(base),
@@ -51,7 +63,7 @@ fn line(finding: &Finding, style: Style) -> Text {
     text!("{} {}", mark, Text::block(text))
 }
 
-/// It was read before this command began.
+/// Reports the config file. It was read before this command began.
 fn config(base: &Base) -> Finding {
     let file = base.paths.config_file();
     match file.exists() {
@@ -63,7 +75,7 @@ fn config(base: &Base) -> Finding {
 fn folder(what: &str, path: &Path) -> Finding {
     let probe = path.join(format!(".probe-{}", std::process::id()));
     let written = crate::files::private::create_folder(path).and_then(|()| std::fs::write(&probe, "x"));
-    // Of no consequence when it was not made.
+    // A leftover probe does no harm.
     let _ = std::fs::remove_file(&probe);
     match written {
         Ok(()) => Finding::Good(format!("{what} `{}`", path.display())),
@@ -77,7 +89,7 @@ fn cache(base: &Base) -> Finding {
     Finding::Good(format!("compiled components: {}, {}", sizes.len(), bytes(sizes.iter().sum())))
 }
 
-/// Which keys there are, never what they are.
+/// Reports the origin of each key, never the key itself.
 async fn keys(base: &Base) -> Vec<Finding> {
     let found = base.key_origins().await.into_iter().filter_map(|(info, origin)| match origin {
         Ok(origin) => Some(Finding::Good(format!("key for {}: {}", info.name, origin?))),
@@ -91,7 +103,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
 }
 
 async fn model(base: &Base) -> Finding {
-    match base.chosen(&no_options()).await {
+    match base.chosen(&RunArgs::default()).await {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
         Err(failure) => Finding::Missing(failure.to_string().replace('\n', "; ")),
     }
@@ -102,7 +114,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };
-    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {
         let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
@@ -121,7 +133,7 @@ fn program(name: &str, why: &str) -> Finding {
     }
 }
 
-/// Only those who write plugins need it.
+/// Reports the Rust toolchain for plugins, which only plugin authors need.
 fn toolchain() -> Finding {
     if let (Ok(cargo), Ok(target)) = (std::env::var("GUEST_CARGO"), std::env::var("GUEST_TARGET")) {
         return Finding::Good(format!("plugins are built by `{cargo}` for {target}"));
@@ -133,8 +145,4 @@ fn toolchain() -> Finding {
         }
         _ => Finding::Missing("to build plugins: `rustup target add wasm32-wasip2`".to_owned()),
     }
-}
-
-fn no_options() -> RunArgs {
-    Cli::parse_from(["pinion"]).run
 }

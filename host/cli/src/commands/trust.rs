@@ -1,23 +1,53 @@
 //! `pinion trust`, and the question when trusted content has changed.
 
 use crate::approve::confirm::confirm;
-use crate::args::TrustCommand;
 use crate::config::Config;
 use crate::failure::{Failure, Result, Status};
-use crate::files::paths;
-use crate::files::paths::Paths;
+use crate::files::paths::{self, Paths};
+use crate::invocation::Invocation;
+use crate::output::line;
 use crate::output::terminal;
 use crate::output::{Text, print, stdout_failure, text};
-use crate::prompt::context::line;
 use crate::trust::records::{Record, Records};
 use crate::trust::{Content, fixed};
+use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
-pub(crate) fn run(paths: &Paths, workspace: &Path, command: &TrustCommand) -> Result<()> {
-    match command {
-        TrustCommand::List => list(paths),
-        TrustCommand::Add { dir, yes } => add(paths, &directory(workspace, dir.as_deref())?, *yes),
-        TrustCommand::Remove { dir } => remove(paths, workspace, dir.as_deref()),
+/// The arguments of `pinion trust`.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    #[command(subcommand)]
+    command: TrustCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrustCommand {
+    /// List trusted directories, and whether their content has changed
+    List,
+    /// Show what a directory brings in `.pinion`, and trust exactly that content
+    Add {
+        /// Directory to trust [default: the working directory]
+        dir: Option<PathBuf>,
+        /// Trust it without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Stop trusting a directory
+    Remove {
+        /// Directory to distrust [default: the working directory]
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Trust {
+    /// Reads no config of the workspace, because that is what the user decides on.
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
+        match self.command {
+            TrustCommand::List => list(&paths),
+            TrustCommand::Add { dir, yes } => add(&paths, &directory(&workspace, dir.as_deref())?, yes),
+            TrustCommand::Remove { dir } => remove(&paths, &workspace, dir.as_deref()),
+        }
     }
 }
 
@@ -58,7 +88,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
-    // The directory may be gone, so its path may have to do.
+    // The directory may be gone, in which case its path has to do.
     let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
     let directory = named.canonicalize().unwrap_or_else(|_| crate::files::repository::normal(&named));
     let is_wished = wished(paths)?.contains(&directory);
@@ -71,7 +101,7 @@ fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     print(&text!("`{}` is not trusted any more{}\n", shown, note))
 }
 
-/// Asks on the terminal when trusted content has changed; says whether the user trusts what is there now.
+/// Asks on the terminal if trusted content has changed. Returns whether the user trusts the current content.
 ///
 /// # Errors
 /// The terminal cannot be used, or the answer cannot be recorded.
@@ -95,15 +125,15 @@ pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Res
     Ok(true)
 }
 
-/// The question counts what it is about, because a long list may have scrolled away.
+/// Asks whether to trust the content. The question counts the files, because a long list may have scrolled away.
 fn ask(directory: &Path, content: &Content) -> Result<bool> {
     let (files, plugins) = (content.digests().count(), content.plugins().count());
     let shown = line(&directory.to_string_lossy());
     let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
-    confirm(&text!("{}", question)).map_err(|error| stdout_failure(&error))
+    confirm(&text!("{}", question)).map_err(stdout_failure)
 }
 
-/// What the project's config sets, and what of it is ignored.
+/// Describes the settings of the project's config, and which of them are ignored.
 fn settings(paths: &Paths, content: &Content) -> String {
     let Some(text) = content.config() else { return String::new() };
     match Config::preview(paths, text) {
@@ -116,7 +146,7 @@ fn settings(paths: &Paths, content: &Content) -> String {
     }
 }
 
-/// The directories that the user's config trusts, without links where they are there.
+/// Returns the directories that the user's config trusts, without links if they exist.
 fn wished(paths: &Paths) -> Result<Vec<PathBuf>> {
     let entries = Config::trusted(paths)?;
     let canonical = |entry: PathBuf| entry.canonicalize().unwrap_or(entry);

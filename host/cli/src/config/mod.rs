@@ -1,25 +1,25 @@
-//! The config: what its files may say ([`File`]), and what is in effect ([`Config`]).
+//! The config: the schema of its files ([`file`]) and the settings in effect ([`Config`]).
 //!
-//! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
-//! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
-//! first, so that an error names the file and the line.
+//! The layers are, each over the one before: `defaults.toml`, the user's file, the file of a project that the user
+//! trusts, and the command line. A table is merged with the one below it; any other value replaces the one below. Each
+//! file is checked by itself first, so that an error names the file and the line.
 //!
-//! A project's file is untrusted input even then: it may set what [`crate::config::project`] lists, and what it may not is
-//! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
+//! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
+//! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
+pub(crate) mod file;
 pub(crate) mod project;
 pub(crate) mod secrets;
 
-use crate::args::{Approve, RunArgs, Thinking};
+use crate::args::RunArgs;
+use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider};
 use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
-use crate::prompt::context::line;
-use crate::run::agents::{FileAgents, FileBranches};
+use crate::output::line;
 use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
-use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
-use serde::Deserialize;
+use pinion_plugin_runtime::EngineLimits;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -28,133 +28,14 @@ use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// What a config file may say.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct File {
-    pub(crate) model: Option<String>,
-    /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
-    pub(crate) fallback: Vec<String>,
-    pub(crate) thinking: Option<ThinkingLevel>,
-    /// Tokens to think with, instead of the level's own number.
-    pub(crate) thinking_budget: Option<u64>,
-    /// Is the vendor told what to keep for the next request?
-    pub(crate) cache: Option<Cache>,
-    pub(crate) approve: Option<ApproveName>,
-    pub(crate) trusted: Vec<PathBuf>,
-    pub(crate) limits: FileLimits,
-    pub(crate) compaction: FileCompaction,
-    pub(crate) agents: FileAgents,
-    pub(crate) branches: FileBranches,
-    pub(crate) providers: BTreeMap<String, FileProvider>,
-    pub(crate) plugins: BTreeMap<String, FilePlugin>,
-    pub(crate) process: FileProcess,
-    pub(crate) engine: FileEngine,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ApproveName {
-    Ask,
-    Smart,
-    All,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileLimits {
-    max_turns: Option<u32>,
-    max_tokens: Option<u64>,
-    max_cost: Option<f64>,
-    timeout_seconds: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Cache {
-    Auto,
-    Off,
-}
-
-/// When and how far a conversation is compacted by itself.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileCompaction {
-    automatic: Option<bool>,
-    reserve_tokens: Option<u64>,
-    keep_recent: Option<usize>,
-    by_model: Option<bool>,
-}
-
-impl FileCompaction {
-    fn policy(self) -> CompactionPolicy {
-        let usual = CompactionPolicy::default();
-        CompactionPolicy {
-            automatic: self.automatic.unwrap_or(usual.automatic),
-            reserve: self.reserve_tokens.unwrap_or(usual.reserve),
-            keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
-            by_model: self.by_model.unwrap_or(usual.by_model),
-            ..usual
-        }
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileProvider {
-    pub(crate) base_url: Option<String>,
-    /// Prints the key: run by the shell when no other place has one.
-    pub(crate) key_command: Option<String>,
-    /// `bedrock`, `vertex`.
-    pub(crate) region: Option<String>,
-    /// `vertex`.
-    pub(crate) project: Option<String>,
-    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
-    pub(crate) certificates: Option<PathBuf>,
-    /// Sent with every request. Kept as secret as a key.
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) connect_timeout_seconds: Option<u64>,
-    pub(crate) header_timeout_seconds: Option<u64>,
-    pub(crate) idle_timeout_seconds: Option<u64>,
-}
-
-impl FileProvider {
-    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
-    /// may be a repository that brings a file of that name.
-    fn below(self, config: &Path) -> Self {
-        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FilePlugin {
-    pub(crate) enabled: Option<bool>,
-    pub(crate) grants: GrantTable,
-    pub(crate) limits: PartialLimits,
-    pub(crate) config: toml::Table,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileProcess {
-    pub(crate) environment: Vec<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileEngine {
-    pub(crate) limits: Option<EngineLimits>,
-}
-
-/// What is in effect.
+/// The settings in effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// `NAME` or `PROVIDER/NAME`; none when nobody said.
+    /// `NAME` or `PROVIDER/NAME`, if any layer sets it.
     pub(crate) model: Option<String>,
-    /// The provider, where it was said apart from the model.
+    /// The provider from the command line.
     pub(crate) provider: Option<String>,
-    /// Who is asked when the model fails for good.
+    /// Models to ask, in order, when the model fails for good.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) thinking_budget: Option<u64>,
@@ -166,28 +47,28 @@ pub(crate) struct Config {
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
-    /// The defaults and the user's own file: the only layers that grant anything.
+    /// The defaults and the user's file, the only layers that grant anything.
     pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
-    /// The file of a trusted project alone, as far as it may say anything.
+    /// The file of a trusted project alone, reduced to what it may set.
     pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
-    /// What the project brings, and whether the user trusts it.
+    /// The content of the project, and whether the user trusts it.
     pub(crate) project: Project,
-    /// What of the project's config was ignored, for the user.
+    /// Notices about ignored settings of the project.
     pub(crate) notices: Vec<String>,
-    /// All layers but the command line, for people.
+    /// All layers except the command line, for `pinion config show`.
     pub(crate) merged: toml::Table,
 }
 
 impl Config {
-    /// Reads all layers.
+    /// Loads all layers.
     ///
     /// # Errors
-    /// A file cannot be read, or says something that makes no sense: which file, which line, what.
+    /// A file cannot be read, or is invalid; the error names the file, the line and the key.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
         let mut merged = users(paths)?;
-        // Trust is the user's own word: it is looked up before the project may say anything.
+        // Trust is the user's decision, so it is looked up before the project may set anything.
         let user = typed(&merged)?;
         let project = Project::open(paths, workspace, &user.trusted)?;
         let (project_plugins, notices) = merge_project(&mut merged, &project)?;
@@ -196,7 +77,7 @@ impl Config {
             model: args.model.clone().or(file.model),
             provider: args.provider.clone(),
             fallback: file.fallback,
-            thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
+            thinking: args.thinking.or(file.thinking).unwrap_or_default(),
             thinking_budget: file.thinking_budget,
             cache: match file.cache {
                 Some(Cache::Off) => CachePolicy::Off,
@@ -205,7 +86,7 @@ impl Config {
             compaction: file.compaction.policy(),
             sub_agents: file.agents.policy()?,
             branches: file.branches,
-            approve: approval_mode(args.approve, file.approve),
+            approve: args.approve.or(file.approve).map(ApprovalMode::from).unwrap_or_default(),
             limits: limits(&file.limits, args),
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
@@ -221,18 +102,18 @@ impl Config {
 }
 
 impl Config {
-    /// The entries of `trusted` in the user's config.
+    /// Returns the entries of `trusted` in the user's config.
     pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
         Ok(typed(&users(paths)?)?.trusted)
     }
 
-    /// What a project's config would set if it were trusted, and what of it would be ignored.
+    /// Returns what a project's config would set if it were trusted, and what would be ignored.
     pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
         Ok(restrict(text, &users(paths)?))
     }
 }
 
-/// The layers that the user vouches for: the defaults, and the user's file over them.
+/// Merges the layers that belong to the user: the defaults and the user's file over them.
 fn users(paths: &Paths) -> Result<toml::Table> {
     let mut merged = layer(DEFAULTS, "the built-in defaults")?;
     if let Some(text) = read(&paths.config_file())? {
@@ -245,11 +126,11 @@ fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::usage(format!("could not read the config `{}`: {error}", path.display()))),
+        Err(error) => Err(Failure::usage(format!("could not read the config `{}`", path.display())).because(error)),
     }
 }
 
-/// One file, checked by itself.
+/// Parses one file and checks it by itself.
 fn layer(text: &str, name: &str) -> Result<toml::Table> {
     let failed = |error: toml::de::Error| {
         Failure::usage(format!("`{name}` is not a sound config\n{}", error.to_string().trim_end()))
@@ -258,16 +139,16 @@ fn layer(text: &str, name: &str) -> Result<toml::Table> {
     toml::from_str(text).map_err(failed)
 }
 
-/// What all layers say together. Each of them is sound, and so are they together.
+/// Converts the merged layers, each of which is valid by itself.
 fn typed(merged: &toml::Table) -> Result<File> {
     let file = toml::Value::Table(merged.clone()).try_into();
-    file.map_err(|error| Failure::usage(format!("the config makes no sense: {error}")))
+    file.map_err(|error| Failure::usage("the config makes no sense").because(error))
 }
 
 fn merge(below: &mut toml::Table, above: toml::Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
-            // Grants are whole: what the user grants is not added to what was granted by default.
+            // Grants replace each other as a whole: the user's are not added to the default ones.
             (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
             (_, value) => {
                 below.insert(key, value);
@@ -276,8 +157,9 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Puts what a trusted project may say over the layers below, and returns what it says of plugins and what was ignored. A
-/// config that makes no sense is ignored as a whole: it must not keep the user from working.
+/// Merges the permitted settings of a trusted project over the layers below, and returns its plugin sections and
+/// notices about ignored settings. An invalid file is ignored as a whole, because it must not keep the user from
+/// working.
 fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
     let Some(text) = project.config() else { return Ok(Default::default()) };
     let Restricted { table, mut notices } = restrict(text, merged);
@@ -293,31 +175,6 @@ fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMa
     }
 }
 
-fn thinking_level(thinking: Thinking) -> ThinkingLevel {
-    match thinking {
-        Thinking::Off => ThinkingLevel::Off,
-        Thinking::Minimal => ThinkingLevel::Minimal,
-        Thinking::Low => ThinkingLevel::Low,
-        Thinking::Medium => ThinkingLevel::Medium,
-        Thinking::High => ThinkingLevel::High,
-        Thinking::Xhigh => ThinkingLevel::Xhigh,
-    }
-}
-
-fn approval_mode(args: Option<Approve>, file: Option<ApproveName>) -> ApprovalMode {
-    let from_args = args.map(|approve| match approve {
-        Approve::Ask => ApprovalMode::Ask,
-        Approve::Smart => ApprovalMode::Smart,
-        Approve::All => ApprovalMode::All,
-    });
-    let from_file = file.map(|approve| match approve {
-        ApproveName::Ask => ApprovalMode::Ask,
-        ApproveName::Smart => ApprovalMode::Smart,
-        ApproveName::All => ApprovalMode::All,
-    });
-    from_args.or(from_file).unwrap_or_default()
-}
-
 fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
     RunLimits {
         max_turns: args.max_turns.or(file.max_turns),
@@ -330,8 +187,6 @@ fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::Parser as _;
     use pinion_plugin_runtime::Access;
     use tempfile::TempDir;
 
@@ -360,8 +215,7 @@ mod tests {
         }
 
         fn load(&self, args: &[&str]) -> Result<Config> {
-            let cli = Cli::parse_from(["pinion"].iter().chain(args));
-            Config::load(&self.paths(), &self.workspace(), &cli.run)
+            Config::load(&self.paths(), &self.workspace(), &RunArgs::of(args))
         }
     }
 

@@ -1,13 +1,12 @@
-//! The secrets of this process: where they are found when it starts, and how they are kept out of what it writes.
+//! The secrets of this process, collected when it starts.
 
 use crate::config::Config;
 use crate::files::paths::Paths;
 use pinion_agent::Secrets;
 use pinion_providers::{AuthFile, PROVIDERS};
 use secrecy::SecretString;
-use std::io::{self, Write};
 
-/// Variables besides those of [`PROVIDERS`] that hold credentials of models.
+/// Variables with credentials besides the key variables of [`PROVIDERS`].
 const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -20,13 +19,13 @@ const VARIABLES: &[&str] = &[
     "ALL_PROXY",
 ];
 
-/// Parts of the names of other variables whose values count when they look like credentials.
+/// Parts of names of other variables whose values are secret if they look like credentials.
 const NAMES: &[&str] = &["API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD"];
 
-/// A value of another variable is a credential from this length on.
+/// Minimum length in bytes of a value that looks like a credential.
 const LEAST: usize = 16;
 
-/// The secrets in the environment.
+/// Collects the secrets in the environment.
 pub(crate) fn of_environment() -> Secrets {
     let secrets = Secrets::default();
     for (name, value) in
@@ -50,52 +49,13 @@ fn is_secret(name: &str, value: &str) -> bool {
         || (looks_secret && NAMES.iter().any(|part| name.to_ascii_uppercase().contains(part)))
 }
 
-/// Adds those of the user's files. A file that cannot be read is reported where its key is needed.
+/// Adds the secrets in the user's files. A file that cannot be read is reported where its key is needed.
 pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
     for key in AuthFile::new(paths.auth_file()).keys().unwrap_or_default() {
         secrets.add(&key);
     }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
         secrets.add_header(name, &SecretString::from(value.as_str()));
-    }
-}
-
-/// Writes text without secrets, line by line.
-pub(crate) struct CleanWriter<W: Write> {
-    out: W,
-    secrets: Secrets,
-    line: Vec<u8>,
-}
-
-impl<W: Write> CleanWriter<W> {
-    pub(crate) fn new(out: W, secrets: Secrets) -> Self {
-        Self { out, secrets, line: Vec::new() }
-    }
-
-    fn write_line(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        match self.secrets.are_in(&line) {
-            true => self.out.write_all(self.secrets.clean(&String::from_utf8_lossy(&line)).as_bytes()),
-            false => self.out.write_all(&line),
-        }
-    }
-}
-
-impl<W: Write> Write for CleanWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.write_line()?;
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    /// Ends the line: nothing is held back.
-    fn flush(&mut self) -> io::Result<()> {
-        self.write_line()?;
-        self.out.flush()
     }
 }
 
@@ -112,18 +72,5 @@ mod tests {
         {
             assert!(!is_secret(name, value), "{name}");
         }
-    }
-
-    #[test]
-    fn writer_cleans_whole_lines() {
-        let secrets = Secrets::default();
-        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
-        let mut out = Vec::new();
-        let mut writer = CleanWriter::new(&mut out, secrets);
-        for piece in ["a Zq7X", "w3Vb b\nZq7Xw", "3Vb9"] {
-            writer.write_all(piece.as_bytes()).unwrap();
-        }
-        writer.flush().unwrap();
-        assert!(String::from_utf8_lossy(&out).starts_with("a [redacted] b\n[redacted]"));
     }
 }

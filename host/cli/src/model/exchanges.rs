@@ -1,32 +1,31 @@
-//! What becomes of the exchanges with providers: they are made, written down with `--record`, or played back with
-//! `--replay`, where nobody is asked.
+//! Exchanges with providers: live, recorded with `--record`, or replayed with `--replay`.
 
 use crate::args::RunArgs;
-use crate::failure::{Failure, Result, Status};
+use crate::failure::{Failure, Result};
 use jiff::civil::Date;
 use pinion_providers::{Playback, Recorder, Script};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What becomes of the exchanges of a run.
+/// The source and destination of a run's exchanges.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Exchanges {
-    /// They are made, and that is all.
+    /// Exchanges go to the provider and are not recorded.
     #[default]
     Live,
-    /// They are made and written down.
+    /// Exchanges go to the provider and are recorded.
     Recorded(Arc<Recorder>),
-    /// They come from a recording.
+    /// Exchanges are replayed from a recording.
     Played(Arc<Playback>),
-    /// There are none: the model is a script.
+    /// No exchanges take place, because a script replaces the model.
     Scripted(Script),
 }
 
 impl Exchanges {
-    /// What the options mean. `--replay` takes a recording as well as a script.
+    /// Interprets the options. `--replay` accepts a recording or a script.
     ///
     /// # Errors
-    /// A file cannot be read or made, or makes no sense.
+    /// A file cannot be read or created, or is invalid.
     pub(crate) fn of(args: &RunArgs) -> Result<Self> {
         match (&args.record, &args.replay) {
             (Some(file), _) => record(file),
@@ -35,7 +34,7 @@ impl Exchanges {
         }
     }
 
-    /// The day that the model is told: today, or the day of the run that is played back.
+    /// Returns the date for the system prompt: today, or the day of the recording.
     pub(crate) fn date(&self) -> Date {
         match self {
             Self::Played(playback) => playback.date(),
@@ -43,7 +42,7 @@ impl Exchanges {
         }
     }
 
-    /// Is the model a script?
+    /// Returns whether a script replaces the model.
     pub(crate) fn is_scripted(&self) -> bool {
         matches!(self, Self::Scripted(_))
     }
@@ -62,20 +61,20 @@ impl Exchanges {
         }
     }
 
-    /// To be called when the run is over.
+    /// Completes the recording. Called once the run is over.
     ///
     /// # Errors
-    /// Not everything was written down.
+    /// Some exchanges could not be recorded.
     pub(crate) fn finish(&self) -> Result<()> {
         match self {
             Self::Recorded(recorder) => {
-                recorder.finish().map_err(|error| Failure::failed(format!("not everything was recorded: {error}")))
+                recorder.finish().map_err(|error| Failure::failed("not everything was recorded").because(error))
             }
             Self::Live | Self::Played(_) | Self::Scripted(_) => Ok(()),
         }
     }
 
-    /// What the user should know of a recording that was played back.
+    /// Returns a notice if parts of a recording were not replayed.
     pub(crate) fn notice(&self) -> Option<String> {
         let left = self.playback()?.remaining();
         (left > 0).then(|| format!("{left} more exchanges of the recording were not asked for"))
@@ -84,19 +83,20 @@ impl Exchanges {
 
 fn record(file: &Path) -> Result<Exchanges> {
     let recorder = Recorder::create(file, today());
-    let recorder = recorder.map_err(|error| Failure::usage(format!("could not make `{}`: {error}", file.display())))?;
+    let recorder =
+        recorder.map_err(|error| Failure::usage(format!("could not make `{}`", file.display())).because(error))?;
     Ok(Exchanges::Recorded(Arc::new(recorder)))
 }
 
 fn replay(file: &Path) -> Result<Exchanges> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("could not read `{}`: {error}", file.display())))?;
+        .map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))?;
     if !Playback::is_recording(&text) {
-        let script = Script::load(file).map_err(|error| Failure::of(Status::Usage, &error))?;
+        let script = Script::load(file).map_err(Failure::from)?;
         return Ok(Exchanges::Scripted(script));
     }
-    let playback = Playback::parse(&text)
-        .map_err(|error| Failure::usage(format!("`{}`: {}", file.display(), crate::failure::chain(&error))))?;
+    let playback =
+        Playback::parse(&text).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     Ok(Exchanges::Played(Arc::new(playback)))
 }
 
@@ -107,15 +107,13 @@ fn today() -> Date {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::Parser as _;
     use tempfile::TempDir;
 
     fn of(folder: &TempDir, text: &str) -> Result<Exchanges> {
         let file = folder.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
-        let cli = Cli::parse_from(["pinion", "--replay", file.to_str().unwrap()]);
-        Exchanges::of(&cli.run)
+        let args = RunArgs::of(&["--replay", file.to_str().unwrap()]);
+        Exchanges::of(&args)
     }
 
     #[test]
@@ -136,11 +134,11 @@ mod tests {
     fn a_recording_is_begun_at_once_and_ends_in_good_order() {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("run.jsonl");
-        let cli = Cli::parse_from(["pinion", "--record", file.to_str().unwrap()]);
-        let exchanges = Exchanges::of(&cli.run).unwrap();
+        let args = RunArgs::of(&["--record", file.to_str().unwrap()]);
+        let exchanges = Exchanges::of(&args).unwrap();
         assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
         assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
-        let cli = Cli::parse_from(["pinion", "--record", "/no/such/folder/run.jsonl"]);
-        assert!(Exchanges::of(&cli.run).unwrap_err().to_string().contains("/no/such/folder"));
+        let args = RunArgs::of(&["--record", "/no/such/folder/run.jsonl"]);
+        assert!(Exchanges::of(&args).unwrap_err().to_string().contains("/no/such/folder"));
     }
 }

@@ -1,21 +1,23 @@
-//! A conversation, line by line, on a terminal.
+//! A conversation on a terminal, line by line.
 //!
-//! Lines are edited with rustyline on a thread of their own, which only reads while nothing runs. Ctrl-C while the agent
-//! works interrupts it; at the prompt, twice in a row leaves.
+//! rustyline edits lines on a thread of its own, which reads only while nothing runs. Ctrl-C interrupts the agent while
+//! it works, and ends the conversation when pressed twice at the prompt.
 
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::{Failure, Result, Status};
+use crate::base::Base;
+use crate::failure::{Failure, Result};
 use crate::files::private::create_folder;
-use crate::output::loops::Loops;
-use crate::output::render::{Detail, Renderer};
 use crate::output::terminal::Style;
 use crate::output::{self, Stdout, Text, stdout_failure, text};
+use crate::plugins::sources::For;
 use crate::process::signals::{self, interruptible, interruptible_by};
-use crate::run::compose::{Base, For, Ready};
-use crate::run::effects::Then;
+use crate::run::effects::Next;
+use crate::run::notices::describe;
+use crate::run::render::{Detail, Renderer, show};
+use crate::run::setup::Ready;
 use pinion_agent::text::{find_unsafe, one_line};
-use pinion_agent::{EventReceiver, Message, Secrets};
+use pinion_agent::{Message, Secrets};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -26,23 +28,22 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// Events that wait for the terminal.
+/// Maximum number of events that wait for the terminal.
 const CHANNEL: usize = 256;
 const HISTORY_LINES: usize = 1000;
-/// Characters that a plugin may put into the line.
+/// Maximum characters that a plugin may insert into the line.
 const MAX_INSERT: usize = 4000;
-/// Characters of a completion, as it is listed.
+/// Maximum characters of a completion in the list.
 const MAX_CANDIDATE: usize = 160;
 const MAX_CANDIDATES: usize = 200;
 
-/// A conversation.
+/// State of a conversation.
 pub(crate) struct Chat<'a> {
     pub(crate) base: &'a Base,
     pub(crate) args: &'a RunArgs,
@@ -52,7 +53,7 @@ pub(crate) struct Chat<'a> {
     approver: Arc<TerminalApprover>,
 }
 
-/// What the user entered.
+/// Input of the user.
 enum Input {
     Line(String),
     /// Ctrl-C.
@@ -94,7 +95,7 @@ impl Chat<'_> {
         notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
 
-    /// Writes a line. A terminal that is gone ends the conversation soon enough.
+    /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
     pub(crate) fn say(&self, line: &Text) {
         output::say(line);
     }
@@ -105,7 +106,7 @@ impl Chat<'_> {
         let mut insert = String::new();
         let signals = signals::waiting(remark_on_interrupt);
         loop {
-            // A question that was interrupted may still be leaving the terminal.
+            // An interrupted question may still be leaving the terminal.
             self.approver.idle().await;
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
@@ -117,23 +118,23 @@ impl Chat<'_> {
                 Input::Interrupt if signals.key() => return Ok(()),
                 Input::Interrupt => remark_on_interrupt(),
                 Input::Line(line) => {
-                    let then = self.enter(line.trim()).await;
-                    if then.quit {
+                    let next = self.enter(line.trim()).await;
+                    if next.quit {
                         return Ok(());
                     }
-                    waiting.extend(then.submit);
-                    insert = then.insert.unwrap_or_default();
+                    waiting.extend(next.submit);
+                    insert = next.insert.unwrap_or_default();
                     signals.forget();
                 }
             }
         }
     }
 
-    /// A line of the user: a command, or a message.
-    async fn enter(&mut self, line: &str) -> Then {
+    /// Handles a line of the user: a command or a message.
+    async fn enter(&mut self, line: &str) -> Next {
         let Some(command) = line.strip_prefix('/') else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
-            return Then { submit, ..Then::default() };
+            return Next { submit, ..Next::default() };
         };
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         let runtime = self.ready.runtime.clone();
@@ -143,21 +144,21 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
-                Then::default()
+                self.say(&self.style.red(text!("! {}", Text::block(format_args!("{error:#}")))));
+                Next::default()
             }
         }
     }
 
-    /// One run.
+    /// Runs the agent on one message.
     async fn ask(&mut self, text: String) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
-        let rendering = tokio::spawn(show(events, self.style, self.detail));
+        let rendering = tokio::spawn(show(events, Renderer::new(Stdout, self.style, self.detail)));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
-        let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
-        rendered.map_err(|error| stdout_failure(&error))?;
-        outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
+        let rendered = rendering.await.map_err(|error| Failure::failed("the display broke down").because(error))?;
+        rendered.map_err(stdout_failure)?;
+        outcome.map_err(Failure::from)?;
         Ok(())
     }
 }
@@ -166,19 +167,7 @@ fn remark_on_interrupt() {
     output::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
 }
 
-async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(Stdout, style, detail);
-    let mut loops = Loops::default();
-    while let Some(event) = events.recv().await {
-        renderer.event(&event)?;
-        if loops.is_end(&event) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// What happened to plugins, told when the user is not in the middle of something.
+/// Notices about plugins, held back while the user is in the middle of something.
 #[derive(Default)]
 struct Notices {
     waiting: Mutex<Vec<Text>>,
@@ -187,23 +176,12 @@ struct Notices {
 
 impl Notices {
     fn put(&self, notice: &Notice) {
-        let line = match &notice.event {
-            // The first load is what the user expects, unless the conversation began without it.
-            NoticeEvent::Loaded { generation: 1, .. } if !self.is_started.load(Ordering::Acquire) => return,
-            NoticeEvent::Loaded { generation: 1, version } => {
-                text!("loaded plugin `{}` {}", notice.plugin, version)
-            }
-            NoticeEvent::Loaded { generation, version } => {
-                text!("reloaded plugin `{}` {} (generation {})", notice.plugin, version, generation)
-            }
-            NoticeEvent::Refused(error) => {
-                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
-            }
-            NoticeEvent::HeldBack(why) => {
-                text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))
-            }
-            NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
-        };
+        // The user expects the first load, unless the conversation began without it.
+        let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
+        if is_expected && !self.is_started.load(Ordering::Acquire) {
+            return;
+        }
+        let line = describe(notice);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
@@ -226,12 +204,12 @@ struct LineEditor {
 impl LineEditor {
     fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
         let history = base.paths.history_file();
-        let failed = |error: ReadlineError| Failure::failed(format!("lines cannot be read: {error}"));
+        let failed = |error: ReadlineError| Failure::failed("lines cannot be read").because(error);
         let mut editor = Editor::new().map_err(failed)?;
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
         editor.set_completion_type(CompletionType::List);
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
-        // The first time there is none.
+        // There is no history the first time.
         let _ = editor.load_history(&history);
         Ok(Self { editor: Some(editor), history, secrets: base.secrets.clone() })
     }
@@ -243,7 +221,7 @@ impl LineEditor {
             (editor, line)
         });
         let (mut editor, line) =
-            reading.await.map_err(|error| Failure::failed(format!("lines cannot be read: {error}")))?;
+            reading.await.map_err(|error| Failure::failed("lines cannot be read").because(error))?;
         let input = match line {
             Ok(line) => {
                 self.remember(&mut editor, &line);
@@ -251,13 +229,13 @@ impl LineEditor {
             }
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
             Err(ReadlineError::Eof) => Ok(Input::End),
-            Err(error) => Err(Failure::failed(format!("lines cannot be read: {error}"))),
+            Err(error) => Err(Failure::failed("lines cannot be read").because(error)),
         };
         self.editor = Some(editor);
         input
     }
 
-    /// History is a convenience: that it cannot be kept is no reason to stop.
+    /// Adds a line to the history. Ignores errors, because the history is only a convenience.
     fn remember(&self, editor: &mut Editor<Prompting, FileHistory>, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -297,7 +275,7 @@ impl Completer for Prompting {
                     let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
                     Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
                 };
-                // A value is put into the line as it is, so one that cannot be shown as it is is none.
+                // Values are inserted unchanged, so one that cannot be shown unchanged is skipped.
                 let is_plain = |c: &pinion_plugin_runtime::Completion| {
                     c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
                 };
@@ -314,7 +292,7 @@ impl Hinter for Prompting {
 
 impl Highlighter for Prompting {}
 
-/// A line that ends with a backslash goes on.
+/// Continues a line that ends with a backslash.
 impl Validator for Prompting {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let goes_on = context.input().ends_with('\\');

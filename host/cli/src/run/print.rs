@@ -1,17 +1,19 @@
-//! One run without a conversation: the answer on stdout, everything else on stderr.
+//! A single run without a conversation: the answer on stdout, everything else on stderr.
 
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
+use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
-use crate::output::loops::Loops;
-use crate::output::render::{Detail, Renderer, limit_text};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, stdout_failure, text};
+use crate::plugins::sources::For;
 use crate::process::signals::interruptible;
-use crate::run::compose::{Base, For, Ready};
-use pinion_agent::{
-    Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason,
-};
-use pinion_plugin_runtime::{Notice, NoticeEvent};
+use crate::run::end::{self, problem, stop_reason};
+use crate::run::loops::Loops;
+use crate::run::notices::describe_problem;
+use crate::run::render::{Detail, Renderer};
+use crate::run::setup::Ready;
+use pinion_agent::{Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd};
+use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Read as _};
@@ -20,9 +22,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// More than any model takes.
+/// Maximum bytes of stdin, more than any model accepts.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
-/// Events that wait for stdout.
+/// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
@@ -30,14 +32,14 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
-    let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
-    // Parts of a message that hold a piece of a secret each are put together here.
+    let outcome = outcome.map_err(Failure::from)?;
+    // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
     headless.end().await?.answer(&text, &outcome, Map::new())?;
     verdict(outcome, was_interrupted, &agent)
 }
 
-/// An agent that nobody talks to, and what shows what it does.
+/// An agent without a conversation, and the task that writes its events.
 pub(crate) struct Headless<'a> {
     base: &'a Base,
     format: OutputFormat,
@@ -48,14 +50,14 @@ pub(crate) struct Headless<'a> {
     is_over: CancellationToken,
 }
 
-/// Denies what needs approval, and says how to allow it.
+/// Denies calls that need approval, with a hint on how to allow them.
 pub(crate) fn no_one() -> Arc<dyn Approver> {
     Arc::new(DenyAll { reason: "no one can be asked in this run; `--approve all` allows every call".to_owned() })
 }
 
-/// The calls that were denied because no one could be asked.
+/// Returns the calls that were denied because no one could be asked.
 fn unanswered(agent: &Agent) -> Vec<DeniedCall> {
-    let mut denied = agent.config().approval.denied();
+    let mut denied = agent.config().ports.approval.denied();
     denied.retain(|call| call.is_unanswered);
     denied
 }
@@ -78,10 +80,10 @@ impl<'a> Headless<'a> {
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
     }
 
-    /// To be called when the agent is done, however that went. What it did is shown and kept then.
+    /// Completes the output and the session. Called when the agent is done, whatever the outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.is_over.cancel();
-        let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
+        let written = self.writing.await.map_err(|error| Failure::failed("the output broke down").because(error))?;
         self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
             note(&text!("! {}", Text::block(notice)));
@@ -91,7 +93,7 @@ impl<'a> Headless<'a> {
     }
 }
 
-/// What is left when an agent is done: to say what came of it.
+/// The remains of a finished agent, for its answer.
 pub(crate) struct Finished {
     format: OutputFormat,
     ready: Ready,
@@ -104,7 +106,7 @@ impl Finished {
         self.format
     }
 
-    /// Writes the end of what stdout gets: the text, or one JSON object with that and more fields.
+    /// Writes the rest of stdout: the text, or one JSON object that contains it and `more`.
     pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
         let Self { format, ready, elapsed, written } = self;
         let answer = || match format {
@@ -115,11 +117,11 @@ impl Finished {
                 output::json(&fields)
             }
         };
-        written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
+        written.and_then(|()| answer()).map_err(stdout_failure)
     }
 }
 
-/// What was said on the command line, followed by what came through the pipe.
+/// Joins the prompt of the command line and the text on stdin.
 pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
     let mut prompt = args.prompt.join(" ");
     let stdin = io::stdin();
@@ -129,7 +131,7 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
             .lock()
             .take(MAX_STDIN_BYTES + 1)
             .read_to_end(&mut bytes)
-            .map_err(|error| Failure::usage(format!("could not read stdin: {error}")))?;
+            .map_err(|error| Failure::usage("could not read stdin").because(error))?;
         if bytes.len() as u64 > MAX_STDIN_BYTES {
             return Err(Failure::usage(format!("stdin is longer than {MAX_STDIN_BYTES} bytes")));
         }
@@ -149,15 +151,12 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
 
 /// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
-    let problem = match &notice.event {
-        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
-        NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
-        NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
-    };
-    note(&text!("! plugin `{}` ({}) {}", notice.plugin, notice.source, problem));
+    if let Some(problem) = describe_problem(&notice) {
+        note(&problem);
+    }
 }
 
-/// Writes events until all is over, and then those that are left.
+/// Writes events until the run is over, then the remaining ones.
 async fn write(
     mut events: EventReceiver,
     format: OutputFormat,
@@ -184,11 +183,11 @@ async fn write(
         if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
             note(&text!("! {}", Text::block(notice)));
         }
-        // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
+        // The exit status and its message report the end. The choice among branches is reported here.
         if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
-            // Whoever closed stderr does not want to know.
+            // stderr may be closed.
             let _ = stderr.event(&event);
         }
     }
@@ -197,7 +196,7 @@ async fn write(
 /// Finds the first denial of each tool for which no one could be asked.
 #[derive(Default)]
 struct Denials {
-    /// The tools of calls that are asked about.
+    /// Tools of the calls that wait for approval.
     asked: HashMap<(Arc<str>, String), String>,
     told: HashSet<String>,
 }
@@ -219,7 +218,7 @@ impl Denials {
     }
 }
 
-/// One event as JSON. The last one does not repeat all messages, which were told one by one.
+/// Converts an event to JSON. The last one leaves out the messages, which were written one by one.
 fn stream_event(event: &Event) -> io::Result<Value> {
     let mut value = serde_json::to_value(event)?;
     if let (EventKind::AgentEnd { .. }, Some(fields)) = (&event.kind, value.as_object_mut()) {
@@ -229,19 +228,11 @@ fn stream_event(event: &Event) -> io::Result<Value> {
 }
 
 fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
-    let (stop_reason, error) = match &outcome.end {
-        RunEnd::Done { stop_reason: StopReason::Length } => ("length", None),
-        RunEnd::Done { .. } => ("stop", None),
-        RunEnd::Limit { limit } => ("limit", Some(limit_text(limit))),
-        RunEnd::Error { message } => ("error", Some(message.clone())),
-        RunEnd::Aborted => ("aborted", None),
-        RunEnd::Rejected { reason } => ("rejected", Some(reason.clone())),
-    };
     fields([
         ("type", json!("result")),
         ("result", json!(text)),
-        ("stop_reason", json!(stop_reason)),
-        ("error", json!(error)),
+        ("stop_reason", json!(stop_reason(&outcome.end))),
+        ("error", json!(problem(&outcome.end))),
         ("denied", json!(unanswered(&ready.agent))),
         ("usage", json!(outcome.usage)),
         ("cost", json!(outcome.cost.map(|cost| cost.total()))),
@@ -252,22 +243,17 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
     ])
 }
 
-/// The fields of an object.
+/// Builds the fields of a JSON object.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no
-/// one could be asked, is denied; any other end keeps its own status.
+/// Turns the outcome into the result of the command. A run that ended by itself but had calls denied because no one
+/// could be asked is denied; any other end keeps its own status.
 pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
-    match outcome.end {
-        RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
-        RunEnd::Done { .. } => denied(&unanswered(agent)),
-        RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
-        RunEnd::Error { message } => Err(Failure::failed(message)),
-        RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
-        RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
-    }
+    let is_done = matches!(outcome.end, RunEnd::Done { .. });
+    end::verdict(outcome.end, was_interrupted)?;
+    if is_done { denied(&unanswered(agent)) } else { Ok(()) }
 }
 
 fn denied(calls: &[DeniedCall]) -> Result<()> {

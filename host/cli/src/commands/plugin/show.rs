@@ -1,12 +1,13 @@
 //! `pinion plugin list`, `info` and `check`.
 
-use crate::args::{Cli, RunArgs};
+use crate::args::RunArgs;
+use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::output::render::{authority, bytes};
+use crate::output::bytes;
 use crate::output::{Text, left, print, text};
-use crate::plugins::policy::{Target, identity};
-use crate::run::compose::{Base, For};
-use clap::Parser as _;
+use crate::plugins::policy::Target;
+use crate::plugins::sources::For;
+use crate::plugins::sources::identity;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
 use serde_json::json;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
     let runtime = base.showing(|_| {})?;
-    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
     let mut text = Text::default();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
@@ -36,14 +37,14 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
     print(&text)
 }
 
-/// The grants of a plugin, for a line of a list.
+/// Lists the grants of a plugin at the end of a row.
 fn granted(plugin: &PluginInfo) -> String {
     let granted = plugin.capabilities.iter().filter(|capability| capability.granted.is_some());
     let granted: Vec<&str> = granted.map(|capability| capability.asks.as_str()).collect();
     if granted.is_empty() { String::new() } else { format!(", may {}", granted.join(", ")) }
 }
 
-/// Who put a file where it is, for the end of its line.
+/// Names the origin of a file at the end of its row.
 fn origin(source: &Source) -> String {
     match source {
         Source::BuiltIn { .. } => String::new(),
@@ -61,11 +62,11 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
     print(&about(&info, &runtime.definitions()))
 }
 
-/// The plugin of this name, or in this file, in a runtime that only shows it.
+/// Finds a plugin by name or file, in a runtime that runs nothing.
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let runtime = base.showing(|_| {})?;
-    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
+    let sources = source.map_or_else(|| base.sources(&RunArgs::default(), For::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
     match found {
@@ -74,8 +75,8 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
     }
 }
 
-/// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
-/// where a file is called so: a repository could bring it.
+/// Resolves the component that a command names, with its source if it is a file. A word that can be the name of a
+/// plugin is a name even if a file is called so, because a repository could bring that file.
 pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
     if is_name(plugin) {
         return (None, Target::Name(plugin.to_owned()));
@@ -131,8 +132,9 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
     );
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
-        let can =
-            Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("touches nothing".to_owned());
+        let can = Some(tool.authority.words().join(", "))
+            .filter(|words| !words.is_empty())
+            .unwrap_or("touches nothing".to_owned());
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
@@ -146,7 +148,8 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
 }
 
 pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
-    let component = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let component =
+        read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
     let runtime = base.showing(|_| {})?;
@@ -161,7 +164,7 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
 }
 
-/// What loads and is still not right.
+/// Describes problems of a component that loads all the same.
 async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = Text::default();
@@ -171,7 +174,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
         }
     }
     for tool in tools {
-        // Whatever does not fit is fine; a schema that is none is not.
+        // Arguments that do not match are fine here; an invalid schema is not.
         if let Err(problem) = Schemas::default().check(tool, &json!({})).await
             && problem.contains("schema is broken")
         {
@@ -182,8 +185,4 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
         }
     }
     Ok(warnings)
-}
-
-pub(crate) fn no_options() -> RunArgs {
-    Cli::parse_from(["pinion"]).run
 }

@@ -1,14 +1,15 @@
-//! `--plan`: the agent looks, and what it would do is written down.
+//! `--plan`: explores the project and writes a plan.
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total, word};
 use crate::args::{GlobalArgs, RunArgs};
+use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
-use crate::run::compose::Base;
 use crate::run::print::{Headless, fields, no_one, prompt, verdict};
-use pinion_agent::{Message, Plan};
+use pinion_agent::Message;
+use pinion_orchestration::{Plan, make_plan};
 use serde_json::json;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let prompt = prompt(args)?;
     let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
-    let (answer, was_interrupted) = interruptible(&agent, agent.plan(vec![Message::user(prompt)])).await;
+    let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
     let (plan, end) = match answer {
         Ok(answer) => (Some(answer.value), answer.outcome.end),
         Err(error) => (None, end_of(error)),
@@ -26,7 +27,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let text = plan.as_ref().map(Plan::to_markdown).unwrap_or_default();
     let kept = plan.map(|plan| keep(base, named, &plan, &text));
     let path = kept.as_ref().and_then(|kept| kept.as_ref().ok()).map(|file| file.path.display().to_string());
-    // A plan that could not be written to its file is at least shown.
+    // A plan that could not be saved is still shown.
     headless.end().await?.answer(&text, &outcome, fields([("plan", json!(path))]))?;
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
         tell(&file, global);
@@ -34,14 +35,14 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     verdict(outcome, was_interrupted, &agent)
 }
 
-/// The file that the user has named. That it cannot be one is told before anything is asked.
+/// Resolves the file that the user named. An unsuitable one fails before a model is asked.
 fn named(base: &Base, path: &Path) -> Result<PlanFile> {
     let file = PlanFile::new(&base.workspace, path);
     file.check().map(|()| file)
 }
 
 fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result<PlanFile> {
-    Plan::parse(text).map_err(|error| Failure::failed(format!("the plan was not kept: {error}")))?;
+    Plan::parse(text).map_err(|error| Failure::failed("the plan was not kept").because(error))?;
     match named {
         Some(file) => file.replace(text).map(|()| file),
         None => PlanFile::create(&base.workspace, &plan.title, text),

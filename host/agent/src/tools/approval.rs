@@ -1,0 +1,122 @@
+//! Decides whether a call may run: by what it can do, which the executor enforces, and never by what it says it does.
+
+use crate::tools::asking::Asking;
+use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::definition::ToolDefinition;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Denied calls that are remembered; more are dropped.
+const MAX_DENIED: usize = 256;
+
+/// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
+/// session that started them.
+#[derive(Clone)]
+pub struct Approval {
+    mode: ApprovalMode,
+    approver: Arc<dyn Approver>,
+    decided: Arc<Mutex<Decided>>,
+    asking: Arc<Asking>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Default)]
+struct Decided {
+    allowed: HashSet<Subject>,
+    denied: Vec<DeniedCall>,
+    denied_count: u64,
+}
+
+/// The subject of an "always": one tool of one version of a plugin.
+#[derive(PartialEq, Eq, Hash)]
+struct Subject {
+    plugin: Arc<str>,
+    digest: Arc<str>,
+    tool: String,
+    authority: Authority,
+}
+
+impl Subject {
+    fn of(tool: &ToolDefinition) -> Self {
+        let (plugin, digest) = (tool.source.plugin.clone(), tool.source.digest.clone());
+        Self { plugin, digest, tool: tool.name.clone(), authority: tool.authority }
+    }
+}
+
+impl Approval {
+    /// Asks `approver` about the calls that `mode` selects.
+    pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
+        Self { mode, approver, decided: Arc::default(), asking: Arc::default(), turn: Arc::default() }
+    }
+
+    /// Forgets what was allowed for the session, because another session begins.
+    pub fn forget(&self) {
+        let mut decided = self.decided();
+        decided.allowed.clear();
+        decided.denied.clear();
+    }
+
+    /// The calls that were not approved in this session, in order; at most 256.
+    pub fn denied(&self) -> Vec<DeniedCall> {
+        self.decided().denied.clone()
+    }
+
+    /// Returns the number of calls that were not approved since this was made.
+    pub fn denied_count(&self) -> u64 {
+        self.decided().denied_count
+    }
+
+    /// Those of them that came after the first `count`, at least the last one that is kept; none when there are none.
+    pub fn denied_since(&self, count: u64) -> Option<Vec<DeniedCall>> {
+        let decided = self.decided();
+        let since = usize::try_from(decided.denied_count - count).unwrap_or(usize::MAX).min(MAX_DENIED);
+        let first = decided.denied.len().saturating_sub(since);
+        (since > 0).then(|| decided.denied[first..].to_vec())
+    }
+
+    /// Sleeps for `time`, not counting the time in which a person is asked.
+    pub async fn sleep(&self, time: Duration) {
+        self.asking.sleep(time).await;
+    }
+
+    /// Returns whether calls of this tool need an answer.
+    pub(crate) fn must_ask(&self, tool: &ToolDefinition) -> bool {
+        self.mode.asks(tool.authority) && !self.decided().allowed.contains(&Subject::of(tool))
+    }
+
+    /// Asks, after all who asked before, and remembers the answer.
+    pub(crate) async fn ask(&self, question: Question<'_>, token: &CancellationToken) -> Decision {
+        let asking = self.asking.begin();
+        let _turn = self.turn.lock().await;
+        // The answer to the question before may have settled this one.
+        if !self.must_ask(question.tool) {
+            return Decision::Allow;
+        }
+        let decision = self.approver.decide(question, token).await;
+        drop(asking);
+        match &decision {
+            Decision::Allow => {}
+            Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(question.tool))),
+            Decision::Deny { reason } => self.record(question.tool, reason, false),
+            Decision::Unanswered { reason } => self.record(question.tool, reason, true),
+        }
+        decision
+    }
+
+    fn record(&self, tool: &ToolDefinition, reason: &str, is_unanswered: bool) {
+        let denied = DeniedCall { tool: tool.name.clone(), reason: reason.to_owned(), is_unanswered };
+        let mut decided = self.decided();
+        decided.denied_count += 1;
+        if decided.denied.len() < MAX_DENIED {
+            decided.denied.push(denied);
+        }
+    }
+
+    /// Nothing is left half-done in it when a thread panics.
+    fn decided(&self) -> MutexGuard<'_, Decided> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,141 @@
+//! One request to the model and its reply, with retries.
+
+mod assemble;
+mod prompt;
+
+use crate::channel::Events;
+use crate::config::LoopConfig;
+use crate::context::Context;
+use crate::extension::hooks::HookChain;
+use assemble::{Assembly, Step};
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::event::{EventKind, Role};
+use pinion_protocol::message::{AssistantMessage, StopReason};
+use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
+use prompt::with_guidelines;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What is said of a reply that the vendor ended with an error of its own and no word on it.
+const REFUSED: &str = "the model's vendor ended the reply: it was refused, or filtered";
+
+/// Where a turn belongs to.
+pub(crate) struct Turn<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) config: &'a LoopConfig,
+    pub(crate) events: &'a Events,
+    pub(crate) token: &'a CancellationToken,
+}
+
+impl Turn<'_> {
+    /// Asks the model until it answers, or until it is certain that it will not. A failure is a message too: it has the
+    /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
+    /// The error comes beside it.
+    pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
+        self.ask(self.config.policy.tool_choice.clone()).await
+    }
+
+    /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
+    /// no sense to some vendors without them.
+    pub(crate) async fn answer_without_tools(&self) -> AssistantMessage {
+        self.ask(ToolChoice::None).await.0
+    }
+
+    async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<ProviderError>) {
+        let request = self.request(self.config.ports.tools.definitions(), tool_choice);
+        let mut attempt = 0;
+        loop {
+            let mut assembly = Assembly::default();
+            let Err(error) = self.attempt(request.clone(), &mut assembly).await else {
+                let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
+                let error = (stop_reason == StopReason::Error).then(|| REFUSED.to_owned());
+                return (self.message(assembly, stop_reason, error), None);
+            };
+            attempt += 1;
+            if self.token.is_cancelled() {
+                return (self.message(assembly, StopReason::Aborted, None), None);
+            }
+            let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
+                return (self.message(assembly, StopReason::Error, Some(error.to_string())), Some(error));
+            };
+            self.announce(attempt, delay, &error).await;
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.token.cancelled() => {
+                    return (self.message(Assembly::default(), StopReason::Aborted, None), None);
+                }
+            }
+        }
+    }
+
+    fn request(&self, tools: Vec<Arc<ToolDefinition>>, tool_choice: ToolChoice) -> Request {
+        let hooks = HookChain::new(&self.config.ports.hooks, self.token);
+        let messages = hooks.messages(&self.context.messages);
+        let mut options = self.config.policy.options.clone();
+        options.api_key = hooks.api_key().or(options.api_key);
+        Request {
+            model: self.config.policy.model.name.clone(),
+            system: with_guidelines(&self.context.system_prompt, &tools),
+            messages,
+            tools,
+            tool_choice,
+            options,
+        }
+    }
+
+    /// One attempt, to the end of the reply.
+    async fn attempt(&self, request: Request, assembly: &mut Assembly) -> Result<(), ProviderError> {
+        // The provider's own token: what it still does when we leave early ends with it.
+        let token = self.token.child_token();
+        let _ended = token.clone().drop_guard();
+        let mut stream = self.config.ports.provider.stream(request, token);
+        self.emit(EventKind::MessageStart { role: Role::Assistant }).await;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.token.cancelled() => return Err(ProviderError::Cancelled),
+                event = stream.next() => event,
+            };
+            let Some(event) = event else {
+                return match assembly.stop_reason {
+                    Some(_) => Ok(()),
+                    None => Err(ProviderError::Network { message: "the reply broke off".to_owned() }),
+                };
+            };
+            if let Step::Grew(index, delta) = assembly.take(event?)? {
+                self.emit(EventKind::MessageUpdate { index, delta }).await;
+            }
+        }
+    }
+
+    async fn announce(&self, attempt: u32, delay: Duration, error: &ProviderError) {
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let max_attempts = self.config.ports.retry.max_attempts();
+        tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
+        let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
+        self.config.report(self.events, &self.context.loop_id, retry).await;
+    }
+
+    fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
+        let usage = assembly.usage;
+        let model = assembly.model.clone().unwrap_or_else(|| self.config.policy.model.name.clone());
+        let cost = self.config.policy.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
+        AssistantMessage {
+            content: assembly.content(),
+            stop_reason,
+            provider: self.config.ports.provider.name().to_owned(),
+            model,
+            usage,
+            cost,
+            error,
+            timestamp: Timestamp::now(),
+        }
+    }
+
+    async fn emit(&self, kind: EventKind) {
+        self.config.report(self.events, &self.context.loop_id, kind).await;
+    }
+}

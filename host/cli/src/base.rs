@@ -1,0 +1,66 @@
+//! The data that every command in a workspace shares: paths, config and secrets.
+//!
+//! A [`Base`] is data. The parts of a run are made from it where they belong: plugins in [`crate::plugins`], models in
+//! [`crate::model`], agents in [`crate::run`].
+
+use crate::config::Config;
+use crate::files::paths::Paths;
+use crate::files::spill::Output;
+use crate::model::exchanges::Exchanges;
+use pinion_agent::Secrets;
+use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The paths, config and secrets of a command that works in a directory.
+#[derive(Clone)]
+pub(crate) struct Base {
+    pub(crate) paths: Paths,
+    pub(crate) workspace: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) exchanges: Exchanges,
+    /// All credentials that this process has seen.
+    pub(crate) secrets: Secrets,
+    /// Directory for long output of programs.
+    pub(crate) output: Arc<Output>,
+    /// `--base-url`.
+    pub(crate) base_url: Option<String>,
+}
+
+impl Base {
+    /// Returns the directories that plugins may not use, and the one among them from which the model reads long output.
+    pub(crate) fn host_directories(&self) -> HostDirectories {
+        let Paths { config, data, cache } = self.paths.clone();
+        HostDirectories { private: vec![config, data, cache], handed_out: vec![self.output.directory().to_owned()] }
+    }
+
+    /// Returns the cache directory for compiled code and the secret that seals it.
+    pub(crate) fn compiled_code(&self) -> Option<(PathBuf, CacheKey)> {
+        cache_key(&self.paths).map(|key| (self.paths.components(), key))
+    }
+
+    /// Resolves a grants table for this workspace and environment.
+    pub(crate) fn grants(&self, table: &GrantTable) -> Grants {
+        table.resolve(&GrantContext {
+            workspace: &self.workspace,
+            usual_variables: &self.config.process_environment,
+            variables: &crate::process::hardening::variables,
+            output: self.output.directory(),
+        })
+    }
+
+    /// Returns notices about the content of the project and about the settings that it may not make.
+    pub(crate) fn project_notices(&self) -> Vec<String> {
+        self.config.project.notices().into_iter().chain(self.config.notices.iter().cloned()).collect()
+    }
+}
+
+/// Returns the secret that seals compiled code, creating it on first use. If it can be neither read nor created, this
+/// is logged and nothing is cached.
+fn cache_key(paths: &Paths) -> Option<CacheKey> {
+    let file = paths.cache_key_file();
+    crate::files::private::read_or_create::<32>(&file)
+        .map(CacheKey::new)
+        .inspect_err(|error| tracing::warn!(file = %file.display(), %error, "compiled code is not cached"))
+        .ok()
+}

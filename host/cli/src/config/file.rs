@@ -1,0 +1,199 @@
+//! The schema of a config file.
+
+use crate::args::Approve;
+use crate::failure::{Failure, Result};
+use pinion_agent::{AgentKind, Attempts, ChoiceName, CompactionPolicy, MAX_AGENT_DEPTH, SubAgentPolicy, ThinkingLevel};
+use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The content of a config file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) model: Option<String>,
+    /// Models to ask, in this order, when the model fails for good: `PROVIDER/MODEL`.
+    pub(crate) fallback: Vec<String>,
+    pub(crate) thinking: Option<ThinkingLevel>,
+    /// Tokens for thinking, instead of the default of the level.
+    pub(crate) thinking_budget: Option<u64>,
+    /// Controls whether requests mark prompts for the vendor's cache.
+    pub(crate) cache: Option<Cache>,
+    pub(crate) approve: Option<Approve>,
+    pub(crate) trusted: Vec<PathBuf>,
+    pub(crate) limits: FileLimits,
+    pub(crate) compaction: FileCompaction,
+    pub(crate) agents: FileAgents,
+    pub(crate) branches: FileBranches,
+    pub(crate) providers: BTreeMap<String, FileProvider>,
+    pub(crate) plugins: BTreeMap<String, FilePlugin>,
+    pub(crate) process: FileProcess,
+    pub(crate) engine: FileEngine,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileLimits {
+    pub(super) max_turns: Option<u32>,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) max_cost: Option<f64>,
+    pub(super) timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cache {
+    Auto,
+    Off,
+}
+
+/// Conditions and extent of automatic compaction.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileCompaction {
+    automatic: Option<bool>,
+    reserve_tokens: Option<u64>,
+    keep_recent: Option<usize>,
+    by_model: Option<bool>,
+}
+
+impl FileCompaction {
+    pub(super) fn policy(self) -> CompactionPolicy {
+        let usual = CompactionPolicy::default();
+        CompactionPolicy {
+            automatic: self.automatic.unwrap_or(usual.automatic),
+            reserve: self.reserve_tokens.unwrap_or(usual.reserve),
+            keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
+            by_model: self.by_model.unwrap_or(usual.by_model),
+            ..usual
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProvider {
+    pub(crate) base_url: Option<String>,
+    /// Shell command that prints the key, run if no other place has one.
+    pub(crate) key_command: Option<String>,
+    /// For `bedrock` and `vertex`.
+    pub(crate) region: Option<String>,
+    /// For `vertex`.
+    pub(crate) project: Option<String>,
+    /// PEM file of certificate authorities in addition to the platform's, absolute or relative to the config's
+    /// directory.
+    pub(crate) certificates: Option<PathBuf>,
+    /// Sent with every request, and treated as secrets.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) connect_timeout_seconds: Option<u64>,
+    pub(crate) header_timeout_seconds: Option<u64>,
+    pub(crate) idle_timeout_seconds: Option<u64>,
+}
+
+impl FileProvider {
+    /// Resolves paths relative to the directory of the config. The current directory may be a repository that brings a
+    /// file of the same name.
+    pub(super) fn below(self, config: &Path) -> Self {
+        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FilePlugin {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) grants: GrantTable,
+    pub(crate) limits: PartialLimits,
+    pub(crate) config: toml::Table,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileProcess {
+    pub(crate) environment: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileEngine {
+    pub(crate) limits: Option<EngineLimits>,
+}
+
+/// The section `[agents]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileAgents {
+    max_depth: Option<u32>,
+    max_turns: Option<u32>,
+    kinds: BTreeMap<String, FileAgentKind>,
+}
+
+/// A kind of sub-agent that the user defines.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct FileAgentKind {
+    description: String,
+    instructions: Option<String>,
+    tools: Option<Vec<String>>,
+    model: Option<String>,
+    /// Several models instead of one, each of which makes an attempt.
+    #[serde(default)]
+    models: Vec<String>,
+    max_turns: Option<u32>,
+    attempts: Option<u32>,
+    choose: Option<ChoiceName>,
+    judge: Option<String>,
+}
+
+impl FileAgentKind {
+    fn named(self, name: String) -> AgentKind {
+        let models: Vec<String> = self.model.into_iter().chain(self.models).collect();
+        let count = self.attempts.unwrap_or(u32::try_from(models.len()).unwrap_or(u32::MAX).max(1));
+        let choice = self.choose.unwrap_or(ChoiceName::Judge);
+        AgentKind {
+            name,
+            description: self.description,
+            instructions: self.instructions,
+            tools: self.tools,
+            models,
+            max_turns: self.max_turns,
+            attempts: Some(Attempts { count, choice }),
+            judge: self.judge,
+        }
+    }
+}
+
+impl FileAgents {
+    /// Converts the section.
+    ///
+    /// # Errors
+    /// The agents would be nested too deep.
+    pub(crate) fn policy(self) -> Result<SubAgentPolicy> {
+        let usual = SubAgentPolicy::default();
+        if let Some(depth) = self.max_depth.filter(|depth| *depth > MAX_AGENT_DEPTH) {
+            let text = format!("`max-depth` of `[agents]` is {depth}, and agents can be nested {MAX_AGENT_DEPTH} deep");
+            return Err(Failure::usage(text));
+        }
+        Ok(SubAgentPolicy {
+            max_depth: self.max_depth.unwrap_or(usual.max_depth),
+            max_turns: self.max_turns.unwrap_or(usual.max_turns),
+            kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
+            ..usual
+        })
+    }
+}
+
+/// The section `[branches]`: each prompt runs on several branches, and one answer is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileBranches {
+    /// One branch for each model.
+    pub(crate) models: Vec<String>,
+    /// Number of branches, if there are fewer models.
+    pub(crate) attempts: Option<u32>,
+    pub(crate) choose: Option<ChoiceName>,
+    pub(crate) judge: Option<String>,
+    /// Allows branches to change, run and send things concurrently in the same directory.
+    pub(crate) write: bool,
+}

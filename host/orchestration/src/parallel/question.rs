@@ -1,0 +1,311 @@
+//! What a judge is asked, and how it is made short enough.
+//!
+//! The answers matter most, so there are two steps: first only the prior conversation is made shorter, then the answers
+//! too. Each step tries, until it fits: the last lines; the first and the last paragraph; a hard limit. The request is
+//! never made shorter. Nothing of this touches the messages themselves.
+
+use super::choose::Candidates;
+use pinion_agent::TokenCounter;
+use pinion_protocol::bound::cut_middle;
+use pinion_protocol::content::Content;
+use pinion_protocol::message::Message;
+use std::sync::Arc;
+
+/// Lines that are left of a long text at first.
+const LAST_LINES: usize = 80;
+const LEFT_OUT: &str = "[…]";
+
+/// What a judge is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Question {
+    /// What was said before; empty when nothing was.
+    prior: String,
+    request: String,
+    answers: Vec<String>,
+}
+
+/// How long a question may be.
+pub(super) struct Room<'a> {
+    /// None when that is not known.
+    pub(super) tokens: Option<u64>,
+    pub(super) counter: &'a dyn TokenCounter,
+}
+
+/// A way to make a text shorter.
+#[derive(Clone, Copy)]
+enum Tier {
+    LastLines,
+    OuterParagraphs,
+    /// To so many tokens.
+    Limit,
+}
+
+const TIERS: [Tier; 3] = [Tier::LastLines, Tier::OuterParagraphs, Tier::Limit];
+
+impl Question {
+    pub(super) fn of(candidates: &Candidates<'_>) -> Self {
+        let history = &candidates.context.messages;
+        let (prior, request) = match candidates.prompts {
+            [] => {
+                let is_user = |message: &Arc<Message>| matches!(**message, Message::User(_));
+                let at = history.iter().rposition(is_user).unwrap_or(history.len());
+                (&history[..at], history.get(at).map(|message| said(message)).unwrap_or_default())
+            }
+            prompts => (&history[..], texts_of_user(prompts)),
+        };
+        let answers = candidates.candidates.iter().map(|candidate| candidate.outcome.text()).collect();
+        Self { prior: transcript(prior), request, answers }
+    }
+
+    /// The question as it is asked, or none when it cannot be made to fit.
+    pub(super) fn fit(&self, room: &Room<'_>) -> Option<String> {
+        let whole = Some(self.clone()).into_iter();
+        let less_prior = TIERS.iter().map(|tier| self.with_less_prior(*tier, room));
+        let no_prior = std::iter::once_with(|| Self { prior: String::new(), ..self.clone() });
+        let less = TIERS.iter().filter_map(|tier| self.with_less(*tier, room));
+        let mut questions = whole.chain(less_prior).chain(no_prior).chain(less).map(|question| question.text());
+        questions.find(|text| room.holds(text))
+    }
+
+    fn with_less_prior(&self, tier: Tier, room: &Room<'_>) -> Self {
+        let frame = Self { prior: LEFT_OUT.to_owned(), ..self.clone() };
+        let prior = tier.shrink(&self.prior, room.counter, || room.left_by(&frame));
+        Self { prior, ..self.clone() }
+    }
+
+    /// None when nothing would be left of an answer.
+    fn with_less(&self, tier: Tier, room: &Room<'_>) -> Option<Self> {
+        let frame = Self {
+            prior: if self.prior.is_empty() { String::new() } else { LEFT_OUT.to_owned() },
+            answers: vec![String::new(); self.answers.len()],
+            ..self.clone()
+        };
+        let parts = self.answers.len() as u64 + u64::from(!self.prior.is_empty());
+        let share = || room.left_by(&frame) / parts.max(1);
+        let shrink = |text: &String| tier.shrink(text, room.counter, share);
+        let answers: Vec<String> = self.answers.iter().map(shrink).collect();
+        let is_lost = self.answers.iter().zip(&answers).any(|(whole, less)| less.is_empty() && !whole.is_empty());
+        (!is_lost).then(|| Self { prior: shrink(&self.prior), request: self.request.clone(), answers })
+    }
+
+    fn text(&self) -> String {
+        let mut text = "Several agents worked on the same request, each by itself.\n\n".to_owned();
+        if !self.prior.is_empty() {
+            section(&mut text, "conversation", "conversation", &self.prior);
+        }
+        section(&mut text, "request", "request", &self.request);
+        for (answer, number) in self.answers.iter().zip(1..) {
+            let answer = if answer.is_empty() { "(nothing)" } else { answer };
+            section(&mut text, &format!("answer number=\"{number}\""), "answer", answer);
+        }
+        let count = self.answers.len();
+        text + &format!("Which answer is the best? Reply with its number, from 1 to {count}, and nothing else.")
+    }
+}
+
+fn section(text: &mut String, opening: &str, closing: &str, content: &str) {
+    text.push_str(&format!("<{opening}>\n{content}\n</{closing}>\n\n"));
+}
+
+impl Room<'_> {
+    fn holds(&self, text: &str) -> bool {
+        self.tokens.is_none_or(|most| self.counter.count(text) <= most)
+    }
+
+    /// Tokens that are left when a question takes its part.
+    fn left_by(&self, question: &Question) -> u64 {
+        self.tokens.unwrap_or(u64::MAX).saturating_sub(self.counter.count(&question.text()))
+    }
+}
+
+impl Tier {
+    fn shrink(self, text: &str, counter: &dyn TokenCounter, limit: impl Fn() -> u64) -> String {
+        match self {
+            Self::LastLines => last_lines(text),
+            Self::OuterParagraphs => outer_paragraphs(text),
+            Self::Limit => limited(text, limit(), counter),
+        }
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.len().checked_sub(LAST_LINES) {
+        None | Some(0) => text.to_owned(),
+        Some(left_out) => format!("{LEFT_OUT}\n{}", lines[left_out..].join("\n")),
+    }
+}
+
+fn outer_paragraphs(text: &str) -> String {
+    let paragraphs: Vec<&str> = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()).collect();
+    match paragraphs[..] {
+        [first, _, .., last] => format!("{first}\n\n{LEFT_OUT}\n\n{last}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// As much of the start and the end of a text as takes no more than so many tokens; nothing when that is too few to say
+/// that something is left out.
+fn limited(text: &str, tokens: u64, counter: &dyn TokenCounter) -> String {
+    if counter.count(text) <= tokens {
+        return text.to_owned();
+    }
+    let (mut fits, mut least, mut most) = (String::new(), 1, text.len());
+    while least < most {
+        let bytes = least + (most - least) / 2;
+        let shorter = cut_middle(text.to_owned(), bytes);
+        if counter.count(&shorter) <= tokens {
+            (fits, least) = (shorter, bytes + 1);
+        } else {
+            most = bytes;
+        }
+    }
+    fits
+}
+
+/// What was said; nothing of tools.
+fn transcript(messages: &[Arc<Message>]) -> String {
+    let lines = messages.iter().filter_map(|message| {
+        let who = match &**message {
+            Message::User(_) => "User",
+            Message::Assistant(_) => "Assistant",
+            Message::ToolResult(_) | Message::Extension(_) => return None,
+        };
+        let text = said(message);
+        (!text.trim().is_empty()).then(|| format!("{who}: {text}"))
+    });
+    lines.collect::<Vec<_>>().join("\n\n")
+}
+
+fn texts_of_user(prompts: &[Message]) -> String {
+    let texts = prompts.iter().filter(|prompt| matches!(prompt, Message::User(_))).map(said);
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn said(message: &Message) -> String {
+    match message {
+        Message::User(message) => message.content.iter().filter_map(Content::as_text).collect(),
+        Message::Assistant(message) => message.text(),
+        Message::ToolResult(_) | Message::Extension(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinion_agent::ByteCounter;
+    use proptest::prelude::*;
+
+    fn question(prior: &str, answers: &[&str]) -> Question {
+        let answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
+        Question { prior: prior.to_owned(), request: "which?".to_owned(), answers }
+    }
+
+    fn fit(question: &Question, tokens: u64) -> Option<String> {
+        question.fit(&Room { tokens: Some(tokens), counter: &ByteCounter })
+    }
+
+    fn tokens(question: &Question) -> u64 {
+        ByteCounter.count(&question.text())
+    }
+
+    #[test]
+    fn what_fits_is_left_as_it_is_and_so_is_all_when_no_window_is_known() {
+        let asked = question("User: hi", &["one", "two"]);
+        assert_eq!(fit(&asked, tokens(&asked)), Some(asked.text()));
+        let long = question(&"line\n".repeat(10_000), &["one"]);
+        assert_eq!(long.fit(&Room { tokens: None, counter: &ByteCounter }), Some(long.text()));
+    }
+
+    #[test]
+    fn the_conversation_is_made_shorter_first_by_its_last_lines_then_by_its_ends_then_by_a_limit() {
+        let lines: Vec<String> = (0..200).map(|n| format!("line {n}")).collect();
+        let asked = question(&lines.join("\n"), &["one", "two"]);
+        let text = fit(&asked, tokens(&asked) - 1).unwrap();
+        assert!(text.contains("<conversation>\n[…]\nline 120\nline 121\n") && text.contains("\nline 199\n"));
+
+        let paragraphs = format!("begin\n\n{}\n\nend", "x".repeat(1_000));
+        let asked = question(&paragraphs, &["one", "two"]);
+        let text = fit(&asked, tokens(&asked) - 1).unwrap();
+        assert!(text.contains("<conversation>\nbegin\n\n[…]\n\nend\n</conversation>"), "{text}");
+
+        let asked = question(&format!("begin{}end", "ä".repeat(1_000)), &["one", "two"]);
+        let text = fit(&asked, tokens(&asked) - 1).unwrap();
+        assert!(text.contains("<conversation>\nbegin") && text.contains("were left out") && text.contains("end\n"));
+        assert!(text.contains("\none\n") && text.contains("\ntwo\n"));
+    }
+
+    #[test]
+    fn answers_are_made_shorter_when_they_do_not_fit_without_the_conversation() {
+        let long = format!("begin\n\n{}\n\nend", "x".repeat(1_000));
+        let asked = question("User: hi", &[&long, "two"]);
+        let text = fit(&asked, 150).unwrap();
+        assert!(text.contains("<answer number=\"1\">\nbegin\n\n[…]\n\nend\n</answer>"), "{text}");
+        assert!(text.contains("\ntwo\n") && text.contains("User: hi"));
+    }
+
+    #[test]
+    fn answers_of_which_nothing_would_be_left_do_not_fit() {
+        let long = "x".repeat(10_000);
+        let asked = question("", &[&long, &long]);
+        let frame = tokens(&question("", &["", ""]));
+        assert_eq!(fit(&asked, frame + 4), None);
+        assert_eq!(fit(&asked, 0), None);
+        assert!(fit(&asked, frame + 100).is_some());
+    }
+
+    /// Counts something else than bytes, and two texts together for more than each of them.
+    struct Odd;
+
+    impl TokenCounter for Odd {
+        fn count(&self, text: &str) -> u64 {
+            let letters = text.chars().count() as u64;
+            letters + letters / 7 * (letters / 50)
+        }
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        let part = prop_oneof![Just("\n\n".to_owned()), Just("ä€😀\r\n".to_owned()), ".{0,60}", "[a-z ]{0,200}"];
+        prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+        #[test]
+        fn any_question_fits_or_is_said_not_to_and_answers_stay_whole_while_less_of_the_conversation_is_enough(
+            prior in texts(),
+            request in ".{0,80}",
+            answers in prop::collection::vec(texts(), 1..6),
+            most in 0_u64..3_000,
+            is_odd in any::<bool>(),
+        ) {
+            let counter: &dyn TokenCounter = if is_odd { &Odd } else { &ByteCounter };
+            let room = Room { tokens: Some(most), counter };
+            let asked = Question { prior, request, answers };
+            let text = asked.fit(&room);
+            if let Some(text) = &text {
+                prop_assert!(counter.count(text) <= most);
+                prop_assert!(text.contains(&asked.request));
+            }
+            let alone = Question { prior: String::new(), ..asked.clone() }.text();
+            if room.holds(&alone) {
+                let text = text.unwrap();
+                prop_assert!(asked.answers.iter().all(|answer| text.contains(answer.as_str())));
+            }
+            if room.holds(&asked.text()) {
+                prop_assert_eq!(asked.fit(&room), Some(asked.text()));
+            }
+        }
+
+        #[test]
+        fn with_room_for_its_marks_every_question_fits(
+            prior in texts(),
+            answers in prop::collection::vec(texts(), 1..6),
+        ) {
+            let asked = Question { prior, request: "which?".into(), answers };
+            let marks = 20 * (asked.answers.len() as u64 + 1);
+            let frame = Question { prior: LEFT_OUT.into(), answers: vec![String::new(); asked.answers.len()], ..asked.clone() };
+            prop_assert!(fit(&asked, tokens(&frame) + marks).is_some());
+        }
+    }
+}

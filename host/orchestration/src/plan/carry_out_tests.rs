@@ -1,0 +1,217 @@
+//! Agents that make plans and carry them out, with scripted models and tools.
+
+use super::*;
+use crate::testing::*;
+use crate::*;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+
+fn answer(plan: Value) -> Reply {
+    calls(&[(ANSWER_TOOL, plan)])
+}
+
+fn two_steps() -> Value {
+    let step =
+        |title: &str| json!({ "title": title, "description": "", "files": ["a.rs"], "acceptance": ["it works"] });
+    json!({ "title": "Mend it", "summary": "It is broken.", "steps": [step("Find it"), step("Fix it")] })
+}
+
+fn plan_of_two() -> Plan {
+    serde_json::from_value(two_steps()).unwrap()
+}
+
+fn done(report: &str) -> Reply {
+    answer(json!({ "done": true, "report": report }))
+}
+
+async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
+    let harness = setup.build();
+    let plan = make_plan(&harness.agent, vec![Message::user("mend it")]).await;
+    (harness, plan)
+}
+
+#[tokio::test]
+async fn l25_a_planner_is_offered_what_reads_and_nothing_else_can_run() {
+    let replies = vec![calls(&[("write", json!({})), ("run", json!({})), ("look", json!({}))]), answer(two_steps())];
+    let setup = Setup::new(replies)
+        .tool("look", Act::Answer("seen"))
+        .tool_with("write", Act::Answer("written"), |tool| tool.authority.writes = true)
+        .tool_with("run", Act::Answer("ran"), |tool| tool.authority.executes = true)
+        .tool_with("send", Act::Answer("sent"), |tool| tool.authority.network = true)
+        .tool_with("agent", Act::Answer("asked"), |tool| tool.authority.delegates = true);
+    let (harness, plan) = planned(setup).await;
+    assert_eq!(plan.unwrap().value, plan_of_two());
+    let requests = harness.model.requests.lock().unwrap();
+    let offered: Vec<&str> = requests[0].tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(offered, ["look", "agent", ANSWER_TOOL]);
+    let told: Vec<String> = requests[1].messages.iter().map(|message| letters(message)).collect();
+    assert_eq!(
+        told[2..],
+        ["failed call-0: There is no tool `write`.", "failed call-1: There is no tool `run`.", "result call-2: seen"]
+    );
+    assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-2", "-call-2"]);
+}
+
+/// Says that it only reads, and remembers what each call may do.
+#[derive(Default)]
+struct Liar(Mutex<Vec<Authority>>);
+
+impl ToolExecutor for Liar {
+    fn definitions(&self) -> Vec<std::sync::Arc<ToolDefinition>> {
+        vec![std::sync::Arc::new(ToolDefinition {
+            name: "look".into(),
+            label: String::new(),
+            description: String::new(),
+            input_schema: json!({ "type": "object" }),
+            guidelines: vec![],
+            authority: Authority::READ_ONLY,
+            execution: Execution::Parallel,
+            source: Default::default(),
+        })]
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: ToolInvocation,
+        _: &'a dyn ToolProgress,
+    ) -> futures_util::future::BoxFuture<'a, ToolReply> {
+        self.0.lock().unwrap().push(call.at_most);
+        Box::pin(async { Ok(ToolOutput::text("seen")).into() })
+    }
+}
+
+#[tokio::test]
+async fn l25_a_call_of_a_planner_may_only_read_whatever_its_tool_becomes() {
+    let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
+    let liar = std::sync::Arc::new(Liar::default());
+    harness.agent.configure(|config| config.ports.tools = liar.clone());
+    make_plan(&harness.agent, vec![Message::user("mend it")]).await.unwrap();
+    let at_most = liar.0.lock().unwrap()[0];
+    assert!(at_most.is_within(Authority { delegates: true, ..Authority::READ_ONLY }), "{at_most:?}");
+}
+
+#[tokio::test]
+async fn l25_a_plan_that_says_too_little_is_sent_back() {
+    let no_steps = json!({ "title": "x", "summary": "", "steps": [] });
+    let mut no_criteria = two_steps();
+    no_criteria["steps"][0]["acceptance"] = json!([]);
+    let mut marked = two_steps();
+    marked["steps"][0]["status"] = json!("done");
+    let replies = vec![answer(no_steps), answer(no_criteria), answer(marked), answer(two_steps())];
+    let (harness, plan) = planned(Setup::new(replies)).await;
+    assert_eq!(plan.unwrap().value, plan_of_two());
+    assert_eq!(harness.requests(), 4);
+}
+
+#[tokio::test]
+async fn l25_what_a_planner_is_told_is_gone_when_it_has_planned() {
+    let (harness, plan) = planned(Setup::new(vec![answer(two_steps())])).await;
+    plan.unwrap();
+    harness.prompt("hello").await;
+    let requests = harness.model.requests.lock().unwrap();
+    assert!(requests[0].system.starts_with("You are a test.\n\n# Planning"));
+    assert_eq!(&*requests[1].system, "You are a test.");
+    assert_eq!(requests[1].tools.len(), 0);
+}
+
+#[tokio::test]
+async fn l25_the_executor_knows_the_plan_with_its_statuses_and_which_step_to_do() {
+    let mut plan = plan_of_two();
+    let harness = Setup::new(vec![done("found"), done("fixed")]).build();
+    let answer = execute_step(&harness.agent, &plan, 0).await.unwrap();
+    assert_eq!(answer.value, StepReport { done: true, report: "found".into() });
+    let first = harness.last_request();
+    assert_eq!(first.len(), 1, "the conversation was empty");
+    for part in [&plan.to_markdown()[..], "Do step 1 of 2 now: Find it", "acceptance criteria"] {
+        assert!(first[0].contains(part), "no `{part}` in {}", first[0]);
+    }
+    assert!(!first[0].contains("half done"));
+    plan.steps[0].status = StepStatus::Done;
+    plan.steps[1].status = StepStatus::Running;
+    execute_step(&harness.agent, &plan, 1).await.unwrap();
+    let second = harness.last_request();
+    let prompt = second.last().unwrap();
+    assert!(prompt.contains(&plan.to_markdown()) && prompt.contains("it may be half done"), "{prompt}");
+    assert!(!second[0].contains("# Planning") && second.len() == 4);
+}
+
+async fn statuses(reply: Reply, is_aborted: bool) -> Vec<StepStatus> {
+    let mut harness = Setup::new(vec![reply]).tool("hang", Act::UntilCancelled).build();
+    let abort = async {
+        if is_aborted {
+            harness.tools.reached("+call-0").await;
+            harness.agent.abort();
+        }
+    };
+    let plan = plan_of_two();
+    let (_, ()) = tokio::join!(execute_step(&harness.agent, &plan, 1), abort);
+    let events = harness.events().into_iter().filter_map(|event| match event {
+        EventKind::PlanStep { step: 2, steps: 2, title, status } if title == "Fix it" => Some(status),
+        _ => None,
+    });
+    events.collect()
+}
+
+#[tokio::test]
+async fn l25_watchers_are_told_when_a_step_begins_and_how_it_ends() {
+    use StepStatus::{Done, Failed, Running};
+    assert_eq!(statuses(done("ok"), false).await, [Running, Done]);
+    assert_eq!(statuses(answer(json!({ "done": false, "report": "no" })), false).await, [Running, Failed]);
+    let refused = Reply::Fails(vec![], ProviderError::Auth { message: "no key".into() });
+    assert_eq!(statuses(refused, false).await, [Running, Failed]);
+    assert_eq!(statuses(calls(&[("hang", json!({}))]), true).await, [Running, Running]);
+}
+
+#[tokio::test]
+async fn l25_a_step_is_told_with_the_loops_that_work_on_it() {
+    let harness = Setup::new(vec![says("hm"), done("ok")]).build();
+    let mut watch = harness.agent.subscribe(1000);
+    execute_step(&harness.agent, &plan_of_two(), 0).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = watch.try_recv() {
+        if matches!(event.kind, EventKind::PlanStep { .. } | EventKind::AgentStart { .. } | EventKind::AgentEnd { .. })
+        {
+            let name = serde_json::to_value(&event.kind).unwrap()["type"].as_str().unwrap().to_owned();
+            told.push(format!("{name} {}", event.loop_id.rsplit('.').next().unwrap()));
+        }
+    }
+    assert_eq!(told, ["plan_step 1", "agent_start 1", "agent_end 1", "agent_start 2", "agent_end 2", "plan_step 2"]);
+}
+
+#[tokio::test]
+async fn l25_a_step_that_there_is_not_is_told_and_nothing_runs() {
+    let harness = Setup::new(vec![]).build();
+    let error = execute_step(&harness.agent, &plan_of_two(), 2).await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), harness.requests()), ("there is no step 3: the plan has 2", 0));
+}
+
+#[tokio::test]
+async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says() {
+    let reason = || "no".to_owned();
+    for (decision, is_unanswered) in
+        [(Decision::Deny { reason: reason() }, false), (Decision::Unanswered { reason: reason() }, true)]
+    {
+        let mut setup = Setup::new(vec![calls(&[("change", json!({}))]), done("all done"), done("next")]).tool_with(
+            "change",
+            Act::Answer("changed"),
+            |tool| tool.authority.writes = true,
+        );
+        setup.approver = std::sync::Arc::new(Answers { decision, asked: Mutex::default() });
+        let mut harness = setup.build();
+        let plan = plan_of_two();
+        let Err(AnswerError::Denied { calls, report }) = execute_step(&harness.agent, &plan, 0).await else {
+            panic!("the step counts as done")
+        };
+        assert_eq!(calls, [DeniedCall { tool: "change".into(), reason: reason(), is_unanswered }]);
+        assert_eq!(report, "all done");
+        let statuses = |harness: &mut Harness| -> Vec<StepStatus> {
+            let events = harness.events().into_iter();
+            events
+                .filter_map(|e| if let EventKind::PlanStep { status, .. } = e { Some(status) } else { None })
+                .collect()
+        };
+        assert_eq!(statuses(&mut harness), [StepStatus::Running, StepStatus::Failed]);
+        // What was denied before does not count against the next step.
+        assert!(execute_step(&harness.agent, &plan, 1).await.unwrap().value.done);
+    }
+}

@@ -1,0 +1,47 @@
+//! Answers that fit a schema.
+
+use crate::testing::{Act, Setup, calls, letters, says};
+use crate::*;
+use serde_json::json;
+
+fn schema() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "properties": { "sum": { "type": "integer" } },
+        "required": ["sum"],
+        "additionalProperties": false,
+    })
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Sum {
+    sum: i64,
+}
+
+#[tokio::test]
+async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminded() {
+    let replies = vec![
+        calls(&[("look", json!({}))]),
+        says("It is five."),
+        calls(&[(ANSWER_TOOL, json!({ "sum": "five" }))]),
+        calls(&[(ANSWER_TOOL, json!({ "sum": 5 }))]),
+        says("never"),
+    ];
+    let harness = Setup::new(replies).tool("look", Act::Answer("2 and 3")).build();
+    let answer: Answer<Sum> = answer_as(&harness.agent, vec![Message::user("add")], schema(), 1).await.unwrap();
+    assert_eq!(answer.value, Sum { sum: 5 });
+    assert_eq!(harness.requests(), 4);
+    let requests = harness.model.requests.lock().unwrap();
+    assert_eq!(requests[0].tool_choice, ToolChoice::Auto);
+    assert_eq!(requests[3].tool_choice, ToolChoice::Tool(ANSWER_TOOL.into()));
+    assert!(letters(requests[3].messages.last().unwrap()).starts_with("failed call-0: Invalid arguments"));
+}
+
+#[tokio::test]
+async fn l19_a_model_that_never_answers_is_given_up() {
+    let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
+    let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
+    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3 })), "{answer:?}");
+    assert_eq!(harness.prompt("go on").await.text(), "nothing left to say", "the agent is as it was");
+    assert_eq!(harness.model.requests.lock().unwrap().last().unwrap().tools.len(), 0);
+}
