@@ -285,6 +285,11 @@ pub enum Delta {
 }
 
 impl EventKind {
+    /// Returns whether a later event contains the complete form of the partial data in this one.
+    pub fn is_preview(&self) -> bool {
+        matches!(self, Self::MessageUpdate { .. } | Self::ToolExecutionUpdate { .. } | Self::Progress { .. })
+    }
+
     /// Merges a later event into this one if a single event can express both; otherwise returns it.
     pub fn merge(&mut self, later: EventKind) -> Option<EventKind> {
         match (&mut *self, later) {

@@ -18,8 +18,8 @@ pub trait SessionStore: Send + Sync {
     /// Fails if the message was not stored; no partial record remains. The agent loop then ends the run.
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError>;
 
-    /// Called with each event of a run before any other subscriber gets it, so that the store can record what it needs.
-    /// Must not block for long.
+    /// Observes each event of a run whose messages this store keeps, before any watcher gets it, so that the store can
+    /// record what it needs. Must not block for long.
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
         let _ = (loop_id, event);
     }
