@@ -33,8 +33,8 @@ fn main() {
     }
     for entries in [1_000, 10_000, 100_000] {
         let root = TempDir::new().unwrap();
-        let folder = SessionDirectory::new(root.path());
-        let session = folder.begin(Path::new(WORKSPACE));
+        let directory = SessionDirectory::new(root.path());
+        let session = directory.begin(Path::new(WORKSPACE));
         let appending = Instant::now();
         write(&session, entries);
         let per_append = appending.elapsed() / u32::try_from(entries).unwrap();
@@ -51,8 +51,8 @@ fn main() {
         measure("open to continue, what the model sees", || {
             drop(black_box(view(open_to_continue(&path, Path::new(WORKSPACE)).unwrap().messages)));
         });
-        measure("list", || assert_eq!(folder.list(Scope::All).unwrap().sessions.len(), 1));
-        measure("fork", || fs::remove_file(folder.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
+        measure("list", || assert_eq!(directory.list(Scope::All).unwrap().sessions.len(), 1));
+        measure("fork", || fs::remove_file(directory.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
         measure("export to HTML", || written(&path, ExportFormat::Html));
         measure("export to Markdown", || written(&path, ExportFormat::Markdown));
     }
@@ -80,9 +80,9 @@ fn measure(what: &str, mut run: impl FnMut()) {
     let before = forget_peak();
     let best = (0..TRIES)
         .map(|_| {
-            let begun = Instant::now();
+            let started = Instant::now();
             run();
-            begun.elapsed()
+            started.elapsed()
         })
         .min()
         .unwrap_or(Duration::ZERO);

@@ -71,9 +71,9 @@ impl Other {
 }
 
 #[test]
-fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn second_process_gets_the_holder_until_it_ends() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let other = Other::start(&path);
     let error = open_to_continue(&path, Path::new("/w")).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
@@ -81,7 +81,7 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
         let expected = format!("session `{}` is in use by process {}", path.display(), other.process.id());
         assert_eq!(error.to_string(), expected);
     }
-    let refused = SessionDirectory::new(folder.path()).delete(&path).unwrap_err();
+    let refused = SessionDirectory::new(directory.path()).delete(&path).unwrap_err();
     assert!(matches!(refused.kind, SessionErrorKind::Locked { .. }), "{refused}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), 2);
     other.kill();
@@ -89,9 +89,9 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
 }
 
 #[test]
-fn a_snapshot_is_gone_on_with_in_another_process() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn snapshot_of_another_process_can_be_continued() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let snapshot = Other::start(&path).kill();
     assert_eq!(snapshot.loop_id.as_deref(), Some("s.c.1"));
     let opened = restore(&snapshot).unwrap();
