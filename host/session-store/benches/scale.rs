@@ -1,11 +1,10 @@
-//! How sessions grow: what it takes to append to, open, list, show, fork and export sessions of 1,000, 10,000 and 100,000
-//! entries of 1 KB, with the peak of memory of each, beside what the machine needs to read the same file and to parse
-//! its lines into nothing.
+//! Growth of sessions: time and peak memory to append to, open, list, show, fork and export sessions of 1,000, 10,000
+//! and 100,000 entries of 1 KB, beside the time to read the same file and to parse its lines into nothing.
 //!
 //! `cargo bench -p pinion-session-store --bench scale`. Each time is the best of five. Peaks are of the process, above
-//! what it held before, and only on Linux.
+//! its memory before, and only on Linux.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that fails has no result, and prints the others")]
 
 mod shared;
 
@@ -27,7 +26,7 @@ const WORKSPACE: &str = "/home/me/project";
 const TRIES: usize = 5;
 
 fn main() {
-    // `cargo test --benches` only wants to know that it builds.
+    // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -58,7 +57,7 @@ fn main() {
     }
 }
 
-/// A conversation of user, call, result and reply in turn.
+/// Writes a conversation of user, call, result and reply in turn.
 fn write(session: &Session, entries: usize) {
     session.record(&Record::LoopStart(LoopStart { loop_id: "s.c.1".into(), ..LoopStart::default() })).unwrap();
     for number in 0..entries - 1 {
@@ -90,7 +89,7 @@ fn measure(what: &str, mut run: impl FnMut()) {
     println!("  {what:<40} {:>9.2} ms  {above:>7.1} MB", best.as_secs_f64() * 1e3);
 }
 
-/// Begins to look for a new peak; says what the process holds now, in MB.
+/// Resets the peak. Returns the memory of the process, in MB.
 fn forget_peak() -> Option<f64> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     memory("VmRSS:")

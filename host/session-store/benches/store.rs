@@ -1,8 +1,8 @@
-//! What sessions cost: one entry appended, a session opened, a directory listed.
+//! Costs of sessions: appending an entry, opening a session, listing a directory.
 //!
 //! The conversations are of user, call, result and reply in turn. "Large" is 100,000 entries of 1 KB each, 100 MB.
 
-#![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to say")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 
 mod shared;
 

@@ -121,7 +121,7 @@ impl SessionDirectory {
     /// included.
     ///
     /// # Errors
-    /// There is none, or more than one; the error names candidates.
+    /// No session matches, or more than one does; the error names candidates.
     pub fn find(&self, prefix: &str) -> Result<PathBuf, SessionError> {
         let mut files = self.files(Scope::All, &mut Vec::new())?;
         add_children(&mut files);

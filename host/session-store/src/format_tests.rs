@@ -389,7 +389,7 @@ fn any_reply() -> impl Strategy<Value = AssistantMessage> {
 fn any_tool_result() -> impl Strategy<Value = ToolResultMessage> {
     let names = any::<(String, String, Option<String>, bool)>();
     // serde reads `null` as an absent detail.
-    let details = prop::option::of(any_value().prop_filter("null is none", |value| !value.is_null()));
+    let details = prop::option::of(any_value().prop_filter("null reads as absent", |value| !value.is_null()));
     (names, any_content(), details, any_time()).prop_map(
         |((call_id, tool_name, child_loop_id, is_error), content, details, timestamp)| ToolResultMessage {
             call_id,

@@ -1,6 +1,6 @@
 //! The positions and links of the entries in a session file, read in one pass without parsing their data.
 //!
-//! The file is not trusted. The result is always a forest in which parents come before their children, of all lines
+//! The file is not trusted. The result is a forest in which parents come before their children, of the lines
 //! whose place can be read; the other lines are reported. Memory grows with the number of entries, not with their size.
 //!
 //! A parent whose line is broken is replaced by the last entry before it on the same side. A lost `position` costs

@@ -1,6 +1,6 @@
 //! Two processes and one session. The second process is this test, started again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 use pinion_protocol::{Message, SessionStore as _};
 use pinion_session_store::{
@@ -12,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Where the other process finds the session.
+/// The environment variable with the session of the other process.
 const FILE: &str = "PINION_TEST_SESSION";
 
 fn user(text: &str) -> Arc<Message> {
     Arc::new(Message::user(text))
 }
 
-/// Begins a session in another process, says something, and waits to be killed or told to end.
+/// Runs in the other process: starts a session, appends messages, and waits for a kill or for the end of its input.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(FILE) else { return };

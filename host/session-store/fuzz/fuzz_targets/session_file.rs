@@ -1,5 +1,5 @@
-//! Any bytes as a session file: whatever can be read can be continued, exported and forked, what opened once opens again
-//! the same, and nothing panics.
+//! Any bytes as a session file: a file that can be read can be continued, exported and forked, a session that opened
+//! once opens again with the same messages, and nothing panics.
 //!
 //! `cargo +nightly fuzz run session_file -- -max_len=4096`
 
@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Before the input, so that the first thing to get right is not the header.
+/// Comes before the input, so that the fuzzer does not have to find a header first.
 const HEADER: &str = "{\"type\":\"session\",\"version\":1,\"id\":\"x\",\"workspace\":\"/w\",\"created\":\"2026-01-02T03:04:05Z\"}\n";
 
 fuzz_target!(|input: &[u8]| {

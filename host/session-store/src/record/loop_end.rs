@@ -11,7 +11,7 @@ pub struct LoopEnd {
     pub loop_id: String,
     /// The outcome of the run.
     pub end: RunEnd,
-    /// Tokens of all its requests together.
+    /// Tokens of its requests together.
     #[serde(default)]
     pub usage: Usage,
     /// The cost of these tokens; none when the model's prices are unknown.
