@@ -151,6 +151,20 @@ async fn a_sub_agent_can_do_no_more_than_the_tool_that_started_it_declares() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tool_that_does_not_declare_delegates_starts_no_agent() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let run = run(&sandbox, relay(("delegate_undeclared", prompt()), write())).await;
+    let text = run.outcome.text();
+    assert!(text.contains("this tool does not declare the effect `delegates`"), "{text}");
+    assert_eq!(run.offered.len(), 2, "no sub-agent asked the model");
+    let authority = |name: &str| {
+        let tools = sandbox.runtime.definitions();
+        tools.iter().find(|tool| tool.name == name).map(|tool| tool.authority.delegates)
+    };
+    assert_eq!([authority("delegate"), authority("delegate_undeclared")], [Some(true), Some(false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sub_agent_gets_only_the_tools_that_the_grant_names_whatever_it_is_given() {
     let sandbox = delegator().agents("delegator", Some(&["read", "list"])).build().await;
     let seen = run(&sandbox, relay(("delegate", prompt()), write())).await;

@@ -22,7 +22,7 @@ mod policy;
 mod registry;
 mod runtime;
 
-pub use calls::commands::{CommandError, Completion, Effect, Mode};
+pub use calls::commands::{CommandError, Completion, Effect};
 pub use capability::{
     Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
     capability_forms, shell_word,

@@ -40,7 +40,7 @@ pub struct Task;
 impl Plugin for Task {
     fn tools() -> Vec<Tool> {
         // It declares all effects, so that its sub-agents may have all tools that the agent has. It has none of its own.
-        vec![Tool::new("task", description(&kinds()), task).label("sub-agent").writes().executes().network().guideline(
+        vec![Tool::new("task", description(&kinds()), task).label("sub-agent").writes().executes().network().delegates().guideline(
             "Use task for searches and other work of many steps of which you need only the outcome; \
                      several in one message run side by side.",
         )]

@@ -30,8 +30,6 @@ pub enum Effect {
     Insert(String),
     /// Use another model: `NAME` or `PROVIDER/NAME`.
     SetModel(String),
-    /// Plan, or execute.
-    SetMode(Mode),
     /// Replace the conversation so far by a summary, with instructions for it or without.
     Compact(Option<String>),
     /// Begin a new session.
@@ -42,19 +40,8 @@ pub enum Effect {
     Fork,
     /// Look at all plugin files again.
     ReloadPlugins,
-    /// Open the user's editor to compose in.
-    OpenEditor,
     /// Leave.
     Quit,
-}
-
-/// How the agent works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// It acts.
-    Execute,
-    /// It only looks, and writes a plan.
-    Plan,
 }
 
 /// What an argument could be.
@@ -159,14 +146,11 @@ fn effect(effect: wit::Effect) -> Effect {
         wit::Effect::Submit(text) => Effect::Submit(text),
         wit::Effect::Insert(text) => Effect::Insert(text),
         wit::Effect::SetModel(name) => Effect::SetModel(name),
-        wit::Effect::SetMode(wit::Mode::Execute) => Effect::SetMode(Mode::Execute),
-        wit::Effect::SetMode(wit::Mode::Plan) => Effect::SetMode(Mode::Plan),
         wit::Effect::Compact(instructions) => Effect::Compact(instructions),
         wit::Effect::NewSession => Effect::NewSession,
         wit::Effect::Resume(id) => Effect::Resume(id),
         wit::Effect::Fork => Effect::Fork,
         wit::Effect::ReloadPlugins => Effect::ReloadPlugins,
-        wit::Effect::OpenEditor => Effect::OpenEditor,
         wit::Effect::Quit => Effect::Quit,
     }
 }

@@ -348,12 +348,12 @@ impl Job for CallTool {
 }
 
 fn output_bytes(output: &ToolOutput) -> usize {
-    let json = [&output.structured, &output.details].into_iter().flatten().map(String::len).sum::<usize>();
+    let details = output.details.as_ref().map_or(0, String::len);
     let language = match &output.display {
         Display::Code(language) => language.len(),
         Display::Plain | Display::Markdown | Display::Diff => 0,
     };
-    json + language + crate::host::progress::contents_bytes(&output.content)
+    details + language + crate::host::progress::contents_bytes(&output.content)
 }
 
 fn error_bytes(error: &ToolError) -> usize {

@@ -16,7 +16,8 @@ impl Plugin for Resident {
             let assignment =
                 Assignment { prompt, kind: None, tools: None, max_turns: None, timeout_ms: None, attempts: None };
             Ok(agents::run(&assignment)?.text)
-        })]
+        })
+        .delegates()]
     }
 }
 
