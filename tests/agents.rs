@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use pinion_agent::{
     Agent, Approval, ApprovalMode, Content, Context, DenyAll, EventStream, LoopConfig, Message, Model, Outcome,
-    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, Usage,
+    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, ToolExecutor as _, Usage,
 };
 use pinion_plugin_runtime::EngineLimits;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin};

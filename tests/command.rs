@@ -154,7 +154,11 @@ fn wrong_usage_ends_with_2() {
     assert_told(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
     assert_told(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
     assert_told(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
-    assert_told(&pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]), 2, &["no provider `anthropics`"]);
+    assert_told(
+        &pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]),
+        2,
+        &["unknown provider `anthropics`"],
+    );
     assert_told(&pinion.run(["-C", "/no/such/folder", "-p", "hi"]), 2, &["/no/such/folder"]);
     assert_told(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
     assert_told(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);

@@ -1,22 +1,27 @@
-//! How a command fails: what the user reads, and what the shell sees.
+//! How a command fails: what failed and why, what the user can do about it, and the exit status.
+//!
+//! The conversions in this file are the only place that maps the errors of other crates to exit statuses.
 
-use crate::output::{Text, text};
+use pinion_agent::{AgentError, CompactionError};
+use pinion_plugin_runtime::EngineError;
+use pinion_providers::{KeyError, RegistryError, ScriptError};
+use pinion_session_store::SessionError;
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit status.
+/// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// The run ended with an error.
+    /// The run or the command failed.
     Failed = 1,
-    /// Wrong usage or config.
+    /// Invalid usage or config.
     Usage = 2,
-    /// A limit was reached.
+    /// The run reached a limit.
     Limit = 3,
-    /// Denied or not trusted.
+    /// A call was denied because no one could be asked, or the directory is not trusted.
     Denied = 4,
-    /// Interrupted by the user.
+    /// The user interrupted the run.
     Interrupted = 130,
 }
 
@@ -26,11 +31,15 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// A command failed. Printed as `error: …`, with its causes and a hint where there is one.
+/// A command that failed.
+///
+/// The message says what failed and on what. The causes are the chain of `source`, and hints are kept apart from both, so
+/// that [`crate::output::report`] is the only place that lays them out.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
     message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
     hint: Option<String>,
 }
 
@@ -38,50 +47,59 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        Self { status, message: message.to_string(), hint: None }
+        Self { status, message: message.to_string(), source: None, hint: None }
     }
 
-    /// The run ended with an error.
+    /// A failure with exit status 1.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self::new(Status::Failed, message)
     }
 
-    /// Wrong usage or config.
+    /// A failure with exit status 2.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Status::Usage, message)
     }
 
-    /// An error with its causes.
-    pub(crate) fn of(status: Status, error: &dyn Error) -> Self {
-        Self::new(status, chain(error))
+    /// Adds the error that caused the failure, with the causes of that error.
+    #[must_use]
+    pub(crate) fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
     }
 
-    /// What the user can do about it.
+    /// Adds a remedy: a command or a line of the config.
     #[must_use]
     pub(crate) fn hint(self, hint: impl fmt::Display) -> Self {
         Self { hint: Some(hint.to_string()), ..self }
     }
 
-    /// What is printed after `error: `. Only the hint of this program begins a line; further lines of the message are
-    /// indented.
-    pub(crate) fn text(&self) -> Text {
-        let mut text = Text::block(&self.message);
-        if let Some(hint) = &self.hint {
-            text.push(text!("\nhint: {}", Text::block(hint)));
+    /// Adds a remedy unless there is one.
+    #[must_use]
+    pub(crate) fn or_hint(self, hint: impl fmt::Display) -> Self {
+        Self { hint: Some(self.hint.unwrap_or_else(|| hint.to_string())), ..self }
+    }
+
+    /// The message and its causes, joined by colons.
+    pub(crate) fn message(&self) -> String {
+        let mut text = self.message.clone();
+        if let Some(source) = &self.source {
+            append(&mut text, &**source);
         }
         text
     }
 
-    /// The same, where nothing was said yet.
-    #[must_use]
-    pub(crate) fn or_hint(self, hint: impl fmt::Display) -> Self {
-        Self { hint: Some(self.hint.unwrap_or_else(|| hint.to_string())), ..self }
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Takes over the message and the causes of an error.
+    fn of(status: Status, error: &dyn Error) -> Self {
+        Self::new(status, chain(error))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
+        f.write_str(&self.message())?;
         match &self.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
@@ -89,10 +107,54 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error and what caused it, joined by colons. What a cause repeats of the text before is not repeated.
+macro_rules! exit_status {
+    ($($error:ty => $status:ident),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::of(Status::$status, &error)
+            }
+        })*
+    };
+}
+
+exit_status! {
+    AgentError => Failed,
+    CompactionError => Failed,
+    EngineError => Failed,
+    KeyError => Usage,
+    ScriptError => Usage,
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        let failure = Self::of(Status::Usage, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
+    }
+}
+
+/// A session that the user named wrongly is wrong usage; a full disk is not.
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let status = match &error {
+            SessionError::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => Status::Failed,
+            SessionError::Store(_) => Status::Failed,
+            _ => Status::Usage,
+        };
+        Self::of(status, &error)
+    }
+}
+
+/// An error and its causes, joined by colons. A cause that the text before it contains already is left out.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
+    if let Some(source) = error.source() {
+        append(&mut text, source);
+    }
+    text
+}
+
+fn append(text: &mut String, error: &dyn Error) {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         let more = error.to_string();
         if !text.contains(&more) {
@@ -101,20 +163,31 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         }
         cause = error.source();
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
     struct Outer(#[source] std::num::ParseIntError);
 
     #[test]
-    fn causes_come_after_what_they_caused() {
+    fn causes_follow_the_message_and_the_hint_comes_last() {
         let error = Outer("x".parse::<u8>().unwrap_err());
         assert_eq!(chain(&error), "outer: invalid digit found in string");
+        let failure = Failure::usage("could not read `a`").because(error).hint("b");
+        assert_eq!(failure.to_string(), "could not read `a`: outer: invalid digit found in string\nhint: b");
+    }
+
+    #[test]
+    fn full_disk_is_not_wrong_usage() {
+        let io = |kind: io::ErrorKind| SessionError::Io { action: "write", path: "s".into(), source: kind.into() };
+        assert_eq!(Failure::from(io(io::ErrorKind::StorageFull)).status, Status::Failed);
+        assert_eq!(Failure::from(io(io::ErrorKind::NotFound)).status, Status::Usage);
+        let unknown = SessionError::UnknownId { prefix: "x".into(), recent: Vec::new() };
+        assert_eq!(Failure::from(unknown).status, Status::Usage);
     }
 }

@@ -7,49 +7,28 @@
 //! Nothing here retries (the loop does), reads the environment, or knows where configuration is kept: the binary passes
 //! keys, URLs and headers in. `README.md` has a page on each provider.
 
-pub mod anthropic;
 mod auth;
-mod aws;
-pub mod bedrock;
-mod classify;
-mod conversation;
-mod endpoint;
-mod event_stream;
-mod exchange;
+mod causes;
+mod decode;
+mod error_kind;
 mod fallback;
-pub mod gemini;
-mod google;
-mod http;
+mod formats;
 mod keys;
-mod model_table;
 mod models;
-mod ndjson;
-pub mod ollama;
-pub mod openai_chat;
-pub mod openai_responses;
-mod parts;
-mod playback;
 mod provider;
-pub mod proxy;
-mod recorder;
 mod recording;
-mod redact;
-mod registry;
 mod replay;
-mod retry_after;
-mod sse;
-mod wire;
+mod transport;
+mod vendors;
 
+pub use decode::{Decoder, MAX_EVENT_BYTES, SseParser};
+pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
-pub use http::{HttpSettings, ProxySettings};
+pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
 pub use keys::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
-pub use model_table::{ModelTable, ModelTableError};
-pub use models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
-pub use playback::{Asked, Playback, PlaybackError};
-pub use recorder::Recorder;
-pub use registry::{
-    PROVIDERS, ProviderConfig, ProviderContext, ProviderInfo, RegistryError, build, build_with, provider, resolve,
-};
-pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError, ScriptedErrorKind};
-pub use sse::{MAX_EVENT_BYTES, SseParser};
-pub use wire::Decoder;
+pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
+pub use provider::{ProviderConfig, ProviderContext, build, build_with};
+pub use recording::{Asked, Playback, PlaybackError, Recorder};
+pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
+pub use transport::{HttpSettings, ProxySettings};
+pub use vendors::{BaseUrlError, PROVIDERS, ProviderInfo, RegistryError, provider, resolve};

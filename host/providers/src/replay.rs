@@ -10,6 +10,7 @@
 //! characters. Then one of: the end (`stop_reason`, by default what the calls say), an `error`, nothing more at all
 //! (`"break_off":true`, in the middle of the last part), or silence until the request is cancelled (`"hang":true`).
 
+use crate::error_kind::ErrorKind;
 use futures_util::stream::{self, StreamExt};
 use pinion_protocol::{EventStream, PartKind, Provider, ProviderError, Request, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
@@ -70,28 +71,13 @@ pub struct ScriptedCall {
 #[serde(deny_unknown_fields)]
 pub struct ScriptedError {
     /// Which.
-    pub kind: ScriptedErrorKind,
+    pub kind: ErrorKind,
     /// What the vendor said.
     #[serde(default)]
     pub message: String,
     /// When to try again, in milliseconds, where the kind has that.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
-}
-
-/// The variants of [`ProviderError`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "they mean what the variants of `ProviderError` mean")]
-pub enum ScriptedErrorKind {
-    Api,
-    Auth,
-    RateLimited,
-    Overloaded,
-    Network,
-    ContextOverflow,
-    Malformed,
-    Cancelled,
 }
 
 /// A script could not be read.
@@ -157,7 +143,7 @@ impl Reply {
     }
 
     /// A reply that fails before it begins.
-    pub fn error(kind: ScriptedErrorKind, message: impl Into<String>) -> Self {
+    pub fn error(kind: ErrorKind, message: impl Into<String>) -> Self {
         let error = ScriptedError { kind, message: message.into(), retry_after_ms: None };
         Self { error: Some(error), ..Self::default() }
     }
@@ -215,18 +201,7 @@ impl ScriptedCall {
 
 impl ScriptedError {
     fn to_error(&self) -> ProviderError {
-        let message = self.message.clone();
-        let retry_after = self.retry_after_ms.map(Duration::from_millis);
-        match self.kind {
-            ScriptedErrorKind::Api => ProviderError::Api { status: None, message },
-            ScriptedErrorKind::Auth => ProviderError::Auth { message },
-            ScriptedErrorKind::RateLimited => ProviderError::RateLimited { message, retry_after },
-            ScriptedErrorKind::Overloaded => ProviderError::Overloaded { message, retry_after },
-            ScriptedErrorKind::Network => ProviderError::Network { message },
-            ScriptedErrorKind::ContextOverflow => ProviderError::ContextOverflow { message },
-            ScriptedErrorKind::Malformed => ProviderError::Malformed { message },
-            ScriptedErrorKind::Cancelled => ProviderError::Cancelled,
-        }
+        self.kind.error(None, self.message.clone(), self.retry_after_ms.map(Duration::from_millis))
     }
 }
 

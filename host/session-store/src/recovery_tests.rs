@@ -186,6 +186,28 @@ fn entries_of_a_newer_program_are_passed_over_and_kept() {
     assert_eq!(open(&path).messages, [user("one"), user("two")]);
 }
 
+/// Messages in short: `u`ser, `a`ssistant with its calls, `r`esult, `!` for an error.
+fn short(messages: &[Arc<Message>]) -> String {
+    let words = messages.iter().map(|message| match &**message {
+        Message::ToolResult(result) => format!("{}{}", if result.is_error { '!' } else { 'r' }, result.call_id),
+        Message::Assistant(reply) => format!("a{}", reply.tool_calls().map(|c| c.id.as_str()).collect::<String>()),
+        _ => "u".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn kill_during_a_long_call_keeps_the_results_that_arrived() {
+    let root = TempDir::new().unwrap();
+    let path = write_session(root.path(), &[user("go"), calls(&["1", "2", "3"]), result("3"), result("2")]);
+    let opened = open(&path);
+    assert_eq!(short(&opened.messages), "u a123 !1 r2 r3");
+    assert_eq!(opened.recovery.pairing.at_end, 1);
+    opened.session.append(&user("on")).unwrap();
+    drop(opened);
+    assert_eq!(short(&open(&path).messages), "u a123 !1 r2 r3 u");
+}
+
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(usize, u8),

@@ -1,8 +1,8 @@
 use super::*;
-use crate::Payload;
 use crate::record::CallLedger;
 use crate::testing::{calls, result, time, user, workspace};
 use crate::transcript::Transcript;
+use crate::{ExportFormat, Payload, export, render};
 use pinion_protocol::{CompactionReason, Display, Ledger, RunEnd, StopReason, ToolResultMessage, TurnTrigger, Usage};
 use std::path::Path;
 use tempfile::TempDir;
@@ -145,6 +145,31 @@ fn call_without_a_ledger_leaves_no_record() {
     }
     observe(&session, vec![denied]);
     assert_eq!(types(session.path()), ["session", "message"]);
+}
+
+#[test]
+fn ledgers_are_shown_with_their_calls() {
+    let root = TempDir::new().unwrap();
+    let session = Session::begin(&root.path().join("a.jsonl"), workspace());
+    session.append(&user("go")).unwrap();
+    session.append(&calls(&["c1", "c2"])).unwrap();
+    for call_id in ["c2", "c1"] {
+        observe(&session, vec![call_end(call_id)]);
+        session.append(&result(call_id)).unwrap();
+    }
+    let mut transcript = Transcript::open(session.path()).unwrap();
+    let mut texts = [Vec::new(), Vec::new(), Vec::new()];
+    let [html, markdown, terminal] = &mut texts;
+    export(&mut transcript, ExportFormat::Html, html).unwrap();
+    export(&mut transcript, ExportFormat::Markdown, markdown).unwrap();
+    render(&mut transcript, terminal).unwrap();
+    for text in texts.map(|text| String::from_utf8(text).unwrap().replace('\\', "")) {
+        let account = "fs #1 · 0.25 ms · 1.5 k fuel · 0 B memory · 0 host calls · 1 file";
+        let places: Vec<usize> = text.match_indices(account).map(|(at, _)| at).collect();
+        let results: Vec<usize> = text.match_indices("line one").map(|(at, _)| at).collect();
+        assert_eq!((places.len(), results.len()), (2, 2), "{text}");
+        assert!(results[0] < places[0] && places[0] < results[1] && results[1] < places[1], "{text}");
+    }
 }
 
 #[test]

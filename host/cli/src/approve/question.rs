@@ -1,6 +1,5 @@
 //! The rows of a question.
 
-use crate::output::render::authority;
 use crate::output::terminal::Style;
 use crate::output::{Text, fit, row, split_at_width, text};
 use pinion_agent::Question;
@@ -36,7 +35,7 @@ impl Asked {
             plugin: exposed(&one_line(&source.plugin, 128)),
             component: one_line(&source.digest, DIGEST).trim_end_matches('…').to_owned(),
             label: exposed(&one_line(&tool.label, 100)),
-            can: authority(tool.authority),
+            can: tool.authority.words().join(", "),
             arguments: arguments(&question.call.arguments),
         }
     }

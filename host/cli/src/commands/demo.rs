@@ -4,23 +4,28 @@
 //! programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the next call of the
 //! same turn is answered by what is in it now.
 
-use crate::args::{Cli, GlobalArgs};
+use crate::args::{GlobalArgs, RunArgs};
+use crate::base::Base;
 use crate::config::Config;
-use crate::failure::{Failure, Result, Status};
+use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::spill::Output;
+use crate::invocation::Invocation;
 use crate::model::Chosen;
 use crate::model::exchanges::Exchanges;
-use crate::output::loops::Loops;
-use crate::output::render::{Detail, Renderer};
 use crate::output::terminal::Style;
-use crate::output::{Stdout, Text, print, stdout_failure, text};
+use crate::output::{Stdout, print, stdout_failure, text};
 use crate::plugins::builtin::GREETER;
+use crate::plugins::sources::For;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
-use crate::run::compose::{AgentParts, Base, For, OpenSession};
-use clap::Parser as _;
-use pinion_agent::{ApprovalMode, DenyAll, EventKind, EventReceiver, Message, RunEnd};
+use crate::run::end::verdict;
+use crate::run::notices::describe;
+use crate::run::render::{Detail, Renderer, show};
+use crate::run::session::OpenSession;
+use crate::run::setup::AgentParts;
+use clap::Args;
+use pinion_agent::{ApprovalMode, DenyAll, Message, RunEnd};
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Reply, Script};
 use serde_json::json;
@@ -50,7 +55,17 @@ got=$(sh ./total.sh numbers.txt)
 if [ \"$got\" = 42 ]; then echo \"ok: $got\"; else echo \"FAILED: expected 42, got $got\"; exit 1; fi
 ";
 
-pub(crate) async fn run(global: &GlobalArgs) -> Result<()> {
+/// The arguments of `pinion demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {}
+
+impl Demo {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        run(&invocation.global).await
+    }
+}
+
+async fn run(global: &GlobalArgs) -> Result<()> {
     let scratch = tempfile::Builder::new().prefix("pinion-demo-").tempdir().map_err(io_failure)?;
     let folder = scratch.path().canonicalize().map_err(io_failure)?;
     let workspace = folder.join("project");
@@ -63,19 +78,16 @@ pub(crate) async fn run(global: &GlobalArgs) -> Result<()> {
         style.dim(PROMPT)
     ))?;
     let end = work(&base, style, global).await?;
+    verdict(end, true)?;
     check(&base.workspace)?;
-    match end {
-        RunEnd::Done { .. } => print(&text!(
-            "\n{}\n",
-            style.green("The file was mended, its test passes, and the greeter was swapped in mid-turn.")
-        )),
-        RunEnd::Aborted => Err(Failure::new(Status::Interrupted, "interrupted")),
-        other => Err(Failure::failed(format!("the demo did not get to its end: {other:?}"))),
-    }
+    print(&text!(
+        "\n{}\n",
+        style.green("The file was mended, its test passes, and the greeter was swapped in mid-turn.")
+    ))
 }
 
 fn io_failure(error: io::Error) -> Failure {
-    Failure::failed(format!("the scratch folder could not be set up: {error}"))
+    Failure::failed("the scratch folder could not be set up").because(error)
 }
 
 /// The project that the model works on.
@@ -97,7 +109,7 @@ fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
         paths.cache = own.cache;
         paths.data = own.data;
     }
-    let args = Cli::parse_from(["pinion"]).run;
+    let args = RunArgs::default();
     let mut config = Config::load(&paths, &workspace, &args)?;
     config.approve = ApprovalMode::All;
     let output = Arc::new(Output::new(folder.join("output")));
@@ -107,10 +119,10 @@ fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
-    let mut args = Cli::parse_from(["pinion"]).run;
+    let mut args = RunArgs::default();
     args.no_plugins = true;
     args.plugins = vec![greeter];
-    let runtime = Arc::new(base.runtime(Arc::new(NoInfo), notice(style))?);
+    let runtime = Arc::new(base.runtime(Arc::new(NoInfo), report(style))?);
     runtime.add(base.sources(&args, For::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {
         return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));
@@ -121,43 +133,20 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
     let agent = Arc::new(base.agent(&args, parts));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
-    let showing = tokio::spawn(show(agent.subscribe(256), style, detail));
+    let showing = tokio::spawn(show(agent.subscribe(256), Renderer::new(Stdout, style, detail).with_turn_headings()));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
-    let shown = showing.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
-    shown.map_err(|error| stdout_failure(&error))?;
-    outcome.map(|outcome| outcome.end).map_err(|error| Failure::of(Status::Failed, &error))
+    let shown = showing.await.map_err(|error| Failure::failed("the display broke down").because(error))?;
+    shown.map_err(stdout_failure)?;
+    outcome.map(|outcome| outcome.end).map_err(Failure::from)
 }
 
-async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(Stdout, style, detail);
-    let mut loops = Loops::default();
-    while let Some(event) = events.recv().await {
-        if let EventKind::TurnStart { turn, .. } = event.kind {
-            renderer.line(&style.dim(text!("── turn {}", turn)))?;
-        }
-        renderer.event(&event)?;
-        if loops.is_end(&event) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn notice(style: Style) -> impl Fn(Notice) + Send + Sync {
+fn report(style: Style) -> impl Fn(Notice) + Send + Sync {
     move |notice| {
-        let text = match notice.event {
-            NoticeEvent::Loaded { generation: 1, .. } => return,
-            NoticeEvent::Loaded { generation, version } => {
-                text!("  ↻ plugin `{}` {}: generation {} answers from now on", notice.plugin, version, generation)
-            }
-            NoticeEvent::Refused(error) => {
-                text!("  ✗ plugin `{}` was not loaded: {}", notice.plugin, Text::block(error))
-            }
-            NoticeEvent::HeldBack(why) => text!("  ! plugin `{}`: {}", notice.plugin, Text::block(why)),
-            NoticeEvent::Removed => text!("  – plugin `{}` is gone", notice.plugin),
-        };
-        // A closed stdout is told by what is written next.
-        let _ = print(&text!("{}\n", style.yellow(text)));
+        let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
+        if !is_expected {
+            // The next write reports a closed stdout.
+            let _ = print(&text!("  {}\n", style.yellow(describe(&notice))));
+        }
     }
 }
 

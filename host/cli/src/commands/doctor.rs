@@ -1,12 +1,14 @@
 //! `pinion doctor`: is everything there that pinion needs?
 
-use crate::args::{Cli, RunArgs};
+use crate::args::RunArgs;
+use crate::base::Base;
 use crate::failure::{Failure, Result, chain};
-use crate::output::render::bytes;
+use crate::invocation::Invocation;
+use crate::output::bytes;
 use crate::output::terminal::Style;
 use crate::output::{Text, print, text};
-use crate::run::compose::{Base, For};
-use clap::Parser as _;
+use crate::plugins::sources::For;
+use clap::Args;
 use pinion_plugin_runtime::Origin;
 use std::path::Path;
 
@@ -19,7 +21,17 @@ enum Finding {
     Broken(String),
 }
 
-pub(crate) async fn run(base: &Base) -> Result<()> {
+/// The arguments of `pinion doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {}
+
+impl Doctor {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        examine(&invocation.base()?).await
+    }
+}
+
+async fn examine(base: &Base) -> Result<()> {
     let mut findings = vec![
         Finding::Good(format!("pinion {} in `{}`", env!("CARGO_PKG_VERSION"), base.workspace.display())),
         config(base),
@@ -91,7 +103,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
 }
 
 async fn model(base: &Base) -> Finding {
-    match base.chosen(&no_options()).await {
+    match base.chosen(&RunArgs::default()).await {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
         Err(failure) => Finding::Missing(failure.to_string().replace('\n', "; ")),
     }
@@ -102,7 +114,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };
-    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {
         let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
@@ -133,8 +145,4 @@ fn toolchain() -> Finding {
         }
         _ => Finding::Missing("to build plugins: `rustup target add wasm32-wasip2`".to_owned()),
     }
-}
-
-fn no_options() -> RunArgs {
-    Cli::parse_from(["pinion"]).run
 }

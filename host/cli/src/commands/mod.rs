@@ -1,8 +1,121 @@
-//! The subcommands of `pinion`: one file or directory each.
+//! The subcommands of `pinion`: one module and one row of the table each.
+//!
+//! The module of a command declares its arguments, a type that derives [`clap::Args`], with a method
+//! `async fn run(self, invocation: &Invocation) -> Result<()>`.
 
-pub(crate) mod demo;
-pub(crate) mod doctor;
-pub(crate) mod model;
-pub(crate) mod plugin;
+mod completions;
+mod config;
+mod demo;
+mod doctor;
+mod model;
+mod plugin;
 pub(crate) mod session;
 pub(crate) mod trust;
+
+use crate::args::{GlobalArgs, RunArgs};
+use crate::failure::Result;
+use crate::invocation::Invocation;
+use clap::{Parser, Subcommand};
+
+/// A coding agent for the terminal whose every tool is a sandboxed WebAssembly component
+#[derive(Debug, Parser)]
+#[command(name = "pinion", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Declares an enum of commands from their names, their types and their lines of help.
+macro_rules! commands {
+    ($(#[doc = $help:literal] $name:ident($args:path)),* $(,)?) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $(#[doc = $help] $name($args)),*
+        }
+
+        impl Command {
+            pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+                match self {
+                    $(Self::$name(args) => args.run(invocation).await),*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// Watch a scripted model fix a bug in a scratch directory, with no key and no network
+    Demo(demo::Demo),
+    /// Create, build, inspect and run plugins
+    Plugin(plugin::Plugin),
+    /// Manage which projects may use their own config and plugins
+    Trust(trust::Trust),
+    /// List, show, export, fork and delete sessions
+    Session(session::Session),
+    /// List models
+    Model(model::Model),
+    /// Show the config
+    Config(config::ConfigArgs),
+    /// Check the installation, keys and plugins
+    Doctor(doctor::Doctor),
+    /// Print a shell completion script
+    Completions(completions::Completions),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_valid() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn build_directory_is_not_the_workspace() {
+        let cli = Cli::parse_from(["pinion", "plugin", "build", "here"]);
+        assert_eq!(cli.global.work_in, None);
+    }
+
+    /// The exercise of adding a command: its type, and one row of a table.
+    mod fake {
+        use super::super::{Invocation, Result};
+        use crate::failure::Failure;
+        use clap::{Args, Parser, Subcommand};
+
+        #[derive(Debug, Args)]
+        pub(crate) struct Greet {
+            name: String,
+        }
+
+        impl Greet {
+            async fn run(self, invocation: &Invocation) -> Result<()> {
+                Err(Failure::failed(format!("hello {}, {}", self.name, invocation.global.verbose)))
+            }
+        }
+
+        commands! {
+            /// Greet someone
+            Greet(Greet),
+        }
+
+        #[derive(Debug, Parser)]
+        pub(super) struct Cli {
+            #[command(subcommand)]
+            pub(super) command: Command,
+        }
+    }
+
+    #[tokio::test]
+    async fn added_command_is_parsed_and_run() {
+        let cli = fake::Cli::parse_from(["pinion", "greet", "you"]);
+        let global = GlobalArgs { work_in: None, verbose: 2, quiet: false };
+        let invocation = Invocation::new(RunArgs::default(), global, Default::default());
+        assert_eq!(cli.command.run(&invocation).await.unwrap_err().to_string(), "hello you, 2");
+    }
+}

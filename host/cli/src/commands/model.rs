@@ -1,21 +1,37 @@
 //! `pinion model`: which models are known, what they can do and cost, and which of their providers are configured.
 
-use crate::args::ModelCommand;
+use crate::base::Base;
 use crate::failure::{Result, chain};
+use crate::invocation::Invocation;
 use crate::output::{Text, left, print, text};
-use crate::run::compose::Base;
-use pinion_providers::{Caching, KeyError, KeyOrigin, Model, ProviderInfo, ThinkingStyle};
+use clap::{Args, Subcommand};
+use pinion_providers::{Caching, KeyError, KeyOrigin, Model as KnownModel, ProviderInfo, ThinkingStyle};
 
-pub(crate) async fn run(base: &Base, command: ModelCommand) -> Result<()> {
-    match command {
-        ModelCommand::List => list(base).await,
+/// The arguments of `pinion model`.
+#[derive(Debug, Args)]
+pub(crate) struct Model {
+    #[command(subcommand)]
+    command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelCommand {
+    /// List known models with their limits, prices and features, and the providers' keys
+    List,
+}
+
+impl Model {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        match self.command {
+            ModelCommand::List => list(&invocation.base()?).await,
+        }
     }
 }
 
 async fn list(base: &Base) -> Result<()> {
     let models = base.models()?;
     let origins = base.key_origins().await;
-    let is_configured = |model: &Model| {
+    let is_configured = |model: &KnownModel| {
         origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
     };
     let mut text = Text::default();
@@ -36,7 +52,7 @@ fn columns([model, context, output, prices, can, date]: [&str; 6]) -> Text {
     text!("{} {}  {} {} {}", left(model, 46), numbers, left(prices, 21), left(can, 33), date)
 }
 
-fn row(model: &Model, is_configured: bool) -> Text {
+fn row(model: &KnownModel, is_configured: bool) -> Text {
     let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
     let prices = model
         .prices(0)
@@ -46,7 +62,7 @@ fn row(model: &Model, is_configured: bool) -> Text {
     columns([&name, &context, &output, &prices, &can, &model.date])
 }
 
-fn abilities(model: &Model) -> Vec<&'static str> {
+fn abilities(model: &KnownModel) -> Vec<&'static str> {
     let all = [
         ("images", model.images),
         ("thinking", model.thinking != ThinkingStyle::None),

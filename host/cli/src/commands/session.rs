@@ -1,35 +1,98 @@
 //! `pinion session`: looking at sessions, copying, exporting and deleting them.
 
-use crate::args::{Export, SessionCommand};
-use crate::config::secrets::CleanWriter;
+use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::repository::{Located, Make, Refusal};
-use crate::output::render::bytes;
+use crate::invocation::Invocation;
+use crate::output::CleanWriter;
+use crate::output::bytes;
 use crate::output::{Text, document, fit, left, note, print, stdout_failure, text};
-use crate::run::compose::{Base, session_failure};
+use clap::{Args, Subcommand, ValueEnum};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
 use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Characters of a title.
 const TITLE: usize = 60;
 
-pub(crate) fn run(base: &Base, command: SessionCommand) -> Result<()> {
-    let folder = SessionDirectory::new(base.paths.sessions());
-    match command {
-        SessionCommand::List { all } => list(base, &folder, all),
-        SessionCommand::Show { id, branch } => show(&folder, &id, branch),
-        SessionCommand::Export { id, format, out } => export(base, &folder, &id, format, out.as_deref()),
-        SessionCommand::Fork { id, at } => fork(base, &folder, &id, at),
-        SessionCommand::Delete { ids } => delete(base, &folder, &ids),
+/// The arguments of `pinion session`.
+#[derive(Debug, Args)]
+pub(crate) struct Session {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SessionCommand {
+    /// List the sessions of this directory, most recent first
+    List {
+        /// Include the sessions of all directories
+        #[arg(short, long)]
+        all: bool,
+    },
+    /// Print a session as text
+    Show {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// Show the branch that ends at this entry [default: the current branch]
+        #[arg(long, value_name = "ENTRY")]
+        branch: Option<EntryId>,
+    },
+    /// Export a session with all its branches as a document
+    Export {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// Format of the document [default: markdown if FILE ends in .md, html otherwise]
+        #[arg(short, long, value_name = "FORMAT")]
+        format: Option<Export>,
+        /// Write the document to this file [default: stdout]
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Copy a session to a new one and print its ID
+    Fork {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// Copy up to this entry [default: the whole current branch]
+        #[arg(long, value_name = "ENTRY")]
+        at: Option<EntryId>,
+    },
+    /// Permanently delete sessions and their sub-agents' sessions
+    Delete {
+        /// IDs of the sessions, or unique prefixes of them
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+    },
+}
+
+/// `session export --format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Export {
+    /// Self-contained page for a browser
+    Html,
+    /// CommonMark
+    Markdown,
+}
+
+impl Session {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let base = invocation.base()?;
+        let folder = SessionDirectory::new(base.paths.sessions());
+        match self.command {
+            SessionCommand::List { all } => list(&base, &folder, all),
+            SessionCommand::Show { id, branch } => show(&folder, &id, branch),
+            SessionCommand::Export { id, format, out } => export(&base, &folder, &id, format, out.as_deref()),
+            SessionCommand::Fork { id, at } => fork(&base, &folder, &id, at),
+            SessionCommand::Delete { ids } => delete(&base, &folder, &ids),
+        }
     }
 }
 
 fn list(base: &Base, folder: &SessionDirectory, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
-    let listing = folder.list(scope).map_err(session_failure)?;
+    let listing = folder.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
         note(&text!("! {}", Text::block(crate::failure::chain(problem))));
     }
@@ -66,7 +129,7 @@ fn show(folder: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<
 }
 
 fn open(folder: &SessionDirectory, id: &str) -> Result<Transcript> {
-    folder.find(id).and_then(|path| Transcript::open(&path)).map_err(session_failure)
+    folder.find(id).and_then(|path| Transcript::open(&path)).map_err(Failure::from)
 }
 
 fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
@@ -74,8 +137,8 @@ fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
         Ok(()) => Ok(()),
         // A reader that has left, such as `head`, has seen enough.
         Err(RenderError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(RenderError::Output(error)) => Err(stdout_failure(&error)),
-        Err(RenderError::Session(error)) => Err(session_failure(error)),
+        Err(RenderError::Output(error)) => Err(stdout_failure(error)),
+        Err(RenderError::Session(error)) => Err(error.into()),
     }
 }
 
@@ -93,11 +156,12 @@ fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Expor
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
-    let failed = |error: io::Error| Failure::failed(format!("could not write `{}`: {error}", file.display()));
+    let failed = |error: io::Error| Failure::failed(format!("could not write `{}`", file.display())).because(error);
     // One in the repository may be a link that the user knows nothing of.
     let located = Located::find(&base.workspace, crate::files::paths::home().as_deref(), file, Make::Nothing);
     let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
-    let opened = opened.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", file.display())))?;
+    let opened =
+        opened.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))?;
     let mut out = CleanWriter::new(BufWriter::new(opened), base.secrets.clone());
     let written = pinion_session_store::export(&mut transcript, format, &mut out);
     match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
@@ -107,8 +171,8 @@ fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Expor
 }
 
 fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
-    let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(session_failure)?;
-    let transcript = Transcript::open(&forked).map_err(session_failure)?;
+    let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(Failure::from)?;
+    let transcript = Transcript::open(&forked).map_err(Failure::from)?;
     let id = transcript.header().map_or("", |header| &header.id);
     print(&text!("{}\n", id))
 }
@@ -116,13 +180,13 @@ fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -
 /// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
 fn delete(base: &Base, folder: &SessionDirectory, ids: &[String]) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
-    let mut paths = paths.map_err(session_failure)?;
+    let mut paths = paths.map_err(Failure::from)?;
     paths.dedup();
     for path in &paths {
         let transcript = Transcript::open(path).ok();
-        folder.delete(path).map_err(session_failure)?;
+        folder.delete(path).map_err(Failure::from)?;
         if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
-            let failed = |error: io::Error| Failure::failed(format!("could not delete its output: {error}"));
+            let failed = |error: io::Error| Failure::failed("could not delete its output").because(error);
             crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
         }
     }

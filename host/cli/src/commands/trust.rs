@@ -1,23 +1,53 @@
 //! `pinion trust`, and the question when trusted content has changed.
 
 use crate::approve::confirm::confirm;
-use crate::args::TrustCommand;
 use crate::config::Config;
 use crate::failure::{Failure, Result, Status};
-use crate::files::paths;
-use crate::files::paths::Paths;
+use crate::files::paths::{self, Paths};
+use crate::invocation::Invocation;
+use crate::output::line;
 use crate::output::terminal;
 use crate::output::{Text, print, stdout_failure, text};
-use crate::prompt::context::line;
 use crate::trust::records::{Record, Records};
 use crate::trust::{Content, fixed};
+use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
-pub(crate) fn run(paths: &Paths, workspace: &Path, command: &TrustCommand) -> Result<()> {
-    match command {
-        TrustCommand::List => list(paths),
-        TrustCommand::Add { dir, yes } => add(paths, &directory(workspace, dir.as_deref())?, *yes),
-        TrustCommand::Remove { dir } => remove(paths, workspace, dir.as_deref()),
+/// The arguments of `pinion trust`.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    #[command(subcommand)]
+    command: TrustCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrustCommand {
+    /// List trusted directories, and whether their content has changed
+    List,
+    /// Show what a directory brings in `.pinion`, and trust exactly that content
+    Add {
+        /// Directory to trust [default: the working directory]
+        dir: Option<PathBuf>,
+        /// Trust it without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Stop trusting a directory
+    Remove {
+        /// Directory to distrust [default: the working directory]
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Trust {
+    /// Reads no config of the workspace, because that is what the user decides on.
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
+        match self.command {
+            TrustCommand::List => list(&paths),
+            TrustCommand::Add { dir, yes } => add(&paths, &directory(&workspace, dir.as_deref())?, yes),
+            TrustCommand::Remove { dir } => remove(&paths, &workspace, dir.as_deref()),
+        }
     }
 }
 
@@ -100,7 +130,7 @@ fn ask(directory: &Path, content: &Content) -> Result<bool> {
     let (files, plugins) = (content.digests().count(), content.plugins().count());
     let shown = line(&directory.to_string_lossy());
     let question = format!("Trust exactly these {files} files in `{shown}`, {plugins} of them plugins?");
-    confirm(&text!("{}", question)).map_err(|error| stdout_failure(&error))
+    confirm(&text!("{}", question)).map_err(stdout_failure)
 }
 
 /// What the project's config sets, and what of it is ignored.

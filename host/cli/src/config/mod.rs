@@ -7,19 +7,19 @@
 //! A project's file is untrusted input even then: it may set what [`crate::config::project`] lists, and what it may not is
 //! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
 
+pub(crate) mod file;
 pub(crate) mod project;
 pub(crate) mod secrets;
 
-use crate::args::{Approve, RunArgs, Thinking};
+use crate::args::RunArgs;
+use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider};
 use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
-use crate::prompt::context::line;
-use crate::run::agents::{FileAgents, FileBranches};
+use crate::output::line;
 use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
-use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
-use serde::Deserialize;
+use pinion_plugin_runtime::EngineLimits;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -27,125 +27,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-
-/// What a config file may say.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct File {
-    pub(crate) model: Option<String>,
-    /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
-    pub(crate) fallback: Vec<String>,
-    pub(crate) thinking: Option<ThinkingLevel>,
-    /// Tokens to think with, instead of the level's own number.
-    pub(crate) thinking_budget: Option<u64>,
-    /// Is the vendor told what to keep for the next request?
-    pub(crate) cache: Option<Cache>,
-    pub(crate) approve: Option<ApproveName>,
-    pub(crate) trusted: Vec<PathBuf>,
-    pub(crate) limits: FileLimits,
-    pub(crate) compaction: FileCompaction,
-    pub(crate) agents: FileAgents,
-    pub(crate) branches: FileBranches,
-    pub(crate) providers: BTreeMap<String, FileProvider>,
-    pub(crate) plugins: BTreeMap<String, FilePlugin>,
-    pub(crate) process: FileProcess,
-    pub(crate) engine: FileEngine,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ApproveName {
-    Ask,
-    Smart,
-    All,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileLimits {
-    max_turns: Option<u32>,
-    max_tokens: Option<u64>,
-    max_cost: Option<f64>,
-    timeout_seconds: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Cache {
-    Auto,
-    Off,
-}
-
-/// When and how far a conversation is compacted by itself.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileCompaction {
-    automatic: Option<bool>,
-    reserve_tokens: Option<u64>,
-    keep_recent: Option<usize>,
-    by_model: Option<bool>,
-}
-
-impl FileCompaction {
-    fn policy(self) -> CompactionPolicy {
-        let usual = CompactionPolicy::default();
-        CompactionPolicy {
-            automatic: self.automatic.unwrap_or(usual.automatic),
-            reserve: self.reserve_tokens.unwrap_or(usual.reserve),
-            keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
-            by_model: self.by_model.unwrap_or(usual.by_model),
-            ..usual
-        }
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileProvider {
-    pub(crate) base_url: Option<String>,
-    /// Prints the key: run by the shell when no other place has one.
-    pub(crate) key_command: Option<String>,
-    /// `bedrock`, `vertex`.
-    pub(crate) region: Option<String>,
-    /// `vertex`.
-    pub(crate) project: Option<String>,
-    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
-    pub(crate) certificates: Option<PathBuf>,
-    /// Sent with every request. Kept as secret as a key.
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) connect_timeout_seconds: Option<u64>,
-    pub(crate) header_timeout_seconds: Option<u64>,
-    pub(crate) idle_timeout_seconds: Option<u64>,
-}
-
-impl FileProvider {
-    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
-    /// may be a repository that brings a file of that name.
-    fn below(self, config: &Path) -> Self {
-        Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FilePlugin {
-    pub(crate) enabled: Option<bool>,
-    pub(crate) grants: GrantTable,
-    pub(crate) limits: PartialLimits,
-    pub(crate) config: toml::Table,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileProcess {
-    pub(crate) environment: Vec<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileEngine {
-    pub(crate) limits: Option<EngineLimits>,
-}
 
 /// What is in effect.
 #[derive(Debug, Clone)]
@@ -196,7 +77,7 @@ impl Config {
             model: args.model.clone().or(file.model),
             provider: args.provider.clone(),
             fallback: file.fallback,
-            thinking: args.thinking.map(thinking_level).or(file.thinking).unwrap_or_default(),
+            thinking: args.thinking.or(file.thinking).unwrap_or_default(),
             thinking_budget: file.thinking_budget,
             cache: match file.cache {
                 Some(Cache::Off) => CachePolicy::Off,
@@ -205,7 +86,7 @@ impl Config {
             compaction: file.compaction.policy(),
             sub_agents: file.agents.policy()?,
             branches: file.branches,
-            approve: approval_mode(args.approve, file.approve),
+            approve: args.approve.or(file.approve).map(ApprovalMode::from).unwrap_or_default(),
             limits: limits(&file.limits, args),
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
@@ -245,7 +126,7 @@ fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::usage(format!("could not read the config `{}`: {error}", path.display()))),
+        Err(error) => Err(Failure::usage(format!("could not read the config `{}`", path.display())).because(error)),
     }
 }
 
@@ -261,7 +142,7 @@ fn layer(text: &str, name: &str) -> Result<toml::Table> {
 /// What all layers say together. Each of them is sound, and so are they together.
 fn typed(merged: &toml::Table) -> Result<File> {
     let file = toml::Value::Table(merged.clone()).try_into();
-    file.map_err(|error| Failure::usage(format!("the config makes no sense: {error}")))
+    file.map_err(|error| Failure::usage("the config makes no sense").because(error))
 }
 
 fn merge(below: &mut toml::Table, above: toml::Table) {
@@ -293,31 +174,6 @@ fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMa
     }
 }
 
-fn thinking_level(thinking: Thinking) -> ThinkingLevel {
-    match thinking {
-        Thinking::Off => ThinkingLevel::Off,
-        Thinking::Minimal => ThinkingLevel::Minimal,
-        Thinking::Low => ThinkingLevel::Low,
-        Thinking::Medium => ThinkingLevel::Medium,
-        Thinking::High => ThinkingLevel::High,
-        Thinking::Xhigh => ThinkingLevel::Xhigh,
-    }
-}
-
-fn approval_mode(args: Option<Approve>, file: Option<ApproveName>) -> ApprovalMode {
-    let from_args = args.map(|approve| match approve {
-        Approve::Ask => ApprovalMode::Ask,
-        Approve::Smart => ApprovalMode::Smart,
-        Approve::All => ApprovalMode::All,
-    });
-    let from_file = file.map(|approve| match approve {
-        ApproveName::Ask => ApprovalMode::Ask,
-        ApproveName::Smart => ApprovalMode::Smart,
-        ApproveName::All => ApprovalMode::All,
-    });
-    from_args.or(from_file).unwrap_or_default()
-}
-
 fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
     RunLimits {
         max_turns: args.max_turns.or(file.max_turns),
@@ -330,8 +186,6 @@ fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::Parser as _;
     use pinion_plugin_runtime::Access;
     use tempfile::TempDir;
 
@@ -360,8 +214,7 @@ mod tests {
         }
 
         fn load(&self, args: &[&str]) -> Result<Config> {
-            let cli = Cli::parse_from(["pinion"].iter().chain(args));
-            Config::load(&self.paths(), &self.workspace(), &cli.run)
+            Config::load(&self.paths(), &self.workspace(), &RunArgs::of(args))
         }
     }
 

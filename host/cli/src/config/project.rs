@@ -3,8 +3,8 @@
 //! A project can make harmless choices and narrow what the user allows, never widen it. [`RULES`] lists every key that it
 //! may set; all others, known or not, are ignored with a notice that names the key and its line.
 
+use crate::output::line;
 use crate::plugins::builtin::BUILT_IN;
-use crate::prompt::context::line;
 use crate::trust::CONFIG;
 use pinion_plugin_runtime::is_alike;
 use toml::de::{DeTable, DeValue};

@@ -5,15 +5,12 @@ use crate::files::paths::Paths;
 use pinion_agent::Secrets;
 use pinion_providers::{AuthFile, PROVIDERS};
 use secrecy::SecretString;
-use std::io::{self, Write};
 
 /// Variables besides those of [`PROVIDERS`] that hold credentials of models.
 const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
-    "GOOGLE_API_KEY",
-    "OLLAMA_API_KEY",
     "http_proxy",
     "https_proxy",
     "HTTP_PROXY",
@@ -41,7 +38,7 @@ pub(crate) fn of_environment() -> Secrets {
 }
 
 fn is_secret(name: &str, value: &str) -> bool {
-    let of_provider = PROVIDERS.iter().any(|info| info.key_variable == Some(name));
+    let of_provider = PROVIDERS.iter().any(|info| info.key_variables().any(|variable| variable == name));
     let looks_secret = value.len() >= LEAST
         && !value.contains(char::is_whitespace)
         && !value.starts_with(['/', '.', '~'])
@@ -62,45 +59,6 @@ pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
     }
 }
 
-/// Writes text without secrets, line by line.
-pub(crate) struct CleanWriter<W: Write> {
-    out: W,
-    secrets: Secrets,
-    line: Vec<u8>,
-}
-
-impl<W: Write> CleanWriter<W> {
-    pub(crate) fn new(out: W, secrets: Secrets) -> Self {
-        Self { out, secrets, line: Vec::new() }
-    }
-
-    fn write_line(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        match self.secrets.are_in(&line) {
-            true => self.out.write_all(self.secrets.clean(&String::from_utf8_lossy(&line)).as_bytes()),
-            false => self.out.write_all(&line),
-        }
-    }
-}
-
-impl<W: Write> Write for CleanWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.write_line()?;
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    /// Ends the line: nothing is held back.
-    fn flush(&mut self) -> io::Result<()> {
-        self.write_line()?;
-        self.out.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,18 +72,5 @@ mod tests {
         {
             assert!(!is_secret(name, value), "{name}");
         }
-    }
-
-    #[test]
-    fn writer_cleans_whole_lines() {
-        let secrets = Secrets::default();
-        secrets.add(&SecretString::from("Zq7Xw3Vb9Nm2"));
-        let mut out = Vec::new();
-        let mut writer = CleanWriter::new(&mut out, secrets);
-        for piece in ["a Zq7X", "w3Vb b\nZq7Xw", "3Vb9"] {
-            writer.write_all(piece.as_bytes()).unwrap();
-        }
-        writer.flush().unwrap();
-        assert!(String::from_utf8_lossy(&out).starts_with("a [redacted] b\n[redacted]"));
     }
 }

@@ -105,7 +105,8 @@ pub(crate) fn home() -> Option<PathBuf> {
 /// The folder to work in: absolute, without links.
 pub(crate) fn workspace(folder: Option<&Path>) -> Result<PathBuf> {
     let folder = folder.unwrap_or(Path::new("."));
-    let failed = |error: std::io::Error| Failure::usage(format!("cannot work in `{}`: {error}", folder.display()));
+    let failed =
+        |error: std::io::Error| Failure::usage(format!("cannot work in `{}`", folder.display())).because(error);
     let workspace = folder.canonicalize().map_err(failed)?;
     if !workspace.is_dir() {
         return Err(Failure::usage(format!("cannot work in `{}`: not a folder", folder.display())));

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// The random bytes in a file of mode 0600; made when it is not there. Two processes that make it at once get the same.
 ///
@@ -43,22 +44,22 @@ pub(crate) fn check(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Written beside and linked into place, so that nobody reads half of it, and an older one stays.
+/// Creates the file in one step, so that nobody reads half of it. An existing file stays as it is.
 fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     create_folder(folder)?;
-    let temporary = folder.join(format!(".key-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&temporary)?.write_all(bytes)?;
-    let linked = fs::hard_link(&temporary, path);
-    fs::remove_file(&temporary)?;
-    match linked {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
+    match write_beside(folder, bytes)?.persist_noclobber(path) {
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.map(drop).map_err(|error| error.error),
     }
+}
+
+/// A temporary file in `folder`, of mode 0600 from the beginning, with its content on the disk.
+fn write_beside(folder: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    Ok(file)
 }
 
 /// Makes `bytes` the content of a file of mode 0600, in one step.
@@ -67,12 +68,22 @@ fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The directory is not there, or the system refuses.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Of mode 0600 from the beginning.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
+    write_beside(folder, bytes)?.persist(path)?;
     Ok(())
+}
+
+/// Opens a lock file of mode 0600, and holds its lock until the result is dropped. Blocks while another process holds it.
+///
+/// # Errors
+/// The file cannot be opened or locked.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Makes a folder, and those above it, with mode 0700.
@@ -92,22 +103,10 @@ pub(crate) fn random_name() -> io::Result<String> {
     Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-#[cfg(unix)]
+/// Random bytes of the operating system.
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// The standard library's hasher keys are random; enough of them make a secret.
-#[cfg(not(unix))]
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    use std::hash::{BuildHasher as _, RandomState};
-    let mut bytes = [0; N];
-    for chunk in bytes.chunks_mut(8) {
-        let word = RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
-    }
+    getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -2,7 +2,7 @@
 //! `--replay`, where nobody is asked.
 
 use crate::args::RunArgs;
-use crate::failure::{Failure, Result, Status};
+use crate::failure::{Failure, Result};
 use jiff::civil::Date;
 use pinion_providers::{Playback, Recorder, Script};
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Exchanges {
     pub(crate) fn finish(&self) -> Result<()> {
         match self {
             Self::Recorded(recorder) => {
-                recorder.finish().map_err(|error| Failure::failed(format!("not everything was recorded: {error}")))
+                recorder.finish().map_err(|error| Failure::failed("not everything was recorded").because(error))
             }
             Self::Live | Self::Played(_) | Self::Scripted(_) => Ok(()),
         }
@@ -84,19 +84,20 @@ impl Exchanges {
 
 fn record(file: &Path) -> Result<Exchanges> {
     let recorder = Recorder::create(file, today());
-    let recorder = recorder.map_err(|error| Failure::usage(format!("could not make `{}`: {error}", file.display())))?;
+    let recorder =
+        recorder.map_err(|error| Failure::usage(format!("could not make `{}`", file.display())).because(error))?;
     Ok(Exchanges::Recorded(Arc::new(recorder)))
 }
 
 fn replay(file: &Path) -> Result<Exchanges> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("could not read `{}`: {error}", file.display())))?;
+        .map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))?;
     if !Playback::is_recording(&text) {
-        let script = Script::load(file).map_err(|error| Failure::of(Status::Usage, &error))?;
+        let script = Script::load(file).map_err(Failure::from)?;
         return Ok(Exchanges::Scripted(script));
     }
-    let playback = Playback::parse(&text)
-        .map_err(|error| Failure::usage(format!("`{}`: {}", file.display(), crate::failure::chain(&error))))?;
+    let playback =
+        Playback::parse(&text).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     Ok(Exchanges::Played(Arc::new(playback)))
 }
 
@@ -107,15 +108,13 @@ fn today() -> Date {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::Parser as _;
     use tempfile::TempDir;
 
     fn of(folder: &TempDir, text: &str) -> Result<Exchanges> {
         let file = folder.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
-        let cli = Cli::parse_from(["pinion", "--replay", file.to_str().unwrap()]);
-        Exchanges::of(&cli.run)
+        let args = RunArgs::of(&["--replay", file.to_str().unwrap()]);
+        Exchanges::of(&args)
     }
 
     #[test]
@@ -136,11 +135,11 @@ mod tests {
     fn a_recording_is_begun_at_once_and_ends_in_good_order() {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("run.jsonl");
-        let cli = Cli::parse_from(["pinion", "--record", file.to_str().unwrap()]);
-        let exchanges = Exchanges::of(&cli.run).unwrap();
+        let args = RunArgs::of(&["--record", file.to_str().unwrap()]);
+        let exchanges = Exchanges::of(&args).unwrap();
         assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
         assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
-        let cli = Cli::parse_from(["pinion", "--record", "/no/such/folder/run.jsonl"]);
-        assert!(Exchanges::of(&cli.run).unwrap_err().to_string().contains("/no/such/folder"));
+        let args = RunArgs::of(&["--record", "/no/such/folder/run.jsonl"]);
+        assert!(Exchanges::of(&args).unwrap_err().to_string().contains("/no/such/folder"));
     }
 }

@@ -1,6 +1,6 @@
 //! What stderr and stdout are connected to, and how text looks there.
 
-use crate::output::{Part, PartExt as _, Text};
+use crate::output::text::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 
 /// Is there a person at both ends?
@@ -60,4 +60,14 @@ impl Style {
     pub(crate) fn cyan(self, part: impl Part) -> Text {
         self.paint("36", part)
     }
+}
+
+/// Columns and rows of the terminal behind stdout; none when there is none.
+pub(crate) fn size() -> Option<(usize, usize)> {
+    // Without a terminal, crossterm would run `tput` from the PATH, twice.
+    if !stdout().is_terminal() {
+        return None;
+    }
+    let (columns, rows) = crossterm::terminal::size().ok()?;
+    (columns > 0 && rows > 0).then_some((columns.into(), rows.into()))
 }

@@ -3,10 +3,10 @@
 //! A [`Pin`] binds grants to one component: its source, its path and the digest of its bytes, and to what it asked for and
 //! declared at that time. The file is private, and written as a whole under a lock.
 
-use crate::files::private::{check, create_folder};
+use crate::files::private::{check, create_folder, lock};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -118,17 +118,6 @@ impl GrantsFile {
         temporary.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }
-}
-
-/// Holds the lock until the result is dropped.
-fn lock(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 #[cfg(test)]

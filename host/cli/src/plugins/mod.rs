@@ -3,4 +3,6 @@
 pub(crate) mod builtin;
 pub(crate) mod grants;
 pub(crate) mod policy;
+pub(crate) mod runtime;
 pub(crate) mod sdk;
+pub(crate) mod sources;

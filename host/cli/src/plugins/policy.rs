@@ -6,10 +6,11 @@
 //! from one generation to the next; between two processes it does not. A project's plugins have only what the user granted
 //! them by `pinion plugin grant`.
 
-use crate::config::FilePlugin;
+use crate::base::Base;
+use crate::config::file::FilePlugin;
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::run::compose::Base;
+use crate::plugins::sources::identity;
 pub(crate) use pinion_plugin_runtime::shell_word as shown;
 use pinion_plugin_runtime::{
     Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
@@ -361,16 +362,6 @@ impl Policy {
                 shown(self.file.path())
             ))),
         }
-    }
-}
-
-/// The path that a file is known by: absolute, and its directory without links. The file itself may be a link, because the
-/// digest says what is behind it.
-pub(crate) fn identity(path: &Path) -> PathBuf {
-    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
-    match (directory, path.file_name()) {
-        (Some(directory), Some(name)) => directory.join(name),
-        _ => path.to_owned(),
     }
 }
 

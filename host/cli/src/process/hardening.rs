@@ -16,8 +16,6 @@ use std::sync::OnceLock;
 /// Open files at most: enough for any work, and few enough for programs that go through all of them.
 #[cfg(unix)]
 const MAX_DESCRIPTORS: u64 = 65_536;
-/// Keys that providers look up beside their own variable.
-const OTHER_KEYS: [&str; 2] = ["GOOGLE_API_KEY", "OLLAMA_API_KEY"];
 
 static SECRETS: OnceLock<BTreeMap<String, SecretString>> = OnceLock::new();
 
@@ -44,7 +42,7 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
 }
 
 fn is_key(name: &str) -> bool {
-    OTHER_KEYS.contains(&name) || PROVIDERS.iter().any(|provider| provider.key_variable == Some(name))
+    PROVIDERS.iter().any(|provider| provider.key_variables().any(|variable| variable == name))
 }
 
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@
 use crate::files::paths::Paths;
 use crate::files::private;
 use crate::files::repository::{Links, Refusal, Repository};
+use crate::output::line;
 use pinion_session_store::printable;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,8 +21,6 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_DIRECTORIES: usize = 64;
 /// Bytes of the record of one workspace.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
-/// Characters of a path in the prompt and in notices.
-const MAX_PATH: usize = 1024;
 
 /// Stands for the digest of a file that is not there or not used.
 const ABSENT: &str = "-";
@@ -208,12 +207,6 @@ fn quoted(bytes: &[u8]) -> String {
         quoted.push('\n');
     }
     quoted
-}
-
-/// Untrusted text as one line of bounded length, without control characters.
-pub(crate) fn line(text: &str) -> String {
-    let one: String = text.chars().take(MAX_PATH).map(|c| if matches!(c, '\n' | '\t') { '␤' } else { c }).collect();
-    printable(&one).into_owned()
 }
 
 #[cfg(test)]

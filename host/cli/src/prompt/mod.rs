@@ -3,7 +3,8 @@
 pub(crate) mod context;
 
 use crate::args::RunArgs;
-use crate::prompt::context::{Context, line};
+use crate::output::line;
+use crate::prompt::context::Context;
 use std::path::Path;
 
 const BASE: &str = "\
@@ -35,12 +36,9 @@ pub(crate) fn system_prompt(args: &RunArgs, workspace: &Path, context: &Context,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::Parser as _;
 
     fn prompt(workspace: &str, args: &[&str]) -> String {
-        let cli = Cli::parse_from(["pinion"].iter().chain(args));
-        system_prompt(&cli.run, Path::new(workspace), &Context::default(), "2026-01-02")
+        system_prompt(&RunArgs::of(args), Path::new(workspace), &Context::default(), "2026-01-02")
     }
 
     #[test]

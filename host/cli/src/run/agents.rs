@@ -1,92 +1,14 @@
 //! Sub-agents: what the config says of them, and where their models come from.
 
+use crate::base::Base;
+use crate::config::file::FileBranches;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
-use crate::run::compose::Base;
 use futures_util::future::BoxFuture;
 use pinion_agent::{
-    Agent, AgentError, AgentKind, Attempts, Authority, ChoiceName, FoundModel, LoopConfig, MAX_AGENT_DEPTH,
-    MAX_ATTEMPTS, Message, ModelSource, Outcome, SubAgentPolicy,
+    Agent, AgentError, Authority, ChoiceName, FoundModel, LoopConfig, MAX_ATTEMPTS, Message, ModelSource, Outcome,
 };
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The section `[agents]`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileAgents {
-    max_depth: Option<u32>,
-    max_turns: Option<u32>,
-    kinds: BTreeMap<String, FileAgentKind>,
-}
-
-/// An agent that the user sets up.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct FileAgentKind {
-    description: String,
-    instructions: Option<String>,
-    tools: Option<Vec<String>>,
-    model: Option<String>,
-    /// Several, instead of one: each makes an attempt.
-    #[serde(default)]
-    models: Vec<String>,
-    max_turns: Option<u32>,
-    attempts: Option<u32>,
-    choose: Option<ChoiceName>,
-    judge: Option<String>,
-}
-
-impl FileAgentKind {
-    fn named(self, name: String) -> AgentKind {
-        let models: Vec<String> = self.model.into_iter().chain(self.models).collect();
-        let count = self.attempts.unwrap_or(u32::try_from(models.len()).unwrap_or(u32::MAX).max(1));
-        let choice = self.choose.unwrap_or(ChoiceName::Judge);
-        AgentKind {
-            name,
-            description: self.description,
-            instructions: self.instructions,
-            tools: self.tools,
-            models,
-            max_turns: self.max_turns,
-            attempts: Some(Attempts { count, choice }),
-            judge: self.judge,
-        }
-    }
-}
-
-impl FileAgents {
-    /// # Errors
-    /// They would be nested too deep.
-    pub(crate) fn policy(self) -> Result<SubAgentPolicy> {
-        let usual = SubAgentPolicy::default();
-        if let Some(depth) = self.max_depth.filter(|depth| *depth > MAX_AGENT_DEPTH) {
-            let text = format!("`max-depth` of `[agents]` is {depth}, and agents can be nested {MAX_AGENT_DEPTH} deep");
-            return Err(Failure::usage(text));
-        }
-        Ok(SubAgentPolicy {
-            max_depth: self.max_depth.unwrap_or(usual.max_depth),
-            max_turns: self.max_turns.unwrap_or(usual.max_turns),
-            kinds: self.kinds.into_iter().map(|(name, kind)| kind.named(name)).collect(),
-            ..usual
-        })
-    }
-}
-
-/// The section `[branches]`: every prompt is worked off side by side, and one answer counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct FileBranches {
-    /// One branch for each of them.
-    models: Vec<String>,
-    /// Branches, where the models are fewer.
-    attempts: Option<u32>,
-    choose: Option<ChoiceName>,
-    judge: Option<String>,
-    /// May they change, run and send things, beside each other in the same folder?
-    write: bool,
-}
 
 /// How prompts are worked off side by side.
 pub(crate) struct Branches {
@@ -96,14 +18,14 @@ pub(crate) struct Branches {
     authority: Authority,
 }
 
-impl FileBranches {
+impl Branches {
     /// None when there is but one way to work prompts off.
     ///
     /// # Errors
     /// There are too many, or one of their models cannot be asked.
-    pub(crate) async fn found(&self, models: &ConfiguredModels, first: &Chosen) -> Result<Option<Branches>> {
-        let named = u32::try_from(self.models.len()).unwrap_or(u32::MAX);
-        let count = named.max(self.attempts.unwrap_or(0));
+    pub(crate) async fn of(section: &FileBranches, models: &ConfiguredModels, first: &Chosen) -> Result<Option<Self>> {
+        let named = u32::try_from(section.models.len()).unwrap_or(u32::MAX);
+        let count = named.max(section.attempts.unwrap_or(0));
         if count > MAX_ATTEMPTS {
             let text = format!("`[branches]` asks for {count} branches, and there can be {MAX_ATTEMPTS}");
             return Err(Failure::usage(text));
@@ -113,26 +35,24 @@ impl FileBranches {
         }
         let find = async |name: &String| models.model(name).await.map_err(Failure::usage);
         let mut found = Vec::new();
-        for name in &self.models {
+        for name in &section.models {
             found.push(find(name).await?);
         }
         if found.is_empty() {
             found.push(FoundModel { provider: first.provider.clone(), model: first.model.clone() });
         }
-        let judge = match &self.judge {
+        let judge = match &section.judge {
             Some(name) => Some(find(name).await?),
             None => None,
         };
-        Ok(Some(Branches {
+        Ok(Some(Self {
             models: found.into_iter().cycle().take(count as usize).collect(),
             judge,
-            choose: self.choose.unwrap_or(ChoiceName::Judge),
-            authority: if self.write { Authority::ALL } else { LoopConfig::BRANCH_AUTHORITY },
+            choose: section.choose.unwrap_or(ChoiceName::Judge),
+            authority: if section.write { Authority::ALL } else { LoopConfig::BRANCH_AUTHORITY },
         }))
     }
-}
 
-impl Branches {
     /// Works prompts off.
     pub(crate) async fn run(&self, agent: &Agent, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         let config = LoopConfig { branch_authority: self.authority, ..agent.config() };

@@ -5,17 +5,19 @@
 
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::{Failure, Result, Status};
+use crate::base::Base;
+use crate::failure::{Failure, Result};
 use crate::files::private::create_folder;
-use crate::output::loops::Loops;
-use crate::output::render::{Detail, Renderer};
 use crate::output::terminal::Style;
 use crate::output::{self, Stdout, Text, stdout_failure, text};
+use crate::plugins::sources::For;
 use crate::process::signals::{self, interruptible, interruptible_by};
-use crate::run::compose::{Base, For, Ready};
-use crate::run::effects::Then;
+use crate::run::effects::Next;
+use crate::run::notices::describe;
+use crate::run::render::{Detail, Renderer, show};
+use crate::run::setup::Ready;
 use pinion_agent::text::{find_unsafe, one_line};
-use pinion_agent::{EventReceiver, Message, Secrets};
+use pinion_agent::{Message, Secrets};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -26,7 +28,6 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Editor, Helper};
 use std::collections::VecDeque;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,12 +118,12 @@ impl Chat<'_> {
                 Input::Interrupt if signals.key() => return Ok(()),
                 Input::Interrupt => remark_on_interrupt(),
                 Input::Line(line) => {
-                    let then = self.enter(line.trim()).await;
-                    if then.quit {
+                    let next = self.enter(line.trim()).await;
+                    if next.quit {
                         return Ok(());
                     }
-                    waiting.extend(then.submit);
-                    insert = then.insert.unwrap_or_default();
+                    waiting.extend(next.submit);
+                    insert = next.insert.unwrap_or_default();
                     signals.forget();
                 }
             }
@@ -130,10 +131,10 @@ impl Chat<'_> {
     }
 
     /// A line of the user: a command, or a message.
-    async fn enter(&mut self, line: &str) -> Then {
+    async fn enter(&mut self, line: &str) -> Next {
         let Some(command) = line.strip_prefix('/') else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
-            return Then { submit, ..Then::default() };
+            return Next { submit, ..Next::default() };
         };
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         let runtime = self.ready.runtime.clone();
@@ -144,7 +145,7 @@ impl Chat<'_> {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
                 self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
-                Then::default()
+                Next::default()
             }
         }
     }
@@ -153,29 +154,17 @@ impl Chat<'_> {
     async fn ask(&mut self, text: String) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
-        let rendering = tokio::spawn(show(events, self.style, self.detail));
+        let rendering = tokio::spawn(show(events, Renderer::new(Stdout, self.style, self.detail)));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
-        let rendered = rendering.await.map_err(|error| Failure::failed(format!("the display broke down: {error}")))?;
-        rendered.map_err(|error| stdout_failure(&error))?;
-        outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
+        let rendered = rendering.await.map_err(|error| Failure::failed("the display broke down").because(error))?;
+        rendered.map_err(stdout_failure)?;
+        outcome.map_err(Failure::from)?;
         Ok(())
     }
 }
 
 fn remark_on_interrupt() {
     output::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
-}
-
-async fn show(mut events: EventReceiver, style: Style, detail: Detail) -> io::Result<()> {
-    let mut renderer = Renderer::new(Stdout, style, detail);
-    let mut loops = Loops::default();
-    while let Some(event) = events.recv().await {
-        renderer.event(&event)?;
-        if loops.is_end(&event) {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// What happened to plugins, told when the user is not in the middle of something.
@@ -187,23 +176,12 @@ struct Notices {
 
 impl Notices {
     fn put(&self, notice: &Notice) {
-        let line = match &notice.event {
-            // The first load is what the user expects, unless the conversation began without it.
-            NoticeEvent::Loaded { generation: 1, .. } if !self.is_started.load(Ordering::Acquire) => return,
-            NoticeEvent::Loaded { generation: 1, version } => {
-                text!("loaded plugin `{}` {}", notice.plugin, version)
-            }
-            NoticeEvent::Loaded { generation, version } => {
-                text!("reloaded plugin `{}` {} (generation {})", notice.plugin, version, generation)
-            }
-            NoticeEvent::Refused(error) => {
-                text!("! plugin `{}` ({}) was not loaded: {}", notice.plugin, notice.source, Text::block(error))
-            }
-            NoticeEvent::HeldBack(why) => {
-                text!("! plugin `{}` ({}): {}", notice.plugin, notice.source, Text::block(why))
-            }
-            NoticeEvent::Removed => text!("plugin `{}` is gone", notice.plugin),
-        };
+        // The user expects the first load, unless the conversation began without it.
+        let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
+        if is_expected && !self.is_started.load(Ordering::Acquire) {
+            return;
+        }
+        let line = describe(notice);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
@@ -226,7 +204,7 @@ struct LineEditor {
 impl LineEditor {
     fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
         let history = base.paths.history_file();
-        let failed = |error: ReadlineError| Failure::failed(format!("lines cannot be read: {error}"));
+        let failed = |error: ReadlineError| Failure::failed("lines cannot be read").because(error);
         let mut editor = Editor::new().map_err(failed)?;
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
         editor.set_completion_type(CompletionType::List);
@@ -243,7 +221,7 @@ impl LineEditor {
             (editor, line)
         });
         let (mut editor, line) =
-            reading.await.map_err(|error| Failure::failed(format!("lines cannot be read: {error}")))?;
+            reading.await.map_err(|error| Failure::failed("lines cannot be read").because(error))?;
         let input = match line {
             Ok(line) => {
                 self.remember(&mut editor, &line);
@@ -251,7 +229,7 @@ impl LineEditor {
             }
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
             Err(ReadlineError::Eof) => Ok(Input::End),
-            Err(error) => Err(Failure::failed(format!("lines cannot be read: {error}"))),
+            Err(error) => Err(Failure::failed("lines cannot be read").because(error)),
         };
         self.editor = Some(editor);
         input

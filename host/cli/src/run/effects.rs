@@ -1,54 +1,49 @@
-//! What slash commands have done: the host's side of [`Effect`].
+//! The effects of slash commands on a conversation.
 
 use crate::failure::{Failure, Result};
 use crate::output::{Text, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
-use crate::run::compose::OpenSession;
+use crate::run::session::OpenSession;
 use pinion_plugin_runtime::Effect;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
-/// What the conversation goes on with.
+/// How the conversation continues after a line of the user.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Then {
-    /// To be sent to the model.
+pub(crate) struct Next {
+    /// Messages to send to the model.
     pub(crate) submit: Vec<String>,
-    /// To be put into the line that the user types.
+    /// Text to put into the line that the user edits.
     pub(crate) insert: Option<String>,
-    /// Leave.
+    /// End the conversation.
     pub(crate) quit: bool,
 }
 
 impl Chat<'_> {
-    /// Performs effects in order. One that is refused is told, and the rest goes on.
-    pub(crate) async fn perform(&mut self, effects: Vec<Effect>) -> Then {
-        let mut then = Then::default();
+    /// Performs effects in order. Reports one that fails, and performs the others all the same.
+    pub(crate) async fn perform(&mut self, effects: Vec<Effect>) -> Next {
+        let mut next = Next::default();
         for effect in effects {
-            match effect {
-                Effect::Submit(text) => then.submit.push(text),
-                Effect::Insert(text) => then.insert = Some(self.base.secrets.clean(&text).into_owned()),
-                Effect::Quit => then.quit = true,
-                other => {
-                    if let Err(failure) = self.do_now(other).await {
-                        self.say(&text!("! {}", failure.text()));
-                    }
-                }
+            if let Err(failure) = self.perform_one(effect, &mut next).await {
+                self.say(&text!("! {}", failure));
             }
         }
-        then
+        next
     }
 
-    async fn do_now(&mut self, effect: Effect) -> Result<()> {
+    async fn perform_one(&mut self, effect: Effect, next: &mut Next) -> Result<()> {
         match effect {
+            Effect::Submit(text) => next.submit.push(text),
+            Effect::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
+            Effect::Quit => next.quit = true,
             Effect::Print(markdown) => self.say(&indented(&markdown)),
             Effect::SetModel(name) => self.set_model(&name).await?,
             Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
-            Effect::NewSession => self.switch(OpenSession::begin(self.base), "a new session")?,
+            Effect::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
             Effect::Resume(id) => self.resume(id.as_deref())?,
             Effect::ReloadPlugins => self.reload().await,
             Effect::Fork => self.fork()?,
-            Effect::Submit(_) | Effect::Insert(_) | Effect::Quit => {}
         }
         Ok(())
     }
@@ -68,7 +63,7 @@ impl Chat<'_> {
     async fn compact(&mut self, instructions: Option<&str>) -> Result<()> {
         let agent = self.ready.agent.clone();
         let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
-        let compaction = compaction.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        let compaction = compaction.map_err(Failure::from)?;
         let summary = indented(&compaction.summary);
         self.say(&text!("{} messages were replaced by this summary:\n\n{}", compaction.dropped, summary));
         Ok(())
@@ -77,14 +72,13 @@ impl Chat<'_> {
     fn resume(&mut self, id: Option<&str>) -> Result<()> {
         let folder = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
-            let listing =
-                folder.list(Scope::Workspace(&self.base.workspace)).map_err(crate::run::compose::session_failure)?;
+            let listing = folder.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
             let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
             let lines = Text::join(lines, "\n");
             self.say(&text!("sessions of this folder, to be resumed by the beginning of their id:\n{}", lines));
             return Ok(());
         };
-        let path = folder.find(id).map_err(crate::run::compose::session_failure)?;
+        let path = folder.find(id).map_err(Failure::from)?;
         let session = OpenSession::resumed(&path, &self.base.workspace)?;
         self.switch(session, "resumed")
     }
@@ -94,7 +88,7 @@ impl Chat<'_> {
         let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
         let forked = SessionDirectory::new(self.base.paths.sessions())
             .fork(session.path(), None, &self.base.workspace)
-            .map_err(crate::run::compose::session_failure)?;
+            .map_err(Failure::from)?;
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
     }
 
@@ -102,7 +96,7 @@ impl Chat<'_> {
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;
         let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
-        reset.map_err(|error| Failure::failed(crate::failure::chain(&error)))?;
+        reset.map_err(Failure::from)?;
         agent.configure(|config| {
             config.store = session.store.clone();
             config.options.session_id = Some(session.id.to_string());
@@ -118,7 +112,7 @@ impl Chat<'_> {
         let runtime = self.ready.runtime.clone();
         let loading = [
             runtime.begin_refresh(),
-            runtime.begin(self.base.sources(self.args, crate::run::compose::For::Conversation)),
+            runtime.begin(self.base.sources(self.args, crate::plugins::sources::For::Conversation)),
         ];
         let stop = CancellationToken::new();
         let stopped = stop.clone();

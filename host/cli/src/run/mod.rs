@@ -1,8 +1,44 @@
-//! Runs: how the agent is put together, and the ways to use it.
+//! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
-pub(crate) mod agents;
-pub(crate) mod chat;
-pub(crate) mod compose;
-pub(crate) mod effects;
-pub(crate) mod plan;
-pub(crate) mod print;
+mod agents;
+mod chat;
+mod effects;
+pub(crate) mod end;
+mod loops;
+pub(crate) mod notices;
+mod plan;
+mod print;
+pub(crate) mod render;
+pub(crate) mod session;
+pub(crate) mod setup;
+
+use crate::args::RunArgs;
+use crate::commands::trust::ask_again;
+use crate::failure::Result;
+use crate::files::paths::Paths;
+use crate::invocation::Invocation;
+use crate::output::terminal;
+
+/// Runs the agent in the way that the options select.
+pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
+    let paths = Paths::from_environment()?;
+    let workspace = invocation.workspace()?;
+    let mut config = invocation.config(&paths, &workspace)?;
+    let (args, global) = (&invocation.run, &invocation.global);
+    if is_conversation(args) && ask_again(&paths, &workspace, &config)? {
+        config = invocation.config(&paths, &workspace)?;
+    }
+    let base = invocation.base_with(paths, workspace, config)?;
+    match &args.execute {
+        Some(plan) => plan::execute(&base, args, global, plan).await,
+        None if args.plan => plan::make(&base, args, global).await,
+        None if is_conversation(args) => chat::run(&base, args, global).await,
+        None => print::run(&base, args, global).await,
+    }
+}
+
+/// Returns whether a person at the terminal takes part.
+fn is_conversation(args: &RunArgs) -> bool {
+    let is_one_run = args.print || args.plan || args.execute.is_some();
+    !is_one_run && terminal::is_interactive()
+}

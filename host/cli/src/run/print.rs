@@ -1,17 +1,19 @@
 //! One run without a conversation: the answer on stdout, everything else on stderr.
 
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
+use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
-use crate::output::loops::Loops;
-use crate::output::render::{Detail, Renderer, limit_text};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, stdout_failure, text};
+use crate::plugins::sources::For;
 use crate::process::signals::interruptible;
-use crate::run::compose::{Base, For, Ready};
-use pinion_agent::{
-    Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason,
-};
-use pinion_plugin_runtime::{Notice, NoticeEvent};
+use crate::run::end::{self, problem, stop_reason};
+use crate::run::loops::Loops;
+use crate::run::notices::describe_problem;
+use crate::run::render::{Detail, Renderer};
+use crate::run::setup::Ready;
+use pinion_agent::{Agent, Approver, DeniedCall, DenyAll, Event, EventKind, EventReceiver, Message, Outcome, RunEnd};
+use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Read as _};
@@ -30,7 +32,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
-    let outcome = outcome.map_err(|error| Failure::of(Status::Failed, &error))?;
+    let outcome = outcome.map_err(Failure::from)?;
     // Parts of a message that hold a piece of a secret each are put together here.
     let text = base.secrets.clean(&outcome.text()).into_owned();
     headless.end().await?.answer(&text, &outcome, Map::new())?;
@@ -81,7 +83,7 @@ impl<'a> Headless<'a> {
     /// To be called when the agent is done, however that went. What it did is shown and kept then.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.is_over.cancel();
-        let written = self.writing.await.map_err(|error| Failure::failed(format!("the output broke down: {error}")))?;
+        let written = self.writing.await.map_err(|error| Failure::failed("the output broke down").because(error))?;
         self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
             note(&text!("! {}", Text::block(notice)));
@@ -115,7 +117,7 @@ impl Finished {
                 output::json(&fields)
             }
         };
-        written.and_then(|()| answer()).map_err(|error| stdout_failure(&error))
+        written.and_then(|()| answer()).map_err(stdout_failure)
     }
 }
 
@@ -129,7 +131,7 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
             .lock()
             .take(MAX_STDIN_BYTES + 1)
             .read_to_end(&mut bytes)
-            .map_err(|error| Failure::usage(format!("could not read stdin: {error}")))?;
+            .map_err(|error| Failure::usage("could not read stdin").because(error))?;
         if bytes.len() as u64 > MAX_STDIN_BYTES {
             return Err(Failure::usage(format!("stdin is longer than {MAX_STDIN_BYTES} bytes")));
         }
@@ -149,12 +151,9 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
 
 /// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
-    let problem = match &notice.event {
-        NoticeEvent::Refused(error) => text!("was not loaded: {}", Text::block(error)),
-        NoticeEvent::HeldBack(why) => text!("does not have all its grants: {}", Text::block(why)),
-        NoticeEvent::Loaded { .. } | NoticeEvent::Removed => return,
-    };
-    note(&text!("! plugin `{}` ({}) {}", notice.plugin, notice.source, problem));
+    if let Some(problem) = describe_problem(&notice) {
+        note(&problem);
+    }
 }
 
 /// Writes events until all is over, and then those that are left.
@@ -229,19 +228,11 @@ fn stream_event(event: &Event) -> io::Result<Value> {
 }
 
 fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
-    let (stop_reason, error) = match &outcome.end {
-        RunEnd::Done { stop_reason: StopReason::Length } => ("length", None),
-        RunEnd::Done { .. } => ("stop", None),
-        RunEnd::Limit { limit } => ("limit", Some(limit_text(limit))),
-        RunEnd::Error { message } => ("error", Some(message.clone())),
-        RunEnd::Aborted => ("aborted", None),
-        RunEnd::Rejected { reason } => ("rejected", Some(reason.clone())),
-    };
     fields([
         ("type", json!("result")),
         ("result", json!(text)),
-        ("stop_reason", json!(stop_reason)),
-        ("error", json!(error)),
+        ("stop_reason", json!(stop_reason(&outcome.end))),
+        ("error", json!(problem(&outcome.end))),
         ("denied", json!(unanswered(&ready.agent))),
         ("usage", json!(outcome.usage)),
         ("cost", json!(outcome.cost.map(|cost| cost.total()))),
@@ -260,14 +251,9 @@ pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, 
 /// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no
 /// one could be asked, is denied; any other end keeps its own status.
 pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
-    match outcome.end {
-        RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
-        RunEnd::Done { .. } => denied(&unanswered(agent)),
-        RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
-        RunEnd::Error { message } => Err(Failure::failed(message)),
-        RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
-        RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
-    }
+    let is_done = matches!(outcome.end, RunEnd::Done { .. });
+    end::verdict(outcome.end, was_interrupted)?;
+    if is_done { denied(&unanswered(agent)) } else { Ok(()) }
 }
 
 fn denied(calls: &[DeniedCall]) -> Result<()> {

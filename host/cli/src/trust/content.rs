@@ -6,7 +6,7 @@ use super::records::{Record, Records, State, as_text};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::{Links, Refusal, Repository, open_in};
-use crate::prompt::context::line;
+use crate::output::line;
 use cap_std::fs::Dir;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -96,13 +96,8 @@ impl Content {
         let mut text = String::new();
         for (path, item) in &self.files {
             // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "  {}  {:>9}  {}",
-                &item.digest[..DIGEST],
-                crate::output::render::bytes(item.bytes),
-                line(path)
-            );
+            let _ =
+                writeln!(text, "  {}  {:>9}  {}", &item.digest[..DIGEST], crate::output::bytes(item.bytes), line(path));
         }
         for what in &self.refused {
             let _ = writeln!(text, "  never used: {what}");

@@ -21,7 +21,7 @@ use self::records::{Record, Records};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::Repository;
-use crate::prompt::context::line;
+use crate::output::line;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

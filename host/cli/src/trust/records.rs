@@ -4,11 +4,10 @@ use super::content::Content;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::repository::{Links, Repository};
-use crate::prompt::context::line;
+use crate::output::line;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
@@ -103,7 +102,7 @@ impl Records {
         let failed =
             |error: &dyn std::fmt::Display| Failure::failed(format!("could not write `{}`: {error}", file.display()));
         crate::files::private::create_folder(&paths.data).map_err(|error| failed(&error))?;
-        let lock = lock(&file.with_extension("lock")).map_err(|error| failed(&error))?;
+        let lock = crate::files::private::lock(&file.with_extension("lock")).map_err(|error| failed(&error))?;
         let mut records = Self::read(paths)?;
         change(&mut records);
         let text = toml::to_string(&records).map_err(|error| failed(&error))?;
@@ -144,17 +143,6 @@ impl Records {
             false => records.projects.retain(|record| record.path != path),
         })
     }
-}
-
-/// Holds others off while it lives.
-fn lock(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 /// The path as the record has it.

@@ -2,7 +2,8 @@
 
 use super::auth_file::read_limited;
 use super::{KeyError, KeyOrigin};
-use crate::registry::ProviderInfo;
+use crate::auth::Auth;
+use crate::vendors::ProviderInfo;
 use secrecy::SecretString;
 use serde_json::json;
 use std::path::PathBuf;
@@ -24,19 +25,17 @@ impl Environment {
     /// Looks for the provider's own variables, and those that its vendor's tools know.
     pub(super) fn look_up(&mut self, variable: &dyn Fn(&str) -> Option<String>) {
         let plain = |name: &'static str| Some((KeyOrigin::Environment(name), SecretString::from(variable(name)?)));
-        self.found = self.info.key_variable.and_then(plain).or_else(|| match self.info.name {
-            "bedrock" => access_key(variable),
-            "gemini" => plain("GOOGLE_API_KEY"),
-            "ollama" => plain("OLLAMA_API_KEY"),
-            _ => None,
-        });
-        if self.info.name == "vertex" {
+        self.found = self.info.key_variables().find_map(plain);
+        if self.found.is_none() && self.info.auth == Auth::Aws {
+            self.found = access_key(variable);
+        }
+        if self.info.auth == Auth::Google {
             self.files.splice(..0, variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from));
         }
     }
 
     pub(super) fn google_default(&mut self, path: PathBuf) {
-        if self.info.name == "vertex" && path.is_file() {
+        if self.info.auth == Auth::Google && path.is_file() {
             self.files.push(path);
         }
     }

@@ -18,7 +18,7 @@ pub use auth_file::AuthFile;
 pub use command::KeyCommand;
 pub use keyring::{Keyring, PlatformKeyring};
 
-use crate::registry::ProviderInfo;
+use crate::vendors::ProviderInfo;
 use environment::Environment;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -3,7 +3,7 @@
 use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
 use futures_util::StreamExt;
 use pinion_protocol::{Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
-use pinion_providers::{Fallback, FallbackMember, Replay, Reply, Script, ScriptedErrorKind};
+use pinion_providers::{ErrorKind, Fallback, FallbackMember, Replay, Reply, Script};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,7 @@ impl Setup {
     }
 }
 
-fn fails(kind: ScriptedErrorKind) -> Reply {
+fn fails(kind: ErrorKind) -> Reply {
     Reply::error(kind, "no")
 }
 
@@ -80,7 +80,7 @@ async fn the_first_answers_as_long_as_it_can() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_for_good_is_answered_by_the_next_who_stays_for_a_while() {
-    for kind in [ScriptedErrorKind::Api, ScriptedErrorKind::Auth, ScriptedErrorKind::Malformed] {
+    for kind in [ErrorKind::Api, ErrorKind::Auth, ErrorKind::Malformed] {
         let setup = setup(vec![fails(kind), Reply::text("back")], vec![Reply::text("a"), Reply::text("b")]);
         assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
         assert_eq!(setup.second.lock().unwrap()[0].model, "two-model");
@@ -93,7 +93,7 @@ async fn a_failure_for_good_is_answered_by_the_next_who_stays_for_a_while() {
 
 #[tokio::test]
 async fn what_is_worth_another_try_is_left_to_the_loop_until_it_was_tried_enough() {
-    let busy = || fails(ScriptedErrorKind::Overloaded);
+    let busy = || fails(ErrorKind::Overloaded);
     let setup = setup(vec![busy(), busy(), busy()], vec![Reply::text("a")]);
     for _ in 0..2 {
         let (events, error) = setup.ask().await;
@@ -105,7 +105,7 @@ async fn what_is_worth_another_try_is_left_to_the_loop_until_it_was_tried_enough
 
 #[tokio::test]
 async fn a_success_in_between_starts_the_count_anew() {
-    let busy = || fails(ScriptedErrorKind::Network);
+    let busy = || fails(ErrorKind::Network);
     let setup = setup(vec![busy(), busy(), Reply::text("a"), busy(), busy()], vec![]);
     for is_error in [true, true, false, true, true] {
         assert_eq!(setup.ask().await.1.is_some(), is_error);
@@ -115,14 +115,14 @@ async fn a_success_in_between_starts_the_count_anew() {
 
 #[tokio::test]
 async fn a_prompt_that_is_too_long_is_nobodys_failure() {
-    let setup = setup(vec![fails(ScriptedErrorKind::ContextOverflow), Reply::text("a")], vec![]);
+    let setup = setup(vec![fails(ErrorKind::ContextOverflow), Reply::text("a")], vec![]);
     assert!(matches!(setup.ask().await.1, Some(ProviderError::ContextOverflow { .. })));
     assert_eq!(setup.ask().await, (says("-", "a"), None));
 }
 
 #[tokio::test]
 async fn an_error_in_mid_reply_is_the_replys_error() {
-    let broken = Reply { error: fails(ScriptedErrorKind::Api).error, ..Reply::text("half") };
+    let broken = Reply { error: fails(ErrorKind::Api).error, ..Reply::text("half") };
     let setup = setup(vec![broken], vec![Reply::text("a")]);
     let (events, error) = setup.ask().await;
     assert_eq!(events, ["start -", "0 text", "0 +half", "0 end"]);
@@ -132,7 +132,7 @@ async fn an_error_in_mid_reply_is_the_replys_error() {
 
 #[tokio::test]
 async fn when_all_fail_the_last_error_is_told_and_all_are_tried_again() {
-    let bad = || fails(ScriptedErrorKind::Api);
+    let bad = || fails(ErrorKind::Api);
     let setup = setup(vec![bad(), Reply::text("a")], vec![bad()]);
     assert!(setup.ask().await.1.is_some());
     assert_eq!(setup.ask().await, (says("-", "a"), None));
@@ -140,7 +140,7 @@ async fn when_all_fail_the_last_error_is_told_and_all_are_tried_again() {
 
 #[tokio::test]
 async fn each_gets_its_own_thinking_back() {
-    let setup = setup(vec![fails(ScriptedErrorKind::Api)], vec![Reply::text("a")]);
+    let setup = setup(vec![fails(ErrorKind::Api)], vec![Reply::text("a")]);
     let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
     setup.ask_with(vec![text("hi"), theirs, text("so?")]).await;
     let asked = setup.second.lock().unwrap()[0].clone();

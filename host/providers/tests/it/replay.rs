@@ -3,7 +3,7 @@
 use crate::support::{assert_well_formed, notation, request, text};
 use futures_util::{FutureExt, StreamExt};
 use pinion_protocol::{Provider, ProviderError, StopReason, StreamEvent, Usage};
-use pinion_providers::{Replay, Reply, Script, ScriptError, ScriptedErrorKind};
+use pinion_providers::{ErrorKind, Replay, Reply, Script, ScriptError};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ async fn a_script_that_is_used_up_says_so() {
 
 #[tokio::test]
 async fn a_reply_fails_before_or_after_what_it_holds() {
-    let failing = Reply::error(ScriptedErrorKind::Overloaded, "no capacity");
+    let failing = Reply::error(ErrorKind::Overloaded, "no capacity");
     let later = Reply { text: Some("I was".to_owned()), ..failing.clone() };
     let replay = Replay::new(Script::new([failing, later]));
     let expected = ProviderError::Overloaded { message: "no capacity".to_owned(), retry_after: None };

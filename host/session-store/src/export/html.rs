@@ -5,17 +5,14 @@
 
 use super::diff;
 use super::escape::{Text, number};
-use super::outline::{Item, Turn};
+use super::outline::Call;
 use super::prose::prose;
-use super::{About, BranchTitle, Document, Totals};
-use crate::header::Header;
+use super::walk::Renderer;
+use super::{About, BranchTitle, Document, Piece, Totals};
 use crate::id::EntryId;
-use crate::record::Record;
+use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
-use pinion_protocol::{
-    AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, StopReason, Thinking, ToolCall,
-    ToolResultMessage, UserMessage,
-};
+use pinion_protocol::{AssistantMessage, Content, ExtensionMessage, Image, ToolCall, ToolResultMessage, UserMessage};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -62,10 +59,12 @@ impl<W: Write> Document for Html<'_, W> {
         writeln!(self.out, "<meta name=\"color-scheme\" content=\"light dark\">")?;
         writeln!(self.out, "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>")?;
         writeln!(self.out, "<header>\n<h1>{title}</h1>\n<dl>")?;
-        facts(self.out, about)?;
+        for (name, pieces) in &about.facts {
+            writeln!(self.out, "<dt>{name}</dt><dd>{}</dd>", pieces.iter().map(piece).collect::<String>())?;
+        }
         writeln!(self.out, "</dl>\n</header>")?;
-        for reason in &about.left_out {
-            writeln!(self.out, "<p class=\"note\">Left out: {}</p>", Text(reason))?;
+        for reason in &about.skipped {
+            writeln!(self.out, "<p class=\"note\">Skipped: {}</p>", Text(reason))?;
         }
         if about.branches.len() > 1 { contents(self.out, &about.branches) } else { Ok(()) }
     }
@@ -87,21 +86,6 @@ impl<W: Write> Document for Html<'_, W> {
         match info.from {
             Some(from) => writeln!(self.out, "<p class=\"note\">Leaves at <a href=\"#e-{from}\">entry {from}</a>.</p>"),
             None => writeln!(self.out),
-        }
-    }
-
-    fn item(&mut self, item: &Item) -> io::Result<()> {
-        match item {
-            Item::Prompt { entry, message } => prompt(self.out, *entry, message),
-            Item::Turn(turn) => reply(self.out, turn),
-            Item::Result { entry, message } => lone_result(self.out, *entry, message),
-            Item::Extension { entry, message } => extension(self.out, *entry, message),
-            Item::Record { entry, time, record } => self::record(self.out, *entry, *time, record),
-            Item::Unseen { entry, kind: None } => writeln!(self.out, "<a id=\"e-{entry}\"></a>"),
-            Item::Unseen { entry, kind: Some(kind) } => {
-                writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">Of a newer version: {}</p>", Text(kind))
-            }
-            Item::LeftOut { reason } => writeln!(self.out, "<p class=\"note\">Left out: {}</p>", Text(reason)),
         }
     }
 
@@ -130,25 +114,130 @@ impl<W: Write> Document for Html<'_, W> {
     }
 }
 
-fn facts(out: &mut impl Write, about: &About) -> io::Result<()> {
-    writeln!(out, "<dt>Session</dt><dd><code>{}</code></dd>", Text(&about.id))?;
-    let Some(Header { workspace, created, agent_id, forked_from, spawned_by, .. }) = &about.header else {
-        return Ok(());
-    };
-    writeln!(out, "<dt>Workspace</dt><dd><code>{}</code></dd>", Text(&workspace.to_string_lossy()))?;
-    writeln!(out, "<dt>Begun</dt><dd>{}</dd>", day_and_time(*created))?;
-    if let Some(agent_id) = agent_id {
-        writeln!(out, "<dt>Agent</dt><dd><code>{}</code></dd>", Text(agent_id))?;
+impl<W: Write> Renderer for Html<'_, W> {
+    fn begin_prompt(&mut self, entry: EntryId, prompt: &UserMessage) -> io::Result<()> {
+        writeln!(self.out, "<article class=\"user\" id=\"e-{entry}\">")?;
+        meta(self.out, "User", entry, prompt.timestamp, "")
     }
-    if let Some(from) = forked_from {
-        let session = Text(&from.session);
-        writeln!(out, "<dt>Forked from</dt><dd><code>{session}</code>, entry {}</dd>", from.entry)?;
+
+    fn prompt_text(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "<div class=\"said\">{}</div>", Text(text.trim_end()))
     }
-    if let Some(by) = spawned_by {
-        let (session, tool, call) = (Text(&by.session), Text(&by.tool), Text(&by.call_id));
-        writeln!(out, "<dt>Sub-agent of</dt><dd><code>{session}</code>, call <code>{call}</code> of {tool}</dd>")?;
+
+    fn begin_reply(&mut self, entry: EntryId, reply: &AssistantMessage) -> io::Result<()> {
+        writeln!(self.out, "<article class=\"assistant\" id=\"e-{entry}\">")?;
+        meta(self.out, "Assistant", entry, reply.timestamp, &spent(reply))
     }
-    Ok(())
+
+    fn reply_text(&mut self, texts: &[&str]) -> io::Result<()> {
+        texts.iter().try_for_each(|text| writeln!(self.out, "<div class=\"prose\">\n{}</div>", prose(text)))
+    }
+
+    fn ending(&mut self, how: &str, error: Option<&str>) -> io::Result<()> {
+        match error {
+            Some(error) => writeln!(self.out, "<p class=\"failure\">{how}: {}</p>", Text(error)),
+            None => writeln!(self.out, "<p class=\"failure\">{how}</p>"),
+        }
+    }
+
+    fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+        let class = match call.result {
+            Some((_, result)) if result.is_error => "tool failed",
+            Some(_) => "tool",
+            None => "tool unanswered",
+        };
+        let (name, brief) = (Text(&call.call.name), brief(call.call));
+        write!(self.out, "<details class=\"{class}\"><summary><b>{name}</b> <code>{}</code>", Text(&brief))?;
+        writeln!(self.out, " <span class=\"dim\">{}</span></summary>", Text(&outcome(call)))?;
+        arguments(self.out, call.call)?;
+        call.result.map_or(Ok(()), |(entry, _)| write!(self.out, "<a id=\"e-{entry}\"></a>"))
+    }
+
+    fn end_call(&mut self) -> io::Result<()> {
+        writeln!(self.out, "</details>")
+    }
+
+    fn begin_lone_result(&mut self, entry: EntryId, result: &ToolResultMessage) -> io::Result<()> {
+        writeln!(self.out, "<article class=\"assistant\" id=\"e-{entry}\">")?;
+        meta(self.out, "Result", entry, result.timestamp, &result.tool_name)
+    }
+
+    fn begin_result(&mut self, result: &ToolResultMessage) -> io::Result<()> {
+        if let Some(child) = &result.child_loop_id {
+            writeln!(self.out, "<p class=\"note\">Sub-agent: run <code>{}</code></p>", Text(child))?;
+        }
+        writeln!(self.out, "<div class=\"key\">{}</div>", if result.is_error { "error" } else { "result" })
+    }
+
+    fn result_text(&mut self, text: &str) -> io::Result<()> {
+        match diff::is_diff(text) {
+            true => writeln!(self.out, "{}", diff::html(text)),
+            false => writeln!(self.out, "<pre>{}</pre>", Text(text.trim_end())),
+        }
+    }
+
+    fn ledger(&mut self, entry: EntryId, ledger: &CallLedger) -> io::Result<()> {
+        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.ledger.to_string()))
+    }
+
+    fn thinking(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "<details class=\"thinking\"><summary>Thinking</summary>\n{}</details>", prose(text))
+    }
+
+    fn image(&mut self, image: &Image) -> io::Result<()> {
+        match PICTURES.iter().find(|known| **known == image.media_type) {
+            Some(kind) => writeln!(self.out, "<img alt=\"picture\" src=\"data:{kind};base64,{}\">", image.base64()),
+            None => {
+                let (kind, length) = (Text(&image.media_type), number(image.data.len() as u64));
+                writeln!(self.out, "<p class=\"note\">Picture: {kind}, {length} bytes</p>")
+            }
+        }
+    }
+
+    fn end_message(&mut self) -> io::Result<()> {
+        writeln!(self.out, "</article>")
+    }
+
+    fn compaction(&mut self, entry: EntryId, summary: &str) -> io::Result<()> {
+        let title = "Compaction: from here on, the model sees a summary of the earlier conversation";
+        let summary = prose(summary);
+        writeln!(
+            self.out,
+            "<details class=\"compaction\" id=\"e-{entry}\"><summary>{title}</summary>\n{summary}</details>"
+        )
+    }
+
+    fn extension(&mut self, entry: EntryId, message: &ExtensionMessage) -> io::Result<()> {
+        let (kind, data) = (Text(&message.kind), format!("{:#}", message.data));
+        writeln!(self.out, "<details class=\"thinking\" id=\"e-{entry}\"><summary>{kind}</summary>")?;
+        writeln!(self.out, "<pre>{}</pre></details>", Text(&data))
+    }
+
+    fn record(&mut self, entry: EntryId, time: Timestamp, record: &Record) -> io::Result<()> {
+        let text = record.describe();
+        writeln!(self.out, "<p class=\"record\" id=\"e-{entry}\">{} {}</p>", clock(time), Text(&text))
+    }
+
+    fn note(&mut self, entry: Option<EntryId>, text: &str) -> io::Result<()> {
+        match entry {
+            Some(entry) => writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(text)),
+            None => writeln!(self.out, "<p class=\"note\">{}</p>", Text(text)),
+        }
+    }
+
+    fn anchor(&mut self, entry: EntryId) -> io::Result<()> {
+        writeln!(self.out, "<a id=\"e-{entry}\"></a>")
+    }
+}
+
+fn piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Code(text) => format!("<code>{}</code>", Text(text)),
+        Piece::Text(text) => Text(text).to_string(),
+        Piece::Time(time) => {
+            format!("<time datetime=\"{time}\">{}</time>", time.strftime("%Y-%m-%d %H:%M UTC"))
+        }
+    }
 }
 
 fn contents(out: &mut impl Write, branches: &[BranchTitle]) -> io::Result<()> {
@@ -158,40 +247,6 @@ fn contents(out: &mut impl Write, branches: &[BranchTitle]) -> io::Result<()> {
         writeln!(out, "<li><a href=\"#branch-{number}\">{}</a>{current}</li>", Text(title))?;
     }
     writeln!(out, "</ol>\n</nav>")
-}
-
-fn prompt(out: &mut impl Write, entry: EntryId, message: &UserMessage) -> io::Result<()> {
-    writeln!(out, "<article class=\"user\" id=\"e-{entry}\">")?;
-    meta(out, "User", entry, message.timestamp, "")?;
-    for part in &message.content {
-        match part {
-            Content::Text { text } if text.trim().is_empty() => {}
-            Content::Text { text } => writeln!(out, "<div class=\"said\">{}</div>", Text(text.trim_end()))?,
-            other => other_part(out, other)?,
-        }
-    }
-    writeln!(out, "</article>")
-}
-
-fn reply(out: &mut impl Write, turn: &Turn) -> io::Result<()> {
-    let Turn { entry, reply, .. } = turn;
-    writeln!(out, "<article class=\"assistant\" id=\"e-{entry}\">")?;
-    meta(out, "Assistant", *entry, reply.timestamp, &spent(reply))?;
-    let mut calls = turn.calls().into_iter();
-    for part in &reply.content {
-        match part {
-            Content::Text { text } if text.trim().is_empty() => {}
-            Content::Text { text } => writeln!(out, "<div class=\"prose\">\n{}</div>", prose(text))?,
-            Content::ToolCall(_) => {
-                if let Some((call, result)) = calls.next() {
-                    tool(out, call, result)?;
-                }
-            }
-            other => other_part(out, other)?,
-        }
-    }
-    ending(out, reply)?;
-    writeln!(out, "</article>")
 }
 
 /// Who asked whom for how much.
@@ -208,65 +263,9 @@ fn spent(reply: &AssistantMessage) -> String {
     text
 }
 
-fn ending(out: &mut impl Write, reply: &AssistantMessage) -> io::Result<()> {
-    let how = match reply.stop_reason {
-        StopReason::Stop | StopReason::ToolUse => return Ok(()),
-        StopReason::Length => "Cut off at the output limit",
-        StopReason::Error => "Failed",
-        StopReason::Aborted => "Aborted",
-    };
-    match &reply.error {
-        Some(error) => writeln!(out, "<p class=\"failure\">{how}: {}</p>", Text(error)),
-        None => writeln!(out, "<p class=\"failure\">{how}</p>"),
-    }
-}
-
 fn meta(out: &mut impl Write, who: &str, entry: EntryId, time: Timestamp, more: &str) -> io::Result<()> {
     write!(out, "<div class=\"meta\"><b>{who}</b> <span>{}</span> <span>{}</span> ", clock(time), Text(more))?;
     writeln!(out, "<a href=\"#e-{entry}\">#{entry}</a></div>")
-}
-
-fn other_part(out: &mut impl Write, part: &Content) -> io::Result<()> {
-    match part {
-        Content::Image(image) => picture(out, image),
-        Content::Thinking(thinking) => self::thinking(out, thinking),
-        Content::Text { text } => writeln!(out, "<pre>{}</pre>", Text(text)),
-        Content::ToolCall(call) => tool(out, call, None),
-    }
-}
-
-fn picture(out: &mut impl Write, image: &Image) -> io::Result<()> {
-    match PICTURES.iter().find(|known| **known == image.media_type) {
-        Some(kind) => writeln!(out, "<img alt=\"picture\" src=\"data:{kind};base64,{}\">", image.base64()),
-        None => {
-            let (kind, length) = (Text(&image.media_type), number(image.data.len() as u64));
-            writeln!(out, "<p class=\"note\">Picture: {kind}, {length} bytes</p>")
-        }
-    }
-}
-
-fn thinking(out: &mut impl Write, thinking: &Thinking) -> io::Result<()> {
-    if thinking.text.trim().is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "<details class=\"thinking\"><summary>Thinking</summary>\n{}</details>", prose(&thinking.text))
-}
-
-fn tool(out: &mut impl Write, call: &ToolCall, result: Option<&(EntryId, ToolResultMessage)>) -> io::Result<()> {
-    let class = match result {
-        Some((_, result)) if result.is_error => "tool failed",
-        Some(_) => "tool",
-        None => "tool unanswered",
-    };
-    let (name, brief) = (Text(&call.name), brief(call));
-    write!(out, "<details class=\"{class}\"><summary><b>{name}</b> <code>{}</code>", Text(&brief))?;
-    writeln!(out, " <span class=\"dim\">{}</span></summary>", Text(&came_of(result)))?;
-    arguments(out, call)?;
-    if let Some((entry, result)) = result {
-        write!(out, "<a id=\"e-{entry}\"></a>")?;
-        result_parts(out, result)?;
-    }
-    writeln!(out, "</details>")
 }
 
 /// The argument that tells best what a call is about, on one line.
@@ -274,9 +273,8 @@ fn brief(call: &ToolCall) -> String {
     let text = match (&call.partial, &call.arguments) {
         (Some(partial), _) => partial.clone(),
         (None, Value::Object(fields)) => {
-            let told = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
-            let told = told.or_else(|| fields.values().find_map(Value::as_str));
-            told.map_or_else(String::new, str::to_owned)
+            let telling = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
+            telling.or_else(|| fields.values().find_map(Value::as_str)).unwrap_or_default().to_owned()
         }
         (None, other) => other.to_string(),
     };
@@ -288,9 +286,9 @@ fn brief(call: &ToolCall) -> String {
     words
 }
 
-/// The result in a few words.
-fn came_of(result: Option<&(EntryId, ToolResultMessage)>) -> String {
-    let Some((_, result)) = result else { return "no result".to_owned() };
+/// Sums up the result of a call in a few words.
+fn outcome(call: &Call<'_>) -> String {
+    let Some((_, result)) = call.result else { return "no result".to_owned() };
     let texts = || result.content.iter().filter_map(Content::as_text);
     match texts().find(|text| diff::is_diff(text)).map(diff::counts) {
         _ if result.is_error => "failed".to_owned(),
@@ -317,55 +315,6 @@ fn arguments(out: &mut impl Write, call: &ToolCall) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn result_parts(out: &mut impl Write, result: &ToolResultMessage) -> io::Result<()> {
-    if let Some(child) = &result.child_loop_id {
-        writeln!(out, "<p class=\"note\">Sub-agent: loop <code>{}</code></p>", Text(child))?;
-    }
-    writeln!(out, "<div class=\"key\">{}</div>", if result.is_error { "error" } else { "result" })?;
-    for part in &result.content {
-        match part {
-            Content::Text { text } if diff::is_diff(text) => writeln!(out, "{}", diff::html(text))?,
-            Content::Text { text } => writeln!(out, "<pre>{}</pre>", Text(text.trim_end()))?,
-            other => other_part(out, other)?,
-        }
-    }
-    Ok(())
-}
-
-fn lone_result(out: &mut impl Write, entry: EntryId, message: &ToolResultMessage) -> io::Result<()> {
-    writeln!(out, "<article class=\"assistant\" id=\"e-{entry}\">")?;
-    meta(out, "Result", entry, message.timestamp, &message.tool_name)?;
-    result_parts(out, message)?;
-    writeln!(out, "</article>")
-}
-
-fn extension(out: &mut impl Write, entry: EntryId, message: &ExtensionMessage) -> io::Result<()> {
-    let summary = message.data.get("summary").and_then(Value::as_str);
-    match summary.filter(|_| message.kind == COMPACTION_MESSAGE) {
-        Some(summary) => writeln!(
-            out,
-            "<details class=\"compaction\" id=\"e-{entry}\"><summary>Compaction: from here on, the model sees a summary \
-            of what came before</summary>\n{}</details>",
-            prose(summary)
-        ),
-        None => writeln!(
-            out,
-            "<details class=\"thinking\" id=\"e-{entry}\"><summary>{}</summary>\n<pre>{}</pre></details>",
-            Text(&message.kind),
-            Text(&format!("{:#}", message.data))
-        ),
-    }
-}
-
-fn record(out: &mut impl Write, entry: EntryId, time: Timestamp, record: &Record) -> io::Result<()> {
-    let text = record.describe();
-    writeln!(out, "<p class=\"record\" id=\"e-{entry}\">{} {}</p>", clock(time), Text(&text))
-}
-
-fn day_and_time(time: Timestamp) -> String {
-    format!("<time datetime=\"{time}\">{}</time>", time.strftime("%Y-%m-%d %H:%M UTC"))
 }
 
 fn clock(time: Timestamp) -> String {

@@ -6,23 +6,30 @@
 //!
 //! Nothing in a session can become part of the document's structure: `html.rs` escapes, `markdown.rs` defuses.
 
+mod defuse;
 mod diff;
 mod escape;
 mod html;
 mod markdown;
 mod outline;
 mod prose;
+mod terminal;
+mod walk;
 
+use crate::error::SessionError;
 use crate::header::Header;
 use crate::id::EntryId;
-use crate::render::RenderError;
 use crate::summary::title;
 use crate::transcript::Transcript;
 use crate::tree::BranchInfo;
+use jiff::Timestamp;
 use outline::{Item, Outline};
 use pinion_protocol::{Cost, Usage};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use walk::{Renderer, walk};
+
+pub use terminal::{render, render_branch};
 
 /// In what form a session is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +53,22 @@ pub fn export(transcript: &mut Transcript, format: ExportFormat, out: &mut impl 
     }
 }
 
+/// A session could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The session cannot be read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The session was read, and the output could not be written.
+    #[error("could not write the output")]
+    Output(#[from] io::Error),
+}
+
 /// A form of document, written from its beginning to its end.
-trait Document {
+trait Document: Renderer {
     fn begin(&mut self, about: &About) -> io::Result<()>;
     /// A branch begins. Not called when there is only one.
     fn begin_branch(&mut self, branch: &BranchTitle) -> io::Result<()>;
-    fn item(&mut self, item: &Item) -> io::Result<()>;
     /// Branches leave here.
     fn fork(&mut self, branches: &[&BranchTitle]) -> io::Result<()>;
     fn end(&mut self, totals: &Totals) -> io::Result<()>;
@@ -59,13 +76,18 @@ trait Document {
 
 /// What is said of a session before it is shown.
 struct About {
-    header: Option<Header>,
-    /// Of the file's name.
-    id: String,
+    facts: Vec<(&'static str, Vec<Piece>)>,
     title: String,
     branches: Vec<BranchTitle>,
-    /// What was left out before it could be told where it belongs.
-    left_out: Vec<String>,
+    /// The lines whose place in the session is unknown, each with the reason.
+    skipped: Vec<String>,
+}
+
+/// A piece of a fact.
+enum Piece {
+    Code(String),
+    Text(&'static str),
+    Time(Timestamp),
 }
 
 /// A branch, as it is told apart from the others.
@@ -116,7 +138,7 @@ fn write(transcript: &mut Transcript, document: &mut impl Document) -> Result<()
         for item in Outline::new(transcript.entries(nodes)) {
             let item = item?;
             totals.add(&item);
-            document.item(&item)?;
+            walk(&item, document)?;
             let leaving: Vec<_> = item.entries().filter_map(|entry| forks.get(&entry)).flatten().copied().collect();
             if !leaving.is_empty() {
                 document.fork(&leaving)?;
@@ -146,12 +168,36 @@ fn about(transcript: &mut Transcript) -> About {
         .collect();
     let first = branches.first().map(|branch| branch.title.clone());
     About {
-        header: transcript.header().cloned(),
-        id: transcript.header().map_or_else(|| crate::files::id_of(transcript.path()), |header| header.id.clone()),
+        facts: facts(transcript),
         title: first.unwrap_or_else(|| NOTHING_SAID.to_owned()),
         branches,
-        left_out: transcript.bad_lines().first().iter().map(ToString::to_string).collect(),
+        skipped: transcript.bad_lines().first().iter().map(ToString::to_string).collect(),
     }
+}
+
+/// The facts of a session's header, by name. The first one is its id.
+fn facts(transcript: &Transcript) -> Vec<(&'static str, Vec<Piece>)> {
+    let Some(Header { id, workspace, created, agent_id, forked_from, spawned_by }) = transcript.header() else {
+        return vec![("Session", vec![Piece::Code(crate::files::id_of(transcript.path()))])];
+    };
+    let mut facts = vec![
+        ("Session", vec![Piece::Code(id.clone())]),
+        ("Workspace", vec![Piece::Code(workspace.to_string_lossy().into_owned())]),
+        ("Started", vec![Piece::Time(*created)]),
+    ];
+    if let Some(agent_id) = agent_id {
+        facts.push(("Agent", vec![Piece::Code(agent_id.clone())]));
+    }
+    if let Some(from) = forked_from {
+        let entry = Piece::Code(from.entry.to_string());
+        facts.push(("Forked from", vec![Piece::Code(from.session.clone()), Piece::Text(", entry "), entry]));
+    }
+    if let Some(by) = spawned_by {
+        let (call, tool) = (Piece::Code(by.call_id.clone()), Piece::Code(by.tool.clone()));
+        let session = Piece::Code(by.session.clone());
+        facts.push(("Sub-agent of", vec![session, Piece::Text(", call "), call, Piece::Text(" of "), tool]));
+    }
+    facts
 }
 
 const NOTHING_SAID: &str = "(nothing said)";

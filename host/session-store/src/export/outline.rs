@@ -3,7 +3,7 @@
 use crate::error::SessionError;
 use crate::format::{Entry, Payload};
 use crate::id::EntryId;
-use crate::record::Record;
+use crate::record::{CallLedger, Record};
 use crate::transcript::{Branch, EntryError};
 use jiff::Timestamp;
 use pinion_protocol::{AssistantMessage, ExtensionMessage, Message, ToolCall, ToolResultMessage, UserMessage};
@@ -36,7 +36,7 @@ pub(super) enum Item {
         kind: Option<String>,
     },
     /// An entry that cannot be read.
-    LeftOut {
+    Skipped {
         reason: String,
     },
 }
@@ -46,37 +46,59 @@ pub(super) struct Turn {
     pub(super) entry: EntryId,
     pub(super) reply: AssistantMessage,
     pub(super) results: Vec<(EntryId, ToolResultMessage)>,
+    pub(super) ledgers: Vec<(EntryId, CallLedger)>,
+}
+
+/// A tool call of a reply, with the entries that belong to it.
+pub(super) struct Call<'a> {
+    pub(super) call: &'a ToolCall,
+    pub(super) result: Option<&'a (EntryId, ToolResultMessage)>,
+    pub(super) ledger: Option<&'a (EntryId, CallLedger)>,
 }
 
 impl Item {
     /// The entries of which it is made.
     pub(super) fn entries(&self) -> impl Iterator<Item = EntryId> {
-        let (first, results): (Option<EntryId>, &[_]) = match self {
-            Self::Turn(turn) => (Some(turn.entry), &turn.results),
+        let (first, results, ledgers): (Option<EntryId>, &[_], &[_]) = match self {
+            Self::Turn(turn) => (Some(turn.entry), &turn.results, &turn.ledgers),
             Self::Prompt { entry, .. }
             | Self::Result { entry, .. }
             | Self::Extension { entry, .. }
             | Self::Record { entry, .. }
-            | Self::Unseen { entry, .. } => (Some(*entry), &[]),
-            Self::LeftOut { .. } => (None, &[]),
+            | Self::Unseen { entry, .. } => (Some(*entry), &[], &[]),
+            Self::Skipped { .. } => (None, &[], &[]),
         };
-        first.into_iter().chain(results.iter().map(|(entry, _)| *entry))
+        let ledgers = ledgers.iter().map(|(entry, _)| *entry);
+        first.into_iter().chain(results.iter().map(|(entry, _)| *entry)).chain(ledgers)
     }
 }
 
 impl Turn {
-    /// Each call with its result, in the order of the calls. Calls of the same id get their results in order.
-    pub(super) fn calls(&self) -> Vec<(&ToolCall, Option<&(EntryId, ToolResultMessage)>)> {
+    /// Returns each call with its result and its ledger, in the order of the calls. Calls that share an id get theirs in
+    /// the order of the file.
+    pub(super) fn calls(&self) -> Vec<Call<'_>> {
         let mut results: Vec<_> = self.results.iter().map(Some).collect();
-        let mut result_of = |call: &ToolCall| {
-            results.iter_mut().find(|r| r.is_some_and(|(_, result)| result.call_id == call.id)).and_then(Option::take)
-        };
-        self.reply.tool_calls().map(|call| (call, result_of(call))).collect()
+        let mut ledgers: Vec<_> = self.ledgers.iter().map(Some).collect();
+        let calls = self.reply.tool_calls().map(|call| Call {
+            call,
+            result: take(&mut results, |result| result.call_id == call.id),
+            ledger: take(&mut ledgers, |ledger| ledger.call_id == call.id),
+        });
+        calls.collect()
+    }
+
+    fn has_call(&self, call_id: &str) -> bool {
+        self.reply.tool_calls().any(|call| call.id == call_id)
     }
 
     fn is_complete(&self) -> bool {
         self.results.len() >= self.reply.tool_calls().count()
     }
+}
+
+/// Takes the first entry that belongs to a call.
+fn take<'a, T>(entries: &mut [Option<&'a (EntryId, T)>], belongs: impl Fn(&T) -> bool) -> Option<&'a (EntryId, T)> {
+    entries.iter_mut().find(|entry| entry.is_some_and(|(_, data)| belongs(data))).and_then(Option::take)
 }
 
 /// Puts the entries of a branch together.
@@ -97,6 +119,7 @@ impl<'a> Outline<'a> {
         let Entry { id, time, payload, .. } = entry;
         match payload {
             Payload::Message(message) => self.take_message(id, message),
+            Payload::Record(Record::CallLedger(ledger)) => self.take_ledger(id, time, ledger),
             Payload::Record(record) => self.ready.push_back(Item::Record { entry: id, time, record }),
             Payload::Position { .. } => self.ready.push_back(Item::Unseen { entry: id, kind: None }),
             Payload::Unknown { kind } => self.ready.push_back(Item::Unseen { entry: id, kind: Some(kind) }),
@@ -113,7 +136,7 @@ impl<'a> Outline<'a> {
             }
             Message::Assistant(reply) => {
                 self.end_turn();
-                self.turn = Some(Turn { entry, reply, results: Vec::new() });
+                self.turn = Some(Turn { entry, reply, results: Vec::new(), ledgers: Vec::new() });
                 self.end_complete_turn();
             }
         }
@@ -121,11 +144,18 @@ impl<'a> Outline<'a> {
 
     fn take_result(&mut self, entry: EntryId, message: ToolResultMessage) {
         match &mut self.turn {
-            Some(turn) if turn.reply.tool_calls().any(|call| call.id == message.call_id) => {
+            Some(turn) if turn.has_call(&message.call_id) => {
                 turn.results.push((entry, message));
                 self.end_complete_turn();
             }
             _ => self.ready.push_back(Item::Result { entry, message }),
+        }
+    }
+
+    fn take_ledger(&mut self, entry: EntryId, time: Timestamp, ledger: CallLedger) {
+        match &mut self.turn {
+            Some(turn) if turn.has_call(&ledger.call_id) => turn.ledgers.push((entry, ledger)),
+            _ => self.ready.push_back(Item::Record { entry, time, record: Record::CallLedger(ledger) }),
         }
     }
 
@@ -145,7 +175,7 @@ impl<'a> Outline<'a> {
     fn advance(&mut self) -> Result<(), SessionError> {
         match self.branch.next() {
             Some(Ok(entry)) => self.take(entry),
-            Some(Err(EntryError::Broken(bad))) => self.ready.push_back(Item::LeftOut { reason: bad.to_string() }),
+            Some(Err(EntryError::Broken(bad))) => self.ready.push_back(Item::Skipped { reason: bad.to_string() }),
             Some(Err(EntryError::Session(error))) => {
                 self.is_over = true;
                 return Err(error);

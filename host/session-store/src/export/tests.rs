@@ -131,7 +131,7 @@ fn a_call_stands_with_its_result_and_can_be_folded() {
     let (one, two) = html[first..].split_once("</details>").unwrap();
     assert!(one.contains("<b>read</b> <code>a.txt</code> <span class=\"dim\">+1 −1</span>"), "{one}");
     assert!(
-        one.contains("<span class=\"add\">+new &lt;b&gt;\n</span>") && one.contains("loop <code>k.c.1</code>"),
+        one.contains("<span class=\"add\">+new &lt;b&gt;\n</span>") && one.contains("run <code>k.c.1</code>"),
         "{one}"
     );
     assert!(two.contains("<pre>line one\nline two</pre>"), "{two}");
@@ -207,12 +207,12 @@ fn compactions_records_and_broken_lines_are_told_where_they_are() {
     std::fs::write(session.path(), text).unwrap();
     let html = exported(session.path(), ExportFormat::Html);
     check_page(&html);
-    for part in ["Left out: line 3: ", "what <strong>was</strong>", "Retry 1 of 3 after 1.5 s: busy"] {
+    for part in ["Skipped: line 3: ", "what <strong>was</strong>", "Retry 1 of 3 after 1.5 s: busy"] {
         assert!(html.contains(part), "{part}: {html}");
     }
     let markdown = exported(session.path(), ExportFormat::Markdown);
     check_markdown(&markdown);
-    assert!(markdown.contains("Left out") && markdown.contains("what **was**"), "{markdown}");
+    assert!(markdown.contains("Skipped") && markdown.contains("what **was**"), "{markdown}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) struct About {
 
 /// Gives a component a manifest, instead of the one that it may have.
 pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
-    let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let manifest = Manifest {
         manifest: 1,
         api: API_VERSION.to_owned(),
@@ -34,10 +34,10 @@ pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<Path
     };
     let json = serde_json::to_vec(&manifest).map_err(Failure::failed)?;
     let packed = with_manifest(&bytes, &json).map_err(|e| Failure::usage(format!("`{}`: {e}", file.display())))?;
-    Inspection::of(&packed).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    Inspection::of(&packed).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let out = out.unwrap_or_else(|| file.to_owned());
     write(workspace, &out, &packed)
-        .map_err(|error| Failure::failed(format!("could not write `{}`: {error}", out.display())))?;
+        .map_err(|error| Failure::failed(format!("could not write `{}`", out.display())).because(error))?;
     print(&text!("{}\n", out))
 }
 

@@ -1,11 +1,11 @@
 //! `pinion plugin build`: cargo, then what cargo leaves to do.
 
+use crate::base::Base;
 use crate::commands::plugin::{binary, consent};
 use crate::failure::{Failure, Result};
 use crate::files::private::create_folder;
-use crate::output::render::bytes;
+use crate::output::bytes;
 use crate::output::{print, text};
-use crate::run::compose::Base;
 use pinion_plugin_runtime::{Inspection, read_component};
 use std::env;
 use std::ffi::OsString;
@@ -19,9 +19,9 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
     let folder = if folder == Path::new(".") { base.workspace.clone() } else { base.workspace.join(folder) };
     let built = cargo(&folder)?;
     let component =
-        read_component(&built).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
+        read_component(&built).map_err(|error| Failure::failed(format!("`{}`", built.display())).because(error))?;
     let inspection =
-        Inspection::of(&component).map_err(|error| Failure::failed(format!("`{}`: {error}", built.display())))?;
+        Inspection::of(&component).map_err(|error| Failure::failed(format!("`{}`", built.display())).because(error))?;
     let name = &inspection.manifest.name;
     let component = binary::stripped(&component).map_err(Failure::failed)?;
     let file = match (install, out) {
@@ -65,7 +65,8 @@ fn cargo(folder: &Path) -> Result<PathBuf> {
         command.env("RUSTC", rustc);
     }
     let output = command.output().map_err(|error| {
-        Failure::failed(format!("could not run `{}`: {error}", program.to_string_lossy()))
+        Failure::failed(format!("could not run `{}`", program.to_string_lossy()))
+            .because(error)
             .hint("plugins in Rust are built by cargo: https://rustup.rs")
     })?;
     if !output.status.success() {

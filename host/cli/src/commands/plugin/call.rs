@@ -1,14 +1,16 @@
 //! `pinion plugin call`: one call of a tool, with its ledger.
 
+use crate::args::RunArgs;
+use crate::base::Base;
 use crate::commands::plugin::grant;
-use crate::commands::plugin::show::{is_target, locate, no_options, not_found};
+use crate::commands::plugin::show::{is_target, locate, not_found};
 use crate::failure::{Failure, Result};
-use crate::output::render::account;
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, stdout_failure, text};
 use crate::plugins::policy::{Binding, CallGrants, Policy};
+use crate::plugins::sources::For;
 use crate::process::signals::interruptible_by;
-use crate::run::compose::{Base, For};
+use crate::run::render::account;
 use pinion_agent::{
     Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
@@ -19,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, grants: &[String]) -> Result<()> {
     let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
-        Failure::usage(format!("the arguments are not JSON: {error}")).hint("such as '{\"path\": \"a.txt\"}'")
+        Failure::usage("the arguments are not JSON").because(error).hint("such as '{\"path\": \"a.txt\"}'")
     })?;
     let runtime = runtime(base, plugin, grants).await?;
     let there = runtime.definitions();
@@ -51,7 +53,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     }
     match reply.result {
         Ok(output) => match answer(&content(&output)) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(&error)),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
             _ => Ok(()),
         },
         Err(error) => Err(Failure::failed(error)),
@@ -69,7 +71,7 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
     })?;
-    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
+    let sources = source.map_or_else(|| base.sources(&RunArgs::default(), For::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     match runtime.plugins().iter().any(|info| is_target(info, &target)) {
         true => Ok(runtime),

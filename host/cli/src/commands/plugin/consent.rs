@@ -1,12 +1,13 @@
 //! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
 
+use crate::base::Base;
 use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{find, is_name};
 use crate::failure::{Failure, Result, Status};
 use crate::output::{Text, left, print, text};
 use crate::plugins::grants::{GrantsFile, Pin};
-use crate::plugins::policy::{identity, shown};
-use crate::run::compose::Base;
+use crate::plugins::policy::shown;
+use crate::plugins::sources::identity;
 use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Capabilities on the command line, such as `files=read` and `process`.
 
+use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::run::compose::Base;
 use pinion_plugin_runtime::{GrantTable, capability_forms};
 
 /// Parses capabilities. Relative directories begin at the workspace.

@@ -1,9 +1,9 @@
 //! `pinion plugin new`: a plugin to start from, in Rust.
 
+use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::{print, text};
 use crate::plugins::sdk;
-use crate::run::compose::Base;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -11,9 +11,9 @@ use std::path::Path;
 pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
     check(name)?;
     let folder = base.workspace.join(name);
-    let failed = |error: io::Error| Failure::failed(format!("could not make `{}`: {error}", folder.display()));
+    let failed = |error: io::Error| Failure::failed(format!("could not make `{}`", folder.display())).because(error);
     let sdk = sdk::unpack(&base.paths.sdk()).map_err(|error| {
-        Failure::failed(format!("could not unpack the SDK into `{}`: {error}", base.paths.sdk().display()))
+        Failure::failed(format!("could not unpack the SDK into `{}`", base.paths.sdk().display())).because(error)
     })?;
     match fs::create_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,12 +1,13 @@
 //! `pinion plugin list`, `info` and `check`.
 
-use crate::args::{Cli, RunArgs};
+use crate::args::RunArgs;
+use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::output::render::{authority, bytes};
+use crate::output::bytes;
 use crate::output::{Text, left, print, text};
-use crate::plugins::policy::{Target, identity};
-use crate::run::compose::{Base, For};
-use clap::Parser as _;
+use crate::plugins::policy::Target;
+use crate::plugins::sources::For;
+use crate::plugins::sources::identity;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
 use serde_json::json;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
     let runtime = base.showing(|_| {})?;
-    runtime.add(base.sources(&no_options(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
     let mut text = Text::default();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
@@ -65,7 +66,7 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let runtime = base.showing(|_| {})?;
-    let sources = source.map_or_else(|| base.sources(&no_options(), For::Conversation), |source| vec![source]);
+    let sources = source.map_or_else(|| base.sources(&RunArgs::default(), For::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
     match found {
@@ -131,8 +132,9 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
     );
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
-        let can =
-            Some(authority(tool.authority)).filter(|words| !words.is_empty()).unwrap_or("touches nothing".to_owned());
+        let can = Some(tool.authority.words().join(", "))
+            .filter(|words| !words.is_empty())
+            .unwrap_or("touches nothing".to_owned());
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
@@ -146,7 +148,8 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
 }
 
 pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
-    let component = read_component(file).map_err(|error| Failure::usage(format!("`{}`: {error}", file.display())))?;
+    let component =
+        read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
     let inspection = Inspection::of(&component).map_err(|error| failed(&error))?;
     let runtime = base.showing(|_| {})?;
@@ -182,8 +185,4 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
         }
     }
     Ok(warnings)
-}
-
-pub(crate) fn no_options() -> RunArgs {
-    Cli::parse_from(["pinion"]).run
 }

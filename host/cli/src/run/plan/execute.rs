@@ -9,11 +9,11 @@ use super::file::PlanFile;
 use super::{command, end_of, gap, total};
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
+use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, note, stdout_failure, text};
 use crate::process::signals::interruptible_runs;
-use crate::run::compose::Base;
 use crate::run::print::{Finished, Headless, fields, no_one, verdict};
 use pinion_agent::{
     Agent, AnswerError, ApprovalMode, Approver, DeniedCall, Outcome, Plan, RunEnd, StepStatus, StopReason,
@@ -69,7 +69,7 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
         });
-        return output::json(&fields).map_err(|error| stdout_failure(&error));
+        return output::json(&fields).map_err(stdout_failure);
     }
     if !global.quiet {
         note(&text!("{}", text));

@@ -58,7 +58,7 @@ impl PlanFile {
     pub(super) fn replace(&self, text: &str) -> Result<()> {
         let replaced =
             self.located(Make::Directories).and_then(|file| file.repository.replace(&file.path, text.as_bytes()));
-        replaced.map_err(|error| Failure::failed(format!("could not write `{}`: {error}", self.shown)))
+        replaced.map_err(|error| Failure::failed(format!("could not write `{}`", self.shown)).because(error))
     }
 
     /// Says why this can be no plan file, before anything is asked of a model.
@@ -79,7 +79,8 @@ impl PlanFile {
     /// The plan as it is now, and the text that it stands in.
     pub(super) fn read(&self) -> Result<(String, Plan)> {
         let text = self.text().map_err(|error| {
-            Failure::usage(format!("could not read the plan `{}`: {error}", self.shown))
+            Failure::usage(format!("could not read the plan `{}`", self.shown))
+                .because(error)
                 .hint("`pinion --plan \"what to do\"` makes one")
         })?;
         let plan = Plan::parse(&text)
@@ -109,7 +110,7 @@ impl PlanFile {
 
     fn mark(&self, text: &str, index: usize, status: StepStatus) -> Result<()> {
         let marked = Plan::set_status(text, index, status);
-        self.replace(&marked.map_err(|error| Failure::failed(format!("cannot mark `{}`: {error}", self.shown)))?)
+        self.replace(&marked.map_err(|error| Failure::failed(format!("cannot mark `{}`", self.shown)).because(error))?)
     }
 }
 

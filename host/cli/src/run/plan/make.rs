@@ -3,10 +3,10 @@
 use super::file::PlanFile;
 use super::{command, end_of, gap, total, word};
 use crate::args::{GlobalArgs, RunArgs};
+use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
-use crate::run::compose::Base;
 use crate::run::print::{Headless, fields, no_one, prompt, verdict};
 use pinion_agent::{Message, Plan};
 use serde_json::json;
@@ -41,7 +41,7 @@ fn named(base: &Base, path: &Path) -> Result<PlanFile> {
 }
 
 fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result<PlanFile> {
-    Plan::parse(text).map_err(|error| Failure::failed(format!("the plan was not kept: {error}")))?;
+    Plan::parse(text).map_err(|error| Failure::failed("the plan was not kept").because(error))?;
     match named {
         Some(file) => file.replace(text).map(|()| file),
         None => PlanFile::create(&base.workspace, &plan.title, text),

@@ -1,0 +1,22 @@
+//! `pinion completions`: a completion script for a shell.
+
+use crate::commands::Cli;
+use crate::failure::Result;
+use crate::invocation::Invocation;
+use crate::output::{Text, print};
+use clap::{Args, CommandFactory as _};
+
+/// The arguments of `pinion completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Shell to complete for
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    pub(crate) async fn run(self, _: &Invocation) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "pinion", &mut script);
+        print(&Text::whole(&String::from_utf8_lossy(&script)))
+    }
+}

@@ -1,0 +1,36 @@
+//! `pinion config`: the config in effect, and where its files are.
+
+use crate::base::Base;
+use crate::failure::Result;
+use crate::invocation::Invocation;
+use crate::output::{Text, print, text};
+use clap::{Args, Subcommand};
+
+/// The arguments of `pinion config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print the config in effect
+    Show,
+    /// Print the paths of the config, the data and the cache
+    Path,
+}
+
+impl ConfigArgs {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
+        let base = invocation.base()?;
+        match self.command {
+            ConfigCommand::Show => print(&Text::whole(&base.config.merged.to_string())),
+            ConfigCommand::Path => print(&paths(&base)),
+        }
+    }
+}
+
+fn paths(base: &Base) -> Text {
+    text!("config {}\ndata   {}\ncache  {}\n", base.paths.config_file(), base.paths.data, base.paths.cache)
+}

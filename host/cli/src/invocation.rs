@@ -1,0 +1,63 @@
+//! One invocation of the program: its options, and what a command loads when it needs it.
+//!
+//! Some commands need only the options, some the user's paths, and most a [`Base`] with the config of the workspace. Each
+//! asks for what it needs, so a broken config stops only the commands that read it.
+
+use crate::args::{GlobalArgs, RunArgs};
+use crate::base::Base;
+use crate::config::{Config, secrets};
+use crate::failure::Result;
+use crate::files::paths::{self, Paths};
+use crate::files::spill::Output;
+use crate::model::exchanges::Exchanges;
+use pinion_agent::Secrets;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// The options of an invocation, and the secrets that its output must not contain.
+pub(crate) struct Invocation {
+    pub(crate) run: RunArgs,
+    pub(crate) global: GlobalArgs,
+    secrets: Secrets,
+    output: OnceLock<Arc<Output>>,
+}
+
+impl Invocation {
+    pub(crate) fn new(run: RunArgs, global: GlobalArgs, secrets: Secrets) -> Self {
+        Self { run, global, secrets, output: OnceLock::new() }
+    }
+
+    /// The directory to work in, absolute and without links.
+    pub(crate) fn workspace(&self) -> Result<PathBuf> {
+        paths::workspace(self.global.work_in.as_deref())
+    }
+
+    /// Loads the config.
+    pub(crate) fn config(&self, paths: &Paths, workspace: &Path) -> Result<Config> {
+        Config::load(paths, workspace, &self.run)
+    }
+
+    /// Loads everything that a command in a workspace needs.
+    pub(crate) fn base(&self) -> Result<Base> {
+        let paths = Paths::from_environment()?;
+        let workspace = self.workspace()?;
+        let config = self.config(&paths, &workspace)?;
+        self.base_with(paths, workspace, config)
+    }
+
+    /// Completes a config that is loaded already.
+    pub(crate) fn base_with(&self, paths: Paths, workspace: PathBuf, config: Config) -> Result<Base> {
+        let exchanges = Exchanges::of(&self.run)?;
+        secrets::add_files(&self.secrets, &paths, &config);
+        let output = self.output.get_or_init(|| Arc::new(Output::new(paths.output()))).clone();
+        let (secrets, base_url) = (self.secrets.clone(), self.run.base_url.clone());
+        Ok(Base { paths, workspace, config, exchanges, secrets, output, base_url })
+    }
+
+    /// Removes what the command leaves behind only for itself.
+    pub(crate) fn close(&self) {
+        if let Some(output) = self.output.get() {
+            output.close();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The prices of replies, for the account of a run.
+
+use pinion_agent::{Cost, PriceList, Usage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The table's prices, which depend on the size of the prompt.
+#[derive(Debug)]
+pub(super) struct TablePrices(pub(super) Arc<pinion_providers::Model>);
+
+impl PriceList for TablePrices {
+    fn cost(&self, _: &str, usage: &Usage) -> Option<Cost> {
+        self.0.cost(usage)
+    }
+}
+
+/// The prices of whoever answered.
+#[derive(Debug)]
+pub(super) struct FallbackPrices {
+    pub(super) first: Option<Arc<dyn PriceList>>,
+    /// By the model as a reply names it.
+    pub(super) others: BTreeMap<String, Option<Arc<dyn PriceList>>>,
+}
+
+impl PriceList for FallbackPrices {
+    fn cost(&self, model: &str, usage: &Usage) -> Option<Cost> {
+        self.others.get(model).unwrap_or(&self.first).as_ref()?.cost(model, usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fallback_costs_what_it_costs_and_not_what_the_first_would() {
+        use pinion_agent::Prices;
+        let prices = |input| -> Option<Arc<dyn PriceList>> { Some(Arc::new(Prices { input, ..Prices::default() })) };
+        let others = BTreeMap::from([("b/small".to_owned(), prices(1.0)), ("c/free".to_owned(), None)]);
+        let list = FallbackPrices { first: prices(10.0), others };
+        let usage = Usage { input: 1_000_000, ..Usage::default() };
+        let cost = |model| list.cost(model, &usage).map(|cost| cost.total());
+        assert_eq!(["a-2026-01-01", "b/small", "c/free"].map(cost), [Some(10.0), Some(1.0), None]);
+    }
+}

@@ -1,0 +1,309 @@
+//! From the config to a provider: which one is meant, where it is, and where its key comes from.
+//!
+//! The providers themselves read no environment and know no folders; this is where they are told. Besides keys, what a
+//! vendor's own tools take from the environment counts here too (a region, a project, an endpoint), below what the config
+//! says.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::config::file::FileProvider;
+use crate::failure::{Failure, Result};
+use crate::model::environment::{gcloud_credentials, proxy};
+use crate::model::exchanges::Exchanges;
+use crate::model::prices::{FallbackPrices, TablePrices};
+use crate::process::hardening;
+use futures_util::future::join_all;
+use pinion_agent::{Provider, RedactedProvider};
+use pinion_providers::{
+    Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PROVIDERS,
+    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, Replay, Script, build_with, resolve,
+};
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A provider and a model, ready to be asked.
+pub(crate) struct Chosen {
+    /// `PROVIDER/MODEL`.
+    pub(crate) label: String,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) model: pinion_agent::Model,
+    /// What the user should know of it.
+    pub(crate) notices: Vec<String>,
+}
+
+impl Chosen {
+    pub(crate) fn scripted(script: Script, model: &str) -> Self {
+        Self {
+            label: format!("replay/{model}"),
+            provider: Arc::new(Replay::new(script)),
+            model: pinion_agent::Model { name: model.to_owned(), ..pinion_agent::Model::default() },
+            notices: Vec::new(),
+        }
+    }
+}
+
+impl Base {
+    /// The models that are known: the built-in table, and the user's over it.
+    pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
+        let file = self.paths.models_file();
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let own = ModelTable::read(&text)
+                    .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
+                Ok(Arc::new(ModelTable::builtin().with(&own)))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
+            Err(error) => Err(Failure::usage(format!("could not read `{}`", file.display())).because(error)),
+        }
+    }
+
+    /// The provider and the model that are meant, with those that are asked when they fail.
+    pub(crate) async fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
+        if let Exchanges::Scripted(script) = &self.exchanges {
+            return self.scripted(script, args);
+        }
+        let models = self.models()?;
+        let base_url = args.base_url.as_deref();
+        let playback = self.exchanges.playback();
+        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.asked())) {
+            // What is played back asks whom it asked, unless the command line says otherwise.
+            (_, Some(asked)) if args.model.is_none() => {
+                let base_url = base_url.or(asked.base_url.as_deref());
+                self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
+            }
+            (Some(model), _) => self.select(self.config.provider.as_deref(), model, None, &models).await?,
+            (None, _) => return Err(self.no_model()),
+        };
+        self.with_fallback(first, &models).await
+    }
+
+    /// Another model for a conversation, by name: at the same place as before when it is of the same provider, and with
+    /// the same fallback.
+    pub(crate) async fn other_model(&self, name: &str) -> Result<Chosen> {
+        if let Exchanges::Scripted(_) = &self.exchanges {
+            return Err(Failure::usage("the model is a script, and there is no other"));
+        }
+        let models = self.models()?;
+        let chosen = self.select(None, name, None, &models).await?;
+        self.with_fallback(chosen, &models).await
+    }
+
+    /// The script as a model. It costs nothing, so a limit in the config holds for it; whoever asks for one on the command
+    /// line names the model whose prices count.
+    fn scripted(&self, script: &Script, args: &RunArgs) -> Result<Chosen> {
+        let name = args.model.as_deref().unwrap_or("script");
+        let mut chosen = Chosen::scripted(script.clone(), name);
+        chosen.provider = Arc::new(RedactedProvider::new(chosen.provider, self.secrets.clone()));
+        if args.max_cost.is_some() {
+            let models = self.models()?;
+            let known = resolve(None, name, &models).ok().map(|(info, name)| models.find(info.name, &name));
+            let known = known.filter(|known| known.prices(0).is_some());
+            let known = known.ok_or_else(|| self.no_price(&chosen.label))?;
+            chosen.model.prices = Some(Arc::new(TablePrices(known)));
+        }
+        Ok(chosen)
+    }
+
+    fn no_price(&self, label: &str) -> Failure {
+        Failure::usage(format!("a limit on costs is set, and the prices of `{label}` are not known")).hint(format!(
+            "add the model with its `prices` to `{}`, or drop `--max-cost` and `max-cost`",
+            self.paths.models_file().display()
+        ))
+    }
+
+    /// `--base-url`, for the provider of the model that was named with it, and those that take the same key: the key was
+    /// set for that place.
+    fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
+        let url = self.base_url.clone()?;
+        let (named, _) = resolve(self.config.provider.as_deref(), self.config.model.as_deref()?, models).ok()?;
+        let shares_key = named.key_variable.is_some() && named.key_variable == info.key_variable;
+        (named.name == info.name || shares_key).then_some(url)
+    }
+
+    async fn with_fallback(&self, first: Chosen, models: &Arc<ModelTable>) -> Result<Chosen> {
+        if self.config.fallback.is_empty() {
+            return Ok(first);
+        }
+        let Chosen { label, provider, mut model, mut notices } = first;
+        let mut others = Vec::new();
+        let mut prices = FallbackPrices { first: model.prices, others: BTreeMap::new() };
+        for name in &self.config.fallback {
+            let other = self.select(None, name, None, models).await?;
+            if other.label == label {
+                continue;
+            }
+            notices.extend(other.notices);
+            let (provider, model) = (other.provider, other.model);
+            let member = FallbackMember { provider, model: model.name };
+            prices.others.insert(member.label(), model.prices);
+            others.push(member);
+        }
+        let fallback = Fallback::new(FallbackMember { provider, model: model.name.clone() }, others);
+        model.prices = Some(Arc::new(prices));
+        Ok(Chosen { label, provider: Arc::new(fallback), model, notices })
+    }
+
+    /// A model by name, with or without its provider.
+    pub(crate) async fn select(
+        &self,
+        provider_name: Option<&str>,
+        model: &str,
+        base_url: Option<&str>,
+        models: &Arc<ModelTable>,
+    ) -> Result<Chosen> {
+        let (info, name) = resolve(provider_name, model, models).map_err(Failure::from)?;
+        let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
+        let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
+        let base_url = base_url.or(said.base_url.clone()).or_else(|| info.base_url_from(hardening::variable));
+        let keys = self.keys(info);
+        // A server at a place of the user's own may do without a key, and a recording needs none.
+        let needs_key =
+            info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
+        if needs_key && keys.origin().await.map_err(Failure::from)?.is_none() {
+            return Err(no_key(info, self));
+        }
+        let mut notices = Vec::new();
+        if let Some(url) = base_url.as_deref().filter(|url| is_in_the_clear(url))
+            && (!said.headers.is_empty() || matches!(keys.origin().await, Ok(Some(_))))
+        {
+            notices.push(format!("the key for `{}` is sent unencrypted to `{}`; use https", info.name, host_of(url)));
+        }
+        let context = ProviderContext {
+            secrets: self.secrets.clone(),
+            region: said.region.clone().or_else(|| info.region_from(hardening::variable)),
+            project: said.project.clone().or_else(|| info.project_from(hardening::variable)),
+            keys: Some(Arc::new(keys)),
+            certificates: certificates(&said)?,
+            recorder: self.exchanges.recorder(),
+            playback: self.exchanges.playback(),
+        };
+        let provider =
+            build_with(provider_config(info, said, base_url), context, models.clone()).map_err(Failure::from)?;
+        let known = models.find(info.name, &name);
+        if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
+            return Err(self.no_price(&format!("{}/{name}", info.name)));
+        }
+        let model = pinion_agent::Model {
+            name,
+            prices: Some(Arc::new(TablePrices(known.clone()))),
+            context_window: known.known.then_some(known.context_window),
+        };
+        Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
+    }
+
+    /// The places for a provider's key: the environment, the keyring, `auth.toml`, and the user's command.
+    fn keys(&self, info: &'static ProviderInfo) -> Keys {
+        let keys = Keys::new(info)
+            .environment(hardening::variable)
+            .keyring(Arc::new(PlatformKeyring))
+            .auth_file(self.paths.auth_file());
+        let keys = match gcloud_credentials() {
+            Some(file) => keys.google_default_credentials(file),
+            None => keys,
+        };
+        match self.config.providers.get(info.name).and_then(|said| said.key_command.clone()) {
+            Some(command) => keys.command(KeyCommand::new(command)),
+            None => keys,
+        }
+    }
+
+    /// Where the key of each provider that takes one would come from.
+    pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
+        let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
+        join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
+    }
+
+    fn no_model(&self) -> Failure {
+        if self.config.provider.as_deref() == Some("replay") {
+            return Failure::usage("the provider `replay` needs a script").hint("--replay FILE");
+        }
+        let has_key =
+            |info: &&ProviderInfo| info.key_variable.and_then(hardening::variable).is_some_and(|key| !key.is_empty());
+        let hint = match PROVIDERS.iter().find(has_key) {
+            Some(info) => format!(
+                "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
+                info.name, info.name
+            ),
+            None => "set a key such as ANTHROPIC_API_KEY, and name a model with `--model`; `pinion demo` needs neither"
+                .to_owned(),
+        };
+        Failure::usage("no model was named").hint(hint)
+    }
+}
+
+fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
+    Failure::usage(format!("there is no key for `{}`", info.name)).hint(format!(
+        "set the environment variable {}, or put `[{}]` and `key = \"…\"` into `{}` (mode 0600), or name a `key-command` \
+         in the config",
+        info.key_variable.unwrap_or_default(),
+        info.name,
+        base.paths.auth_file().display()
+    ))
+}
+
+fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
+    let usual = HttpSettings::default();
+    ProviderConfig {
+        name: info.name.to_owned(),
+        base_url,
+        api_key: None,
+        headers: said.headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
+        http: HttpSettings {
+            connect_timeout: seconds(said.connect_timeout_seconds, usual.connect_timeout),
+            header_timeout: seconds(said.header_timeout_seconds, usual.header_timeout),
+            idle_timeout: seconds(said.idle_timeout_seconds, usual.idle_timeout),
+            proxy: proxy(),
+        },
+    }
+}
+
+/// Returns whether requests to `url` can be read on their way. Nobody is in between on this machine.
+fn is_in_the_clear(url: &str) -> bool {
+    let is_plain = url.trim().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    let host = host_of(url);
+    let is_loopback = host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_plain && !is_loopback
+}
+
+/// The host of a URL, without its port.
+fn host_of(url: &str) -> &str {
+    let rest = url.trim().split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// The user's own certificate authorities, as PEM.
+fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
+    let Some(file) = &said.certificates else { return Ok(Vec::new()) };
+    std::fs::read(file).map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))
+}
+
+fn seconds(said: Option<u64>, default: Duration) -> Duration {
+    said.map_or(default, Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_reached_without_anybody_in_between() {
+        for url in ["https://h", "http://localhost:8080/v1", "http://127.0.0.1", "http://[::1]:1/", "http://127.8.8.8"]
+        {
+            assert!(!is_in_the_clear(url), "{url}");
+        }
+        for url in
+            ["http://h", "HTTP://10.0.0.1/v1", "http://localhost@h", "http://127.0.0.1.example:1", "http://[::2]"]
+        {
+            assert!(is_in_the_clear(url), "{url}");
+        }
+    }
+}

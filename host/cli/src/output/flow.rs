@@ -1,0 +1,119 @@
+//! Untrusted text that arrives in pieces, such as a model's answer.
+
+use crate::output::terminal::size;
+use crate::output::text::{Text, text};
+use pinion_agent::text::{bounded, printable};
+use unicode_width::UnicodeWidthChar as _;
+
+/// Lines and characters of a page that a plugin has the host print.
+const MAX_PAGE: (usize, usize) = (2_000, 200_000);
+/// Blanks between tab stops.
+const TAB: usize = 4;
+
+/// Untrusted text that arrives in pieces, such as what a model says. Every row of it is indented, also where it is longer
+/// than the terminal is wide, so that no row of it can be taken for one of the host.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    indent: &'static str,
+    /// Columns of a row.
+    columns: Option<usize>,
+    column: usize,
+    /// The end of the last piece, whose meaning depends on what follows.
+    held: String,
+}
+
+impl Flow {
+    pub(crate) fn new(indent: &'static str, columns: Option<usize>) -> Self {
+        Self { indent, columns, column: 0, held: String::new() }
+    }
+
+    /// Is the cursor behind text?
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.column > 0 || !self.held.is_empty()
+    }
+
+    /// Takes a piece; returns what can be written now.
+    pub(crate) fn push(&mut self, piece: &str) -> Text {
+        self.held.push_str(piece);
+        let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !c.is_ascii()).len();
+        // Enough for any emoji or syllable; what is longer is not waited for.
+        if self.held.len() - end > 64 {
+            end = self.held.char_indices().next_back().map_or(0, |(at, _)| at);
+        }
+        let rest = self.held.split_off(end);
+        let ready = std::mem::replace(&mut self.held, rest);
+        self.rows(&ready)
+    }
+
+    /// Ends the text: returns what was held back, and the end of its line.
+    pub(crate) fn end(&mut self) -> Text {
+        let held = std::mem::take(&mut self.held);
+        let mut text = self.rows(&held);
+        if std::mem::take(&mut self.column) > 0 {
+            text.push(text!("\n"));
+        }
+        text
+    }
+
+    fn rows(&mut self, piece: &str) -> Text {
+        let mut rows = String::with_capacity(piece.len() + 16);
+        for c in printable(piece).chars() {
+            match c {
+                '\n' => {
+                    rows.push('\n');
+                    self.column = 0;
+                }
+                '\t' => {
+                    for _ in 0..TAB - self.column % TAB {
+                        self.put(&mut rows, ' ');
+                    }
+                }
+                c => self.put(&mut rows, c),
+            }
+        }
+        Text::neutral(rows)
+    }
+
+    fn put(&mut self, rows: &mut String, c: char) {
+        let wide = c.width().unwrap_or(0);
+        if self.columns.is_some_and(|columns| self.column + wide > columns.max(self.indent.len() + 2)) {
+            rows.push('\n');
+            self.column = 0;
+        }
+        if self.column == 0 {
+            rows.push_str(self.indent);
+            self.column = self.indent.len();
+        }
+        rows.push(c);
+        self.column += wide;
+    }
+}
+
+/// A whole untrusted text in the form of [`Flow`], bounded, without the end of its last line.
+pub(crate) fn indented(text: &str) -> Text {
+    let (lines, characters) = MAX_PAGE;
+    let text = &bounded(text, lines, characters);
+    let mut flow = Flow::new("  ", size().map(|(columns, _)| columns));
+    let mut rows = flow.push(text);
+    rows.push(flow.end());
+    Text::neutral(rows.as_str().trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::text::width;
+
+    #[test]
+    fn flowing_text_never_reaches_the_first_column() {
+        let mut flow = Flow::new("  ", Some(10));
+        let mut shown = String::new();
+        for piece in ["? allow", " tool `ba", "sh`\n? \x1b", "[2J\r", "\n● 世界世界世", "👨", "\u{200d}👩 \tx"]
+        {
+            shown.push_str(flow.push(piece).as_str());
+        }
+        shown.push_str(flow.end().as_str());
+        assert!(shown.lines().all(|row| row.starts_with("  ") && width(row) <= 12), "{shown:?}");
+        assert!(shown.contains("👨\u{200d}👩") && !shown.contains(['\x1b', '\r']), "{shown:?}");
+    }
+}

@@ -1,0 +1,281 @@
+//! The streams stdout and stderr, and the only code that writes to them.
+
+use crate::failure::{Failure, Result};
+use crate::output::clean::CleanWriter;
+use crate::output::terminal::Style;
+use crate::output::text::{Text, text};
+use pinion_agent::Secrets;
+use pinion_agent::text::printable;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Where text is written to.
+pub(crate) trait Sink {
+    /// Writes and flushes.
+    fn text(&mut self, text: &Text) -> io::Result<()>;
+}
+
+/// Standard output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stdout;
+
+/// Standard error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stderr;
+
+impl Sink for Stdout {
+    fn text(&mut self, text: &Text) -> io::Result<()> {
+        put(Stream::Stdout, text)
+    }
+}
+
+impl Sink for Stderr {
+    fn text(&mut self, text: &Text) -> io::Result<()> {
+        put(Stream::Stderr, text)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    fn write(self, text: &Text) -> io::Result<()> {
+        let text = clean(text.as_str());
+        match self {
+            Self::Stdout => write(io::stdout().lock(), text.as_bytes()),
+            Self::Stderr => write(io::stderr().lock(), text.as_bytes()),
+        }
+    }
+}
+
+/// The secrets that no output may hold.
+static SECRETS: OnceLock<Secrets> = OnceLock::new();
+
+/// Keeps secrets out of everything that is written from now on.
+pub(crate) fn keep_out(secrets: Secrets) {
+    // Set once, at the start of the program.
+    let _ = SECRETS.set(secrets);
+}
+
+fn clean(text: &str) -> Cow<'_, str> {
+    SECRETS.get().map_or(Cow::Borrowed(text), |secrets| secrets.clean(text))
+}
+
+/// What waits while a question has the terminal; none while it has not.
+static WAITING: Mutex<Option<Vec<(Stream, Text)>>> = Mutex::new(None);
+/// Texts that may wait; more than these are dropped.
+const MAX_WAITING: usize = 10_000;
+
+fn put(stream: Stream, text: &Text) -> io::Result<()> {
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *waiting {
+        Some(waiting) if waiting.len() < MAX_WAITING => waiting.push((stream, text.clone())),
+        Some(_) => {}
+        None => stream.write(text)?,
+    }
+    Ok(())
+}
+
+/// The terminal, for a question alone: what others write appears when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Attention(());
+
+impl Attention {
+    pub(crate) fn take() -> Self {
+        WAITING.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+        Self(())
+    }
+
+    /// Writes to the terminal, which is in raw mode.
+    pub(crate) fn write(&mut self, text: &Text) -> io::Result<()> {
+        Stream::Stdout.write(&Text::neutral(text.as_str().replace('\n', "\r\n")))
+    }
+
+    /// Clears so many rows above the cursor.
+    pub(crate) fn clear_above(&mut self, rows: usize) -> io::Result<()> {
+        Stream::Stdout.write(&Text::neutral(format!("\x1b[{}A\r\x1b[J", rows.max(1))))
+    }
+}
+
+impl Drop for Attention {
+    fn drop(&mut self) {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        // A stream that is closed is noticed by the next one who writes.
+        waiting.take().into_iter().flatten().for_each(|(stream, text)| drop(stream.write(&text)));
+    }
+}
+
+#[cfg(test)]
+impl Sink for &mut Vec<u8> {
+    fn text(&mut self, text: &Text) -> io::Result<()> {
+        write(&mut **self, text.as_str().as_bytes())
+    }
+}
+
+fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// Writes to stdout. A reader that has left, such as `head`, is no error.
+pub(crate) fn print(text: &Text) -> Result<()> {
+    match Stdout.text(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stdout. A terminal that is gone is noticed elsewhere.
+pub(crate) fn say(line: &Text) {
+    let _ = Stdout.text(&text!("{}\n", line));
+}
+
+/// Writes a line to stderr. When that is closed, nobody wants to know.
+pub(crate) fn note(line: &Text) {
+    let _ = Stderr.text(&text!("{}\n", line));
+}
+
+/// The failure of a command whose output stdout did not take.
+pub(crate) fn stdout_failure(error: io::Error) -> Failure {
+    Failure::failed("could not write to stdout").because(error)
+}
+
+/// Writes an answer to stdout, with a newline at its end: raw into a pipe or file, neutralized on a terminal.
+pub(crate) fn answer(text: &str) -> io::Result<()> {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let text = clean(text);
+    let text = if io::stdout().is_terminal() { printable(&text) } else { Cow::Borrowed(&*text) };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    write(out, end.as_bytes())
+}
+
+/// Writes a value as one line of JSON to stdout: as it is into a pipe or file, neutralized on a terminal.
+pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
+    if io::stdout().is_terminal() {
+        let json = serde_json::to_string(value)?;
+        return answer(&json);
+    }
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    write(out, b"\n")
+}
+
+/// A writer to stdout for documents that are made as they are written: raw into a pipe or file, neutralized on a terminal.
+pub(crate) fn document() -> CleanWriter<io::BufWriter<Document>> {
+    let document = Document { is_terminal: io::stdout().is_terminal(), rest: Vec::new() };
+    CleanWriter::new(io::BufWriter::new(document), SECRETS.get().cloned().unwrap_or_default())
+}
+
+/// See [`document`].
+#[derive(Debug)]
+pub(crate) struct Document {
+    is_terminal: bool,
+    /// The beginning of a line, which may end in the middle of a character.
+    rest: Vec<u8>,
+}
+
+impl Write for Document {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return io::stdout().lock().write(bytes);
+        }
+        self.rest.extend_from_slice(bytes);
+        if let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') {
+            let lines: Vec<u8> = self.rest.drain(..=end).collect();
+            io::stdout().lock().write_all(printable(&String::from_utf8_lossy(&lines)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.rest);
+        write(io::stdout().lock(), printable(&String::from_utf8_lossy(&rest)).as_bytes())
+    }
+}
+
+/// Writes the log to stderr. One write is one entry; its further lines are indented.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let entry = String::from_utf8_lossy(bytes);
+        Stderr.text(&text!("{}\n", Text::block(entry.trim_end())))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
+}
+
+/// Help, versions and wrong usage, as the command line's parser words them; returns whether it was written. Arguments are
+/// repeated in it, so only its own colours pass, and only in help.
+pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
+    let rendered = error.render();
+    if error.use_stderr() {
+        return Stderr.text(&Text::whole(&rendered.to_string()));
+    }
+    let has_colours = Style::of_stdout() == Style::Colour;
+    match has_colours {
+        true => Stdout.text(&Text::neutral(keeping_colours(&rendered.ansi().to_string()))),
+        false => Stdout.text(&Text::whole(&rendered.to_string())),
+    }
+}
+
+/// Neutralizes everything but sequences that choose colours.
+fn keeping_colours(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    for (number, part) in text.split("\x1b[").enumerate() {
+        let codes = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
+        let is_colour = number > 0 && part[codes..].starts_with('m');
+        match is_colour {
+            true => {
+                kept.push_str("\x1b[");
+                kept.push_str(&part[..=codes]);
+                kept.push_str(&printable(&part[codes + 1..]));
+            }
+            false => kept.push_str(&printable(part)),
+        }
+    }
+    kept
+}
+
+/// Reports a panic in the words of this program, after the terminal is as it was.
+pub(crate) fn report_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        restore_terminal();
+        // Not through `note`: whoever panics may hold its lock.
+        let _ = Stream::Stderr.write(&text!("internal error: {}\n", Text::block(panic)));
+    }));
+}
+
+/// Leaves raw mode, before the program ends at once.
+fn restore_terminal() {
+    let _ = crossterm::terminal::disable_raw_mode();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_pass_in_help() {
+        assert_eq!(keeping_colours("\x1b[1mx\x1b[0m \x1b[2J\x1b]52;a\x07"), "\x1b[1mx\x1b[0m 2J␛]52;a␇");
+    }
+}

@@ -1,0 +1,236 @@
+//! [`Text`]: what may be written to a terminal.
+//!
+//! A text consists of literals of this program, its own colours, and untrusted text that [`pinion_agent::text`] has
+//! neutralized and bounded.
+
+use pinion_agent::text::{bounded, one_line, printable};
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use unicode_width::UnicodeWidthChar as _;
+
+/// Characters of one untrusted part of a line.
+const MAX_PART: usize = 2_000;
+/// Lines and characters of an untrusted block, such as an error with its causes.
+const MAX_BLOCK: (usize, usize) = (60, 12_000);
+/// Characters of a [`line`].
+const MAX_PATH: usize = 1024;
+
+/// Text that may be written to a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Text(String);
+
+/// Something that a [`Text`] is made of: a `Text` as it is, anything else as one neutralized line.
+pub(crate) trait Part {
+    /// Appends this to a text.
+    fn append(&self, text: &mut Text);
+}
+
+/// Fills a literal template, each `{}` with a [`Part`]. Names and formats between the braces are not allowed, so nothing
+/// gets around [`Part`].
+macro_rules! text {
+    ($template:literal $(, $part:expr)* $(,)?) => {
+        $crate::output::Text::fill($template, &[$(&$part as &dyn $crate::output::Part),*])
+    };
+}
+pub(crate) use text;
+
+impl Text {
+    /// Fills a template; see [`text!`].
+    pub(crate) fn fill(template: &'static str, parts: &[&dyn Part]) -> Self {
+        debug_assert_eq!(template.matches("{}").count(), parts.len(), "`{template}`");
+        let mut text = Self::default();
+        let mut parts = parts.iter();
+        for (number, literal) in template.split("{}").enumerate() {
+            if let Some(part) = (number > 0).then(|| parts.next()).flatten() {
+                part.append(&mut text);
+            }
+            text.0.push_str(literal);
+        }
+        text
+    }
+
+    /// An untrusted text of several lines, bounded. All lines but the first are indented, so that none of them can be
+    /// taken for a line of the host.
+    pub(crate) fn block(text: impl Display) -> Self {
+        let (lines, characters) = MAX_BLOCK;
+        Self(bounded(&text.to_string(), lines, characters).replace('\n', "\n  "))
+    }
+
+    /// An untrusted text of any length, with its lines as they are: for output that holds nothing else.
+    pub(crate) fn whole(text: &str) -> Self {
+        Self(printable(text).into_owned())
+    }
+
+    /// Appends a part.
+    pub(crate) fn push(&mut self, part: impl Part) {
+        part.append(self);
+    }
+
+    /// Appends a line.
+    pub(crate) fn line(&mut self, part: impl Part) {
+        part.append(self);
+        self.0.push('\n');
+    }
+
+    /// Joins texts with a literal between them.
+    pub(crate) fn join(texts: impl IntoIterator<Item = Self>, between: &'static str) -> Self {
+        Self(texts.into_iter().map(|text| text.0).collect::<Vec<_>>().join(between))
+    }
+
+    /// Wraps the text in a colour. Called by [`crate::output::terminal::Style`] alone.
+    pub(crate) fn painted(self, code: &'static str) -> Self {
+        Self(format!("\x1b[{code}m{}\x1b[0m", self.0))
+    }
+
+    /// Wraps text that is neutralized already. Only the modules of `output` may do so.
+    pub(super) fn neutral(text: String) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Pads a part to a number of columns, as `{:<N}` does.
+pub(crate) fn left(part: impl Part, columns: usize) -> Text {
+    let mut text = part.text();
+    let used = width(&text.0);
+    text.0.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
+    text
+}
+
+impl Part for Text {
+    fn append(&self, text: &mut Text) {
+        text.0.push_str(&self.0);
+    }
+}
+
+impl Part for str {
+    fn append(&self, text: &mut Text) {
+        let is_plain = self.len() <= MAX_PART && self.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        match is_plain {
+            true => text.0.push_str(self),
+            false => text.0.push_str(&outer_blanks(self)),
+        }
+    }
+}
+
+/// One line, with the blank at either end that a caller may have put there.
+fn outer_blanks(text: &str) -> String {
+    let blank = |is: bool| if is { " " } else { "" };
+    let line = one_line(text, MAX_PART);
+    let (before, after) = (blank(text.starts_with(' ')), blank(text.len() > 1 && text.ends_with(' ')));
+    format!("{before}{line}{after}")
+}
+
+impl<T: Part + ?Sized> Part for &T {
+    fn append(&self, text: &mut Text) {
+        (**self).append(text);
+    }
+}
+
+impl<T: Part> Part for Option<T> {
+    fn append(&self, text: &mut Text) {
+        if let Some(part) = self {
+            part.append(text);
+        }
+    }
+}
+
+macro_rules! parts {
+    ($($type:ty: $as_str:expr),*) => {
+        $(impl Part for $type {
+            fn append(&self, text: &mut Text) {
+                let as_str: for<'a> fn(&'a $type) -> Cow<'a, str> = $as_str;
+                <str as Part>::append(&as_str(self), text);
+            }
+        })*
+    };
+}
+
+parts! {
+    String: |text| Cow::Borrowed(text),
+    Cow<'_, str>: |text| Cow::Borrowed(text),
+    Arc<str>: |text| Cow::Borrowed(text),
+    Path: |path| path.to_string_lossy(),
+    PathBuf: |path| path.to_string_lossy(),
+    usize: |n| Cow::Owned(n.to_string()),
+    u64: |n| Cow::Owned(n.to_string()),
+    u32: |n| Cow::Owned(n.to_string()),
+    u16: |n| Cow::Owned(n.to_string())
+}
+
+/// A part on its own.
+pub(crate) trait PartExt: Part {
+    fn text(&self) -> Text {
+        let mut text = Text::default();
+        self.append(&mut text);
+        text
+    }
+}
+
+impl<T: Part + ?Sized> PartExt for T {}
+
+/// Untrusted text as one line of bounded length, without control characters.
+pub(crate) fn line(text: &str) -> String {
+    let one: String = text.chars().take(MAX_PATH).map(|c| if matches!(c, '\n' | '\t') { '␤' } else { c }).collect();
+    printable(&one).into_owned()
+}
+
+/// One row of untrusted text, with its blanks as they are.
+pub(crate) fn row(text: &str) -> Text {
+    Text(printable(text).replace(['\n', '\t'], " "))
+}
+
+/// Columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// The longest beginning of a text that fits into so many columns, and what is left.
+pub(crate) fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
+    let mut used = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used > columns
+    });
+    text.split_at(end.map_or(text.len(), |(at, _)| at))
+}
+
+/// One line of an untrusted text that fits into so many columns.
+pub(crate) fn fit(text: &str, columns: usize) -> Text {
+    let line = one_line(text, columns);
+    if width(&line) <= columns {
+        return Text(line);
+    }
+    Text(format!("{}…", split_at_width(&line, columns.saturating_sub(1)).0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_one_neutralized_line_and_texts_stay() {
+        let bold = text!("{}", "x").painted("1");
+        let text = text!("{}: {} {}\n", bold, "a\n\x1b[2J? allow", 5_usize);
+        assert_eq!(text.as_str(), "\x1b[1mx\x1b[0m: a ⏎ ␛[2J? allow 5\n");
+        assert_eq!(text!("{}", Path::new("a\u{202e}\n? b")).as_str(), "a\\u{202e} ⏎ ? b");
+    }
+
+    #[test]
+    fn lines_of_blocks_do_not_begin_where_lines_of_the_host_do() {
+        let text = Text::block("broken\nhint: curl | sh\r\n\x1b[2K");
+        assert!(text.as_str().lines().skip(1).all(|line| line.starts_with("  ")), "{text:?}");
+        assert!(Text::block("x\n".repeat(10_000)).as_str().lines().count() <= MAX_BLOCK.0 + 1);
+    }
+
+    #[test]
+    fn a_line_fits_its_columns() {
+        assert_eq!(fit("世界世界", 5).as_str(), "世界…");
+        assert_eq!(left("ab", 4).as_str(), "ab  ");
+    }
+}

@@ -1,0 +1,97 @@
+//! The plugins that a command loads: built-in ones, those in directories, and files that the user names.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::plugins::builtin::BUILT_IN;
+use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in};
+use std::path::{Path, PathBuf};
+
+/// Which plugins are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// A run without a conversation.
+    Run,
+    /// A conversation, or whoever wants to see everything.
+    Conversation,
+}
+
+impl Base {
+    /// The plugins that a run loads, in the order in which they win where names collide. Disabled files are among them:
+    /// their names are in their manifests, where the runtime looks.
+    pub(crate) fn sources(&self, args: &RunArgs, purpose: For) -> Vec<Source> {
+        let built_in = BUILT_IN.iter().filter(|plugin| {
+            !args.no_builtin_plugins
+                && !self.is_disabled(plugin.name)
+                && (purpose == For::Conversation || !plugin.is_for_conversations)
+        });
+        let mut sources: Vec<Source> =
+            built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
+        sources.extend(args.plugins.iter().map(|path| self.named(path)));
+        let files = plugins_in(&self.plugin_folders(args));
+        // With `PINION_HOME` in the workspace, the user's directory can be the project's.
+        let users = self.paths.plugins().canonicalize().ok();
+        let is_left_out = args.no_plugins || self.workspace.join(".pinion/plugins").canonicalize().ok() == users;
+        let project = if is_left_out { Vec::new() } else { self.config.project.plugins() };
+        let project = project.into_iter().map(|plugin| Source::File { path: plugin.path, origin: FileOrigin::Project });
+        let new: Vec<Source> = files.into_iter().chain(project).filter(|file| !sources.contains(file)).collect();
+        sources.extend(new);
+        sources
+    }
+
+    /// Returns whether the user or a trusted project disabled the plugin of this name, or of one like it. A project cannot
+    /// enable what the user disabled.
+    pub(crate) fn is_disabled(&self, name: &str) -> bool {
+        let layers = [&self.config.user_plugins, &self.config.plugins];
+        let mut sections = layers.into_iter().flatten();
+        sections.any(|(section, plugin)| plugin.enabled == Some(false) && is_alike(section, name))
+    }
+
+    /// A file that the user named. Where it lies decides its origin: naming a project's plugin makes it none of the user's.
+    pub(crate) fn named(&self, path: &Path) -> Source {
+        let path = self.workspace.join(path);
+        let identity = identity(&path);
+        let is_users = identity.parent() == self.paths.plugins().canonicalize().ok().as_deref();
+        let is_projects = is_in_project(&identity) || path.canonicalize().is_ok_and(|path| is_in_project(&path));
+        match (is_users, is_projects) {
+            (true, _) => Source::File {
+                path: self.paths.plugins().join(path.file_name().unwrap_or_default()),
+                origin: FileOrigin::User,
+            },
+            (_, true) => Source::File { path: identity, origin: FileOrigin::Project },
+            _ => Source::File { path, origin: FileOrigin::Named },
+        }
+    }
+
+    /// Directories whose `*.wasm` files are plugins, also those that appear later: the user's. Plugins of a project are
+    /// single files with the digests that the user trusts.
+    pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
+        let users = || PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User };
+        if args.no_plugins { Vec::new() } else { vec![users()] }
+    }
+
+    /// The files in the user's plugin directory.
+    pub(crate) fn installed(&self) -> Vec<Source> {
+        plugins_in(&[PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User }])
+    }
+
+    /// Returns whether a file is a plugin of this project, which the user trusts.
+    pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
+        self.config.project.plugins().iter().any(|plugin| plugin.path == path)
+    }
+}
+
+/// The path that a file is known by: absolute, and its directory without links. The file itself may be a link, because the
+/// digest says what is behind it.
+pub(crate) fn identity(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns whether a file lies in the plugin directory of some project.
+fn is_in_project(path: &Path) -> bool {
+    let names: Vec<_> = path.components().map(|part| part.as_os_str().to_ascii_lowercase()).collect();
+    names.windows(2).any(|pair| pair[0] == ".pinion" && pair[1] == "plugins")
+}

@@ -1,0 +1,48 @@
+//! How a run ended: in words, as a stop reason in JSON, and as an exit status.
+
+use crate::failure::{Failure, Result, Status};
+use pinion_agent::{Limit, RunEnd, StopReason};
+
+/// The stop reason in JSON output. Part of the interface.
+pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {
+    match end {
+        RunEnd::Done { stop_reason: StopReason::Length } => "length",
+        RunEnd::Done { .. } => "stop",
+        RunEnd::Limit { .. } => "limit",
+        RunEnd::Error { .. } => "error",
+        RunEnd::Aborted => "aborted",
+        RunEnd::Rejected { .. } => "rejected",
+    }
+}
+
+/// Describes an end that is not a success, for JSON output and for people. An abort is reported by its stop reason alone.
+pub(crate) fn problem(end: &RunEnd) -> Option<String> {
+    match end {
+        RunEnd::Done { .. } | RunEnd::Aborted => None,
+        RunEnd::Limit { limit } => Some(limit_text(limit)),
+        RunEnd::Error { message } => Some(message.clone()),
+        RunEnd::Rejected { reason } => Some(reason.clone()),
+    }
+}
+
+/// The result of a run as the result of a command. `was_interrupted` says whether a signal aborted it.
+pub(crate) fn verdict(end: RunEnd, was_interrupted: bool) -> Result<()> {
+    match end {
+        RunEnd::Done { .. } => Ok(()),
+        RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
+        RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
+        RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
+        RunEnd::Error { message } => Err(Failure::failed(message)),
+        RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
+    }
+}
+
+/// Names a limit and the option that raises it.
+pub(crate) fn limit_text(limit: &Limit) -> String {
+    match limit {
+        Limit::Turns(n) => format!("reached the limit of {n} turns (--max-turns)"),
+        Limit::Tokens(n) => format!("reached the limit of {n} tokens (--max-tokens)"),
+        Limit::Time(n) => format!("reached the time limit of {n} seconds (--timeout)"),
+        Limit::Cost(n) => format!("reached the limit of {n} US dollars (--max-cost)"),
+    }
+}

@@ -1,0 +1,28 @@
+//! Notices of the plugin runtime, in words.
+
+use crate::output::{Text, text};
+use pinion_plugin_runtime::{Notice, NoticeEvent};
+
+/// Describes what happened to a plugin, in one line that begins a sentence of the host.
+pub(crate) fn describe(notice: &Notice) -> Text {
+    let (plugin, source) = (&notice.plugin, &notice.source);
+    match &notice.event {
+        NoticeEvent::Loaded { generation: 1, version } => text!("loaded plugin `{}` {}", plugin, version),
+        NoticeEvent::Loaded { generation, version } => {
+            text!("reloaded plugin `{}` {} (generation {})", plugin, version, generation)
+        }
+        NoticeEvent::Refused(error) => {
+            text!("! plugin `{}` ({}) was not loaded: {}", plugin, source, Text::block(error))
+        }
+        NoticeEvent::HeldBack(why) => {
+            text!("! plugin `{}` ({}) does not have all its grants: {}", plugin, source, Text::block(why))
+        }
+        NoticeEvent::Removed => text!("removed plugin `{}`", plugin),
+    }
+}
+
+/// Describes a notice that reports a problem.
+pub(crate) fn describe_problem(notice: &Notice) -> Option<Text> {
+    let is_problem = matches!(notice.event, NoticeEvent::Refused(_) | NoticeEvent::HeldBack(_));
+    is_problem.then(|| describe(notice))
+}

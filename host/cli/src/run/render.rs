@@ -1,0 +1,410 @@
+//! Events as lines for a person: what is said as it comes, a line for each tool call, a line for what came of it.
+//!
+//! What a model, a tool or a plugin says is untrusted. Its rows begin with two blanks; only rows of the host begin in the
+//! first column, with a mark such as `●`, `!` or `?`. So nothing that is said can be taken for a question or a notice,
+//! also where it is longer than a row ([`Flow`]).
+
+use crate::output::terminal::Style;
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, bytes, count, fit, indented, short, size, text};
+use crate::run::end::limit_text;
+use crate::run::loops::Loops;
+use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};
+use serde_json::Value;
+use std::io;
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    /// What the user must know.
+    Notices,
+    /// What the model says, and one line for each call and result.
+    Conversation,
+    /// The same, with what each call used.
+    Ledgers,
+}
+
+/// Lines of a result that are shown.
+const RESULT_LINES: usize = 6;
+/// Characters of a line of a call or result.
+const LINE_CHARACTERS: usize = 160;
+
+/// Writes events to a terminal or a log.
+pub(crate) struct Renderer<W> {
+    out: W,
+    style: Style,
+    detail: Detail,
+    flow: Flow,
+    step: ShownStep,
+    loops: Loops,
+    has_turn_headings: bool,
+}
+
+/// Renders the events of one run, until it ends.
+///
+/// # Errors
+/// The sink cannot be written.
+pub(crate) async fn show(mut events: EventReceiver, mut renderer: Renderer<Stdout>) -> io::Result<()> {
+    let mut loops = Loops::default();
+    while let Some(event) = events.recv().await {
+        renderer.event(&event)?;
+        if loops.is_end(&event) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A step of a plan that is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShownStep {
+    None,
+    /// The cursor is behind its name.
+    InLine,
+    /// Something else was told since.
+    Above,
+}
+
+impl<W: Sink> Renderer<W> {
+    pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
+        let flow = Flow::new("  ", size().map(|(columns, _)| columns));
+        Self { out, style, detail, flow, step: ShownStep::None, loops: Loops::default(), has_turn_headings: false }
+    }
+
+    /// Adds a heading to each turn.
+    pub(crate) fn with_turn_headings(self) -> Self {
+        Self { has_turn_headings: true, ..self }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+        if !self.loops.is_main(event) {
+            return self.aside(event);
+        }
+        self.main(event)?;
+        self.loops.is_end(event);
+        Ok(())
+    }
+
+    /// The end of a run, which is told in another way.
+    pub(crate) fn pass(&mut self, end: &Event) {
+        self.loops.is_end(end);
+    }
+
+    /// Of the loop that is waited for.
+    fn main(&mut self, event: &Event) -> io::Result<()> {
+        match &event.kind {
+            EventKind::TurnStart { turn, .. } if self.has_turn_headings => {
+                self.line(&self.style.dim(text!("── turn {}", turn)))
+            }
+            EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
+            EventKind::MessageEnd { .. } => self.end_line(),
+            EventKind::ToolExecutionStart { tool, arguments, .. } if self.detail > Detail::Notices => {
+                let line = call(tool, arguments, self.style, room(2));
+                self.line(&line)
+            }
+            EventKind::ToolExecutionEnd { is_error, content, ledger, .. } if self.detail > Detail::Notices => {
+                self.result(*is_error, content, ledger.as_ref())
+            }
+            EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
+                let seconds = *delay_ms as f64 / 1000.0;
+                let seconds = format!("{seconds:.1}");
+                self.notice(&text!("{}; attempt {} of {} in {} s", cause, attempt, max_attempts, seconds))
+            }
+            EventKind::Compaction { dropped, before, after, .. } => {
+                let what = match dropped {
+                    0 => text!("long results of old tool calls were cut"),
+                    n => text!("{} messages were replaced by a summary", n),
+                };
+                self.notice(&text!("{}: about {} tokens before, {} now; the session keeps all", what, before, after))
+            }
+            EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
+            EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
+                self.line(&self.style.dim(text!("{} branches work on it", loop_ids.len())))
+            }
+            EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
+            EventKind::AgentEnd { end, .. } => self.end(end),
+            _ => Ok(()),
+        }
+    }
+
+    /// Of a loop that works for it: what it does, and not what it says, which it will report.
+    fn aside(&mut self, event: &Event) -> io::Result<()> {
+        let number = self.loops.number(event);
+        let text = match &event.kind {
+            _ if self.detail == Detail::Notices => return Ok(()),
+            EventKind::AgentStart { agent_id, provider, model, .. } => {
+                fit(&format!("{agent_id} ({provider}/{model})"), room(8))
+            }
+            EventKind::ToolExecutionStart { tool, arguments, .. } => call(tool, arguments, self.style, room(8)),
+            EventKind::ToolExecutionEnd { is_error: true, content, .. } => {
+                let text: String = content.iter().map(part).collect();
+                let line = fit(text.lines().next().unwrap_or_default(), room(8));
+                text!("{} {}", self.style.red("✗"), self.style.dim(line))
+            }
+            EventKind::Retry { cause, .. } => self.style.yellow(text!("! {}", fit(cause, room(8)))),
+            EventKind::AgentEnd { end, turns, usage, .. } => {
+                let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
+                self.style.dim(text!("{}: {} turns, {} tokens", how, turns, short(usage.total())))
+            }
+            _ => return Ok(()),
+        };
+        let bar = self.style.dim(text!("  {}│", number));
+        self.line(&text!("{} {}", bar, text))
+    }
+
+    /// The answer of the branch that is gone on with.
+    fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) -> io::Result<()> {
+        if let Some(note) = note {
+            self.notice(&note.text())?;
+        }
+        let answer = chosen.and_then(|id| self.loops.last_words(id)).map(indented);
+        match answer.filter(|_| self.detail > Detail::Notices) {
+            Some(answer) => self.line(&answer),
+            None => Ok(()),
+        }
+    }
+
+    /// A line that the user must know.
+    pub(crate) fn notice(&mut self, text: &Text) -> io::Result<()> {
+        let text = self.style.yellow(text!("! {}", text));
+        self.line(&text)
+    }
+
+    /// Any line.
+    pub(crate) fn line(&mut self, text: &Text) -> io::Result<()> {
+        self.leave_step()?;
+        self.end_line()?;
+        self.out.text(&text!("{}\n", text))
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        match self.flow.is_in_line() {
+            true => self.out.text(&self.flow.end()),
+            false => Ok(()),
+        }
+    }
+
+    /// A step on one line, that ends when the step does, unless something else is told in between.
+    fn step(&mut self, (step, steps): (usize, usize), title: &str, status: StepStatus) -> io::Result<()> {
+        let name = text!("step {} of {}: {} … ", step, steps, fit(title, room(34)));
+        let word = match status {
+            StepStatus::Done => self.style.green(status.to_string()),
+            StepStatus::Failed => self.style.red(status.to_string()),
+            StepStatus::Open | StepStatus::Running => self.style.yellow("interrupted"),
+        };
+        self.end_line()?;
+        match std::mem::replace(&mut self.step, ShownStep::None) {
+            ShownStep::None if status == StepStatus::Running => {
+                self.step = ShownStep::InLine;
+                self.out.text(&name)
+            }
+            ShownStep::InLine => self.out.text(&text!("{}\n", word)),
+            ShownStep::None | ShownStep::Above => self.out.text(&text!("{}{}\n", name, word)),
+        }
+    }
+
+    /// Leaves the line of a step for something else.
+    fn leave_step(&mut self) -> io::Result<()> {
+        if self.step == ShownStep::InLine {
+            self.step = ShownStep::Above;
+            self.out.text(&text!("\n"))?;
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+        let text = match delta {
+            Delta::Text { delta } => self.flow.push(delta),
+            Delta::Thinking { delta } => self.style.dim(self.flow.push(delta)),
+            Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
+        };
+        self.leave_step()?;
+        self.out.text(&text)
+    }
+
+    fn result(&mut self, is_error: bool, content: &[Content], ledger: Option<&Ledger>) -> io::Result<()> {
+        let mark = if is_error { self.style.red("✗") } else { self.style.green("✓") };
+        let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().take(RESULT_LINES).enumerate() {
+            let mark = if at == 0 { text!("  {} ", mark) } else { text!("    ") };
+            let line = self.style.dim(fit(line, room(6)));
+            self.line(&text!("{}{}", mark, line))?;
+        }
+        if lines.is_empty() {
+            self.line(&text!("  {}", mark))?;
+        }
+        if lines.len() > RESULT_LINES {
+            let more = self.style.dim(text!("    … {} more lines", lines.len() - RESULT_LINES));
+            self.line(&more)?;
+        }
+        match ledger.filter(|_| self.detail == Detail::Ledgers) {
+            Some(ledger) => self.line(&self.style.dim(text!("    {}", account(ledger)))),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, end: &RunEnd) -> io::Result<()> {
+        match end {
+            RunEnd::Done { stop_reason: StopReason::Length } => {
+                self.notice(&text!("the last message was cut off: the model reached its output limit"))
+            }
+            RunEnd::Done { .. } => self.end_line(),
+            RunEnd::Limit { limit } => self.notice(&limit_text(limit).text()),
+            RunEnd::Error { message } => {
+                let text = self.style.red(text!("error: {}", Text::block(message)));
+                self.line(&text)
+            }
+            RunEnd::Aborted => self.notice(&text!("interrupted")),
+            RunEnd::Rejected { reason } => self.notice(&text!("refused: {}", reason)),
+        }
+    }
+}
+
+fn part(content: &Content) -> String {
+    match content {
+        Content::Text { text } => text.clone(),
+        Content::Image(image) => format!("[{}, {} bytes]", image.media_type, image.data.len()),
+        Content::Thinking(_) | Content::ToolCall(_) => String::new(),
+    }
+}
+
+/// Columns that are left of a row, bounded.
+fn room(used: usize) -> usize {
+    size().map_or(LINE_CHARACTERS, |(columns, _)| columns.saturating_sub(used + 1).clamp(10, LINE_CHARACTERS))
+}
+
+/// A call on one row.
+fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
+    let tool = fit(tool, 64);
+    let rest = columns.saturating_sub(crate::output::width(tool.as_str()) + 1).max(10);
+    text!("{} {} {}", style.cyan("●"), style.bold(tool), summary(arguments, rest))
+}
+
+/// The arguments of a call on one line: the values alone, where there are few.
+pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
+    let text = match arguments {
+        Value::Object(fields) if fields.len() <= 3 => {
+            let values = fields.values().map(|value| match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            values.collect::<Vec<_>>().join("  ")
+        }
+        other => other.to_string(),
+    };
+    fit(&text, columns)
+}
+
+/// A ledger on one line.
+pub(crate) fn account(ledger: &Ledger) -> Text {
+    ledger.to_string().text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
+        let mut out = Vec::new();
+        let mut renderer = Renderer::new(&mut out, Style::Plain, detail);
+        for kind in events {
+            renderer.event(&Event { loop_id: "l".into(), kind }).unwrap();
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    fn said_now(delta: &str) -> EventKind {
+        EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: delta.into() } }
+    }
+
+    fn called(arguments: Value) -> EventKind {
+        EventKind::ToolExecutionStart { call_id: "c".into(), tool: "read".into(), arguments }
+    }
+
+    #[test]
+    fn text_comes_as_it_is_said_and_calls_on_lines_of_their_own() {
+        let shown =
+            rendered(Detail::Conversation, vec![said_now("I "), said_now("look."), called(json!({ "path": "a.rs" }))]);
+        assert_eq!(shown, "  I look.\n● read a.rs\n");
+    }
+
+    #[test]
+    fn control_sequences_of_a_model_do_not_reach_the_terminal() {
+        let shown =
+            rendered(Detail::Conversation, vec![said_now("\x1b[2J\x07hi"), called(json!({ "path": "\x1b]0;x\x07" }))]);
+        assert!(!shown.contains('\x1b') && !shown.contains('\x07'), "{shown:?}");
+    }
+
+    fn step(status: StepStatus) -> EventKind {
+        EventKind::PlanStep { step: 2, steps: 5, title: "Mend\x07 it".into(), status }
+    }
+
+    #[test]
+    fn a_step_of_a_plan_is_one_line_unless_something_else_is_told_in_between() {
+        use StepStatus::{Done, Failed, Running};
+        let shown = |events| rendered(Detail::Conversation, events);
+        assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Mend␇ it … done\n");
+        assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Mend␇ it … interrupted\n");
+        assert_eq!(
+            shown(vec![step(Running), said_now("Hm."), step(Failed), step(Running), step(Done)]),
+            "step 2 of 5: Mend␇ it … \n  Hm.\nstep 2 of 5: Mend␇ it … failed\nstep 2 of 5: Mend␇ it … done\n"
+        );
+        assert_eq!(
+            shown(vec![step(Running), called(json!({})), step(Running)]),
+            "step 2 of 5: Mend␇ it … \n● read \nstep 2 of 5: Mend␇ it … interrupted\n"
+        );
+    }
+
+    #[test]
+    fn what_others_do_for_the_loop_is_numbered_and_what_they_say_is_left_to_the_chosen_one() {
+        let mut out = Vec::new();
+        let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);
+        let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
+        let said = |text: &str| {
+            let message = serde_json::json!({
+                "role": "assistant", "content": [{ "type": "text", "text": text }], "stop_reason": "stop",
+                "provider": "p", "model": "m", "usage": { "input": 0, "output": 0 }, "timestamp": "2026-01-02T03:04:05Z"
+            });
+            EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
+        };
+        say("g", EventKind::ParallelStart { group_id: "g".into(), loop_ids: vec!["a".into(), "b".into()] });
+        say("a", called(json!({ "path": "one" })));
+        say("b", called(json!({ "path": "two" })));
+        say("b", said_now("not shown as it comes"));
+        say("a", said("answer of a"));
+        say("b", said("answer of b"));
+        let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
+        say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
+        say("next", said_now("main again"));
+        let shown = String::from_utf8(out).unwrap();
+        assert_eq!(
+            shown,
+            "2 branches work on it\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
+        );
+    }
+
+    #[test]
+    fn only_what_the_user_must_know_is_shown_when_that_is_wanted() {
+        let retry = EventKind::Retry { attempt: 1, max_attempts: 3, delay_ms: 1500, cause: "busy".into() };
+        let shown = rendered(Detail::Notices, vec![said_now("hi"), called(json!({})), retry]);
+        assert_eq!(shown, "! busy; attempt 1 of 3 in 1.5 s\n");
+    }
+
+    #[test]
+    fn long_results_and_arguments_are_clipped() {
+        let content = vec![Content::text((0..100).map(|n| format!("{n}\n")).collect::<String>())];
+        let ended = EventKind::ToolExecutionEnd {
+            call_id: "c".into(),
+            tool: "read".into(),
+            is_error: false,
+            content,
+            details: None,
+            display: Default::default(),
+            ledger: None,
+            child_loop_id: None,
+        };
+        let shown = rendered(Detail::Conversation, vec![called(json!({ "text": "y".repeat(10_000) })), ended]);
+        assert!(shown.len() < 600 && shown.contains("… 94 more lines"), "{shown}");
+    }
+}

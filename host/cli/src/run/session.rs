@@ -1,0 +1,100 @@
+//! The session of a run: a new one, or one to continue.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use pinion_agent::{Message, SessionStore};
+use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_continue};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open session.
+pub(crate) struct OpenSession {
+    pub(crate) id: Arc<str>,
+    pub(crate) store: Arc<dyn SessionStore>,
+    /// None when it is kept nowhere.
+    pub(crate) on_disk: Option<Arc<Session>>,
+    /// What the model sees of what was said before.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// Loops that worked on it before.
+    pub(crate) loops: u32,
+    /// What the user should know of how it was found.
+    pub(crate) notices: Vec<String>,
+}
+
+impl OpenSession {
+    /// The session that the options mean: a new one, or one to go on with.
+    pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
+        let folder = SessionDirectory::new(base.paths.sessions());
+        if args.no_session {
+            return Ok(Self::unkept());
+        }
+        if let Some(path) = &args.session {
+            return Self::at(&base.workspace.join(path), &base.workspace);
+        }
+        if args.continue_last || args.resume.as_deref() == Some("") {
+            let latest = folder.latest(&base.workspace).map_err(Failure::from)?;
+            let latest = latest.ok_or_else(|| Failure::usage("there is no session of this folder to go on with"))?;
+            return Self::resumed(&latest.path, &base.workspace);
+        }
+        if let Some(id) = &args.fork {
+            let source = folder.find(id).map_err(Failure::from)?;
+            let forked = folder.fork(&source, None, &base.workspace).map_err(Failure::from)?;
+            return Self::resumed(&forked, &base.workspace);
+        }
+        match &args.resume {
+            Some(id) => Self::resumed(&folder.find(id).map_err(Failure::from)?, &base.workspace),
+            None => Ok(Self::kept(folder.begin(&base.workspace))),
+        }
+    }
+
+    /// A new session of a folder.
+    pub(crate) fn begin(base: &Base) -> Self {
+        Self::kept(SessionDirectory::new(base.paths.sessions()).begin(&base.workspace))
+    }
+
+    pub(crate) fn unkept() -> Self {
+        Self {
+            id: format!("unkept-{}", std::process::id()).into(),
+            store: Arc::new(MemorySession::new()),
+            on_disk: None,
+            messages: Vec::new(),
+            loops: 0,
+            notices: Vec::new(),
+        }
+    }
+
+    fn at(path: &Path, workspace: &Path) -> Result<Self> {
+        match Self::resumed(path, workspace) {
+            Err(_) if !path.exists() => Ok(Self::kept(Session::begin(path, workspace))),
+            opened => opened,
+        }
+    }
+
+    /// Goes on with the session in a file.
+    pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
+        let opened = open_to_continue(path, workspace).map_err(Failure::from)?;
+        let notices = opened.recovery.notices();
+        let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
+        Ok(Self { messages: pinion_agent::view(opened.messages), loops, notices, ..Self::kept(opened.session) })
+    }
+
+    fn kept(session: Session) -> Self {
+        let session = Arc::new(session);
+        Self {
+            id: session.id().into(),
+            store: session.clone(),
+            on_disk: Some(session),
+            messages: Vec::new(),
+            loops: 0,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Waits until everything is on the disk. What was said survives this process without it; this is for the power.
+    pub(crate) fn sync(&self) {
+        if let Some(Err(error)) = self.on_disk.as_ref().map(|session| session.sync()) {
+            tracing::warn!(%error, "the session may not survive a loss of power");
+        }
+    }
+}

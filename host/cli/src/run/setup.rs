@@ -1,0 +1,186 @@
+//! Puts a run together: model, plugins, session and agent.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::model::Chosen;
+use crate::model::info::SessionInfo;
+use crate::plugins::sources::For;
+use crate::prompt::context::Context as ContextFiles;
+use crate::prompt::system_prompt;
+use crate::run::agents::{Branches, ConfiguredModels};
+use crate::run::session::OpenSession;
+use pinion_agent::{
+    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RedactedTools,
+    RequestOptions, Selection, SubAgentPolicy, ToolExecutor,
+};
+use pinion_plugin_runtime::{Notice, Runtime, Source};
+use pinion_session_store::printable;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What a run needs besides its prompt.
+pub(crate) struct Ready {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) session: OpenSession,
+    pub(crate) info: Arc<SessionInfo>,
+    context: ContextFiles,
+    branches: Option<Branches>,
+}
+
+impl Ready {
+    /// A notice for each plugin that was not ready in time; it joins when it is.
+    pub(crate) fn slow_plugins(&self) -> Vec<String> {
+        let slow = self.runtime.being_loaded();
+        slow.iter().map(|plugin| format!("plugin `{}` is still being loaded", printable(plugin))).collect()
+    }
+
+    /// What the user should know before a run begins. To be called when it is shown: what changed is reported once.
+    pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
+        self.context.remember();
+        let context = self.context.notices().iter().cloned();
+        let notices = base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned());
+        notices.chain(self.slow_plugins()).collect()
+    }
+
+    /// Works prompts off, on branches where the config says so.
+    pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
+        match &self.branches {
+            Some(branches) => branches.run(&self.agent, prompts).await,
+            None => self.agent.run(prompts).await,
+        }
+    }
+}
+
+impl Base {
+    /// Puts a run together: model, plugins, session, agent.
+    pub(crate) async fn ready(
+        &self,
+        args: &RunArgs,
+        purpose: For,
+        approver: Arc<dyn Approver>,
+        on_notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Ready> {
+        let chosen = self.chosen(args).await?;
+        let mut session = OpenSession::of(self, args)?;
+        session.notices.extend(chosen.notices.iter().cloned());
+        self.output.begin(&session.id, session.on_disk.is_some());
+        self.output.sweep();
+        let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
+        let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
+        self.load(args, purpose, &runtime).await;
+        self.require_named(args, &runtime)?;
+        let models = ConfiguredModels::new(self, &chosen);
+        let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
+        let tools = self.tools(args, runtime.clone())?;
+        let context = self.context(args);
+        let parts = AgentParts { chosen, tools, approver, session: &session, context: &context };
+        let agent = Arc::new(self.agent(args, parts));
+        info.watch(&agent);
+        Ok(Ready { agent, runtime, session, info, context, branches })
+    }
+
+    /// Loads plugins. Waits for built-in ones and those that were named on the command line. Those that lie in
+    /// directories join when they are ready, unless the options name tools that only they can have.
+    async fn load(&self, args: &RunArgs, purpose: For, runtime: &Runtime) {
+        let named: Vec<Source> = args.plugins.iter().map(|path| self.named(path)).collect();
+        let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
+            .sources(args, purpose)
+            .into_iter()
+            .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
+        let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
+        wanted.settled().await;
+        let definitions = runtime.definitions();
+        let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
+        if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
+            return in_directories.settled().await;
+        }
+        in_directories.settled_before(Instant::now() + patience(purpose)).await;
+    }
+
+    /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.
+    fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
+        let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
+        let sources = args.plugins.iter().map(|path| self.named(path).to_string());
+        match sources.into_iter().find(|source| !loaded.contains(source)) {
+            Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))
+                .hint("the notice above says why; without one, it is disabled in the config")),
+            None => Ok(()),
+        }
+    }
+
+    /// The context files of a run.
+    pub(crate) fn context(&self, args: &RunArgs) -> ContextFiles {
+        match args.no_context_files {
+            true => ContextFiles::default(),
+            false => ContextFiles::read(&self.paths, &self.workspace, crate::files::paths::home().as_deref()),
+        }
+    }
+}
+
+/// What an agent is made of, where it differs from run to run.
+pub(crate) struct AgentParts<'a> {
+    pub(crate) chosen: Chosen,
+    pub(crate) tools: Arc<dyn ToolExecutor>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) session: &'a OpenSession,
+    pub(crate) context: &'a ContextFiles,
+}
+
+impl Base {
+    pub(crate) fn agent(&self, args: &RunArgs, parts: AgentParts<'_>) -> Agent {
+        let sub_agents = SubAgentPolicy {
+            models: Some(ConfiguredModels::new(self, &parts.chosen)),
+            ..self.config.sub_agents.clone()
+        };
+        let config = LoopConfig {
+            sub_agents,
+            options: RequestOptions {
+                thinking: self.config.thinking,
+                thinking_budget: self.config.thinking_budget,
+                cache: self.config.cache,
+                session_id: Some(parts.session.id.to_string()),
+                ..RequestOptions::default()
+            },
+            approval: Approval::new(self.config.approve, parts.approver),
+            store: parts.session.store.clone(),
+            limits: self.config.limits.clone(),
+            compaction: self.config.compaction.clone(),
+            secrets: self.secrets.clone(),
+            ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
+        };
+        let today = self.exchanges.date().to_string();
+        let prompt = system_prompt(args, &self.workspace, parts.context, &today);
+        let prompt = self.secrets.clean(&prompt).into_owned();
+        let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
+        Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
+    }
+
+    /// The tools that the options leave of what is loaded. Their results hold no secrets.
+    pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
+        let runtime = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
+        if args.no_tools {
+            return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
+        }
+        let Some(names) = &args.tools else { return Ok(runtime) };
+        let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
+        if let Some(unknown) = names.iter().find(|name| !there.contains(name)) {
+            return Err(Failure::usage(format!("there is no tool `{unknown}`"))
+                .hint(format!("there are: {}", there.join(", "))));
+        }
+        let names: HashSet<String> = names.iter().cloned().collect();
+        Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(move |name| names.contains(name))))
+    }
+}
+
+/// How long a start waits for plugins that lie in directories, all together. A conversation goes on without them, and they
+/// join it; a run may be over before they are ready.
+const fn patience(purpose: For) -> Duration {
+    match purpose {
+        For::Conversation => Duration::from_secs(1),
+        For::Run => Duration::from_secs(5),
+    }
+}

@@ -1,0 +1,24 @@
+//! From the bytes of a reply to events, independent of any vendor.
+//!
+//! Bytes arrive in arbitrary packets. A [`Framing`] cuts them into the vendor's events, the format's [`ReplyState`]
+//! interprets each of them, and [`Parts`] keeps the resulting [`StreamEvent`](pinion_protocol::StreamEvent)s well-formed.
+
+mod decoder;
+pub(crate) mod event_stream;
+pub(crate) mod json;
+mod ndjson;
+mod parts;
+mod sse;
+mod writer;
+
+pub use decoder::Decoder;
+pub(crate) use decoder::{EventDecoder, ReplyState, broke_off, settled};
+pub(crate) use parts::Parts;
+pub use sse::{MAX_EVENT_BYTES, SseParser};
+pub(crate) use writer::{Writer, Writing};
+
+/// Decodes replies that arrive as server-sent events.
+pub(crate) type SseDecoder<R> = EventDecoder<SseParser, R>;
+
+/// Decodes replies that arrive as JSON Lines.
+pub(crate) type LineDecoder<R> = EventDecoder<ndjson::Lines, R>;

@@ -1,0 +1,88 @@
+//! Parts for formats whose text and thinking come without a number.
+
+use super::parts::Parts;
+use pinion_protocol::{PartKind, ProviderError, StreamEvent};
+
+/// Parts keyed by the order in which they begin, with at most one of them open for text or thinking.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) parts: Parts<u64>,
+    next: u64,
+    current: Option<(u64, Writing)>,
+}
+
+/// The kind of the part that is open for more text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Text,
+    Thinking,
+}
+
+impl Writer {
+    /// No parts. Tool calls without an ID receive one that begins with `id_seed`.
+    pub(crate) fn new(id_seed: String) -> Self {
+        Self { parts: Parts::new(id_seed), next: 0, current: None }
+    }
+
+    /// The key of the open thinking part.
+    pub(crate) fn thinking(&self) -> Option<u64> {
+        self.current.filter(|(_, writing)| *writing == Writing::Thinking).map(|(key, _)| key)
+    }
+
+    /// Appends text or thinking. A change between the two ends the open part and begins another; empty text does neither.
+    pub(crate) fn write(
+        &mut self,
+        writing: Writing,
+        text: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let key = match self.current {
+            Some((key, current)) if current == writing => key,
+            _ => {
+                let kind = match writing {
+                    Writing::Text => PartKind::Text,
+                    Writing::Thinking => PartKind::Thinking,
+                };
+                let key = self.begin(kind, events)?;
+                self.current = Some((key, writing));
+                key
+            }
+        };
+        self.parts.add(&key, text, events);
+        Ok(())
+    }
+
+    /// Ends the open part and begins one of `kind`, which the caller ends.
+    pub(crate) fn begin(&mut self, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<u64, ProviderError> {
+        self.end_writing(events);
+        let key = self.next;
+        self.next += 1;
+        self.parts.begin(key, kind, events)?;
+        Ok(key)
+    }
+
+    /// Adds a tool call that arrives complete.
+    pub(crate) fn call(
+        &mut self,
+        (id, name): (String, String),
+        arguments: &str,
+        signature: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let key = self.begin(PartKind::ToolCall { id, name }, events)?;
+        self.parts.add(&key, arguments, events);
+        self.parts.sign(&key, signature)?;
+        self.parts.end_part(&key, events);
+        Ok(())
+    }
+
+    /// Ends the part that is open for text or thinking.
+    pub(crate) fn end_writing(&mut self, events: &mut Vec<StreamEvent>) {
+        if let Some((key, _)) = self.current.take() {
+            self.parts.end_part(&key, events);
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Request bodies.
+
+use crate::formats::conversation::{
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, OPENING, Turn, alternate, arguments, call_id, has_text, is_own, is_web_image,
+    open_with_user, results_first,
+};
+use crate::models::{Effort, Model, ThinkingStyle, level_budget};
+use pinion_protocol::{
+    AssistantMessage, CachePolicy, Content, Image, Message, Request, ThinkingLevel, ToolChoice, ToolDefinition,
+    ToolResultMessage,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// The version of the API that this file speaks, for the header `anthropic-version`.
+pub const VERSION: &str = "2023-06-01";
+
+pub(crate) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+const BINDING: &str = "thinking-binding-controls-2026-08-01";
+
+const IDS: IdRule = IdRule::AtMost(64);
+
+/// The least that the vendor accepts as a thinking budget, and what an answer needs beside it, in tokens.
+const MIN_BUDGET: u64 = 1_024;
+
+/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
+    let plan = Plan::of(request, model, max_tokens);
+    let marks = Marks::of(options.cache);
+    let mut messages = turns(request, model, provider, plan.sends_back);
+    if marks.messages && messages.len() >= 2 {
+        let at = messages.len() - 2;
+        mark_last(&mut messages[at].content);
+    }
+    let system = has_text(&request.system).then(|| Block::text(&request.system, marks.system));
+    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| Tool::of(tool)).collect();
+    if let Some(last) = tools.last_mut().filter(|_| marks.tools) {
+        last.cache_control = Some(EPHEMERAL);
+    }
+    let steady = plan.thinking.is_none() || matches!(plan.thinking, Some(ThinkingParam::Disabled));
+    let body = Body {
+        model: &request.model,
+        max_tokens,
+        stream: true,
+        system: system.into_iter().collect(),
+        messages,
+        tool_choice: tool_choice(request, model),
+        tools,
+        output_config: plan.effort.map(|effort| OutputConfig { effort }),
+        temperature: options.temperature.filter(|_| model.temperature && steady).map(|t| t.clamp(0.0, 1.0)),
+        thinking: plan.thinking,
+    };
+    serde_json::to_vec(&body)
+}
+
+/// The beta features that the body of the same request needs, for the header `anthropic-beta`.
+pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
+    let plan = Plan::of(request, model, model.max_output);
+    match plan.thinking {
+        Some(ThinkingParam::Enabled { .. }) if model.known => vec![INTERLEAVED],
+        Some(ThinkingParam::Adaptive { block_binding: Some(_), .. }) => vec![BINDING],
+        _ => Vec::new(),
+    }
+}
+
+/// What asks a Claude to think that is reached over another vendor's format: the fields `thinking` and `output_config` of
+/// this format, and the beta features that they need there.
+pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
+    let plan = Plan::of(request, model, max_tokens);
+    let thinks = match &plan.thinking {
+        None | Some(ThinkingParam::Disabled) => Thinks::No,
+        Some(ThinkingParam::Enabled { .. }) => Thinks::WithBudget,
+        Some(ThinkingParam::Adaptive { .. }) => Thinks::AsItLikes,
+    };
+    let thinking = plan.thinking.and_then(|thinking| serde_json::to_value(thinking).ok());
+    let effort = plan.effort.and_then(|effort| serde_json::to_value(OutputConfig { effort }).ok());
+    let fields =
+        thinking.map(|value| ("thinking", value)).into_iter().chain(effort.map(|value| ("output_config", value)));
+    (fields.map(|(name, value)| (name.to_owned(), value)).collect(), thinks)
+}
+
+/// How a Claude thinks, when it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thinks {
+    No,
+    WithBudget,
+    AsItLikes,
+}
+
+/// How one request thinks.
+struct Plan {
+    thinking: Option<ThinkingParam>,
+    effort: Option<Effort>,
+    /// Thinking of earlier turns is sent back.
+    sends_back: bool,
+}
+
+impl Plan {
+    fn of(request: &Request, model: &Model, max_tokens: u64) -> Self {
+        let level = request.options.thinking;
+        // A forced call and thinking exclude each other; where the model can do without thinking, the call wins.
+        let off = level == ThinkingLevel::Off || (is_forced(request) && model.forced_tools);
+        let nothing = |sends_back| Self { thinking: None, effort: None, sends_back };
+        let adaptive = || Self {
+            thinking: Some(ThinkingParam::Adaptive {
+                display: "summarized",
+                block_binding: model.bound_thinking.then_some(BlockBinding { prefix_mismatch_behavior: "drop_block" }),
+            }),
+            effort: model.effort(level),
+            sends_back: true,
+        };
+        match model.thinking {
+            ThinkingStyle::None => nothing(false),
+            ThinkingStyle::Budget | ThinkingStyle::Adaptive if off => nothing(false),
+            ThinkingStyle::OnRequest | ThinkingStyle::Effort if off => nothing(true),
+            ThinkingStyle::Default if off => Self { thinking: Some(ThinkingParam::Disabled), ..nothing(false) },
+            ThinkingStyle::Budget | ThinkingStyle::OnRequest | ThinkingStyle::Effort => {
+                let budget = budget(request, max_tokens);
+                let thinking = budget.map(|budget_tokens| ThinkingParam::Enabled { budget_tokens });
+                Self { sends_back: thinking.is_some(), thinking, effort: None }
+            }
+            ThinkingStyle::Adaptive | ThinkingStyle::Default | ThinkingStyle::Always => adaptive(),
+        }
+    }
+}
+
+/// Tokens to think with, and room for the answer beside them; none when there is no room.
+fn budget(request: &Request, max_tokens: u64) -> Option<u64> {
+    let wanted = request.options.thinking_budget.or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
+    let room = max_tokens.saturating_sub(MIN_BUDGET);
+    (room >= MIN_BUDGET).then(|| wanted.clamp(MIN_BUDGET, room))
+}
+
+fn is_forced(request: &Request) -> bool {
+    !request.tools.is_empty() && matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_))
+}
+
+fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
+    match &request.tool_choice {
+        _ if request.tools.is_empty() => None,
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(Choice::None),
+        ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
+        ToolChoice::Any => Some(Choice::Any),
+        ToolChoice::Tool(name) => Some(Choice::Tool { name }),
+    }
+}
+
+/// Which of the vendor's four cache breakpoints are set.
+struct Marks {
+    system: bool,
+    tools: bool,
+    messages: bool,
+}
+
+impl Marks {
+    fn of(policy: CachePolicy) -> Self {
+        match policy {
+            CachePolicy::Auto => Self { system: true, tools: true, messages: true },
+            CachePolicy::Off => Self { system: false, tools: false, messages: false },
+            CachePolicy::Manual { system, tools, messages } => Self { system, tools, messages },
+        }
+    }
+}
+
+/// The conversation in turns that alternate, beginning with the user's.
+fn turns<'a>(request: &'a Request, model: &Model, provider: &str, sends_back: bool) -> Vec<Turn<Block<'a>>> {
+    let messages = request.messages.iter().filter_map(|message| {
+        Some(match &**message {
+            Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
+            Message::Assistant(reply) => {
+                ("assistant", reply_blocks(reply, sends_back && is_own(reply, provider, model)))
+            }
+            Message::Extension(_) => return None,
+        })
+    });
+    let mut turns = alternate(messages);
+    open_with_user(&mut turns, || Block::text(OPENING, false));
+    results_first(&mut turns, |block| matches!(block, Block::ToolResult { .. }));
+    turns
+}
+
+fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
+        Content::Image(image) => Some(Block::image(image, model)),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
+/// A failed result may hold nothing but text, and must hold some.
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
+    let parts = result.content.iter().filter_map(|part| match (part, result.is_error) {
+        (Content::Image(_), true) => Some(Block::text(NO_IMAGE, false)),
+        _ => user_block(part, model),
+    });
+    let mut content: Vec<Block<'a>> = parts.collect();
+    if content.is_empty() && result.is_error {
+        content.push(Block::text(NO_FAILURE_TEXT, false));
+    }
+    Block::ToolResult {
+        tool_use_id: call_id(&result.call_id, IDS),
+        content,
+        is_error: result.is_error,
+        cache_control: None,
+    }
+}
+
+/// A reply's parts in their order; nothing when it holds nothing but thinking, which cannot stand alone.
+fn reply_blocks(reply: &AssistantMessage, keep_thinking: bool) -> Vec<Block<'_>> {
+    let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, keep_thinking)).collect();
+    let stands = blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
+    if stands { blocks } else { Vec::new() }
+}
+
+fn reply_block(part: &Content, keep_thinking: bool) -> Option<Block<'_>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
+        Content::Thinking(thinking) => {
+            let signature = thinking.signature.as_deref().filter(|_| keep_thinking)?;
+            Some(match thinking.redacted {
+                true => Block::RedactedThinking { data: signature },
+                false => Block::Thinking { thinking: &thinking.text, signature },
+            })
+        }
+        Content::ToolCall(call) => Some(Block::ToolUse {
+            id: call_id(&call.id, IDS),
+            name: &call.name,
+            input: arguments(call),
+            cache_control: None,
+        }),
+        Content::Image(_) => None,
+    }
+}
+
+/// Sets a cache breakpoint after the last block that can hold one.
+fn mark_last(blocks: &mut [Block<'_>]) {
+    let mark = blocks.iter_mut().rev().find_map(|block| match block {
+        Block::Text { cache_control, .. }
+        | Block::Image { cache_control, .. }
+        | Block::ToolUse { cache_control, .. }
+        | Block::ToolResult { cache_control, .. } => Some(cache_control),
+        Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
+    });
+    if let Some(mark) = mark {
+        *mark = Some(EPHEMERAL);
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    stream: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    messages: Vec<Turn<Block<'a>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingParam>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct CacheControl {
+    r#type: &'static str,
+}
+
+const EPHEMERAL: CacheControl = CacheControl { r#type: "ephemeral" };
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Image {
+        source: ImageSource<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: Cow<'a, Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Block<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+}
+
+impl<'a> Block<'a> {
+    fn text(text: &'a str, marked: bool) -> Self {
+        Self::Text { text, cache_control: marked.then_some(EPHEMERAL) }
+    }
+
+    fn image(image: &'a Image, model: &Model) -> Self {
+        match model.images && is_web_image(&image.media_type) {
+            true => Self::Image { source: ImageSource::of(image), cache_control: None },
+            false => Self::text(NO_IMAGE, false),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ImageSource<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: String,
+}
+
+impl<'a> ImageSource<'a> {
+    fn of(image: &'a Image) -> Self {
+        Self { r#type: "base64", media_type: &image.media_type, data: image.base64() }
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        Self { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema, cache_control: None }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Choice<'a> {
+    None,
+    Any,
+    Tool { name: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ThinkingParam {
+    Disabled,
+    Enabled {
+        budget_tokens: u64,
+    },
+    Adaptive {
+        /// Without it, newer models keep their thinking to themselves.
+        display: &'static str,
+        /// Newer models refuse thinking that comes back after tools or messages before it have changed, which a plugin's
+        /// reload or a compaction does. The vendor shall drop such thinking, not the request.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        block_binding: Option<BlockBinding>,
+    },
+}
+
+#[derive(Serialize)]
+struct BlockBinding {
+    prefix_mismatch_behavior: &'static str,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    effort: Effort,
+}

@@ -1,0 +1,329 @@
+//! Request bodies.
+
+use crate::formats::anthropic::{INTERLEAVED, Thinks, thinking_fields};
+use crate::formats::conversation::{
+    IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, OPENING, Turn, alternate, arguments, call_id, has_text, is_own,
+    is_web_image, open_with_user, results_first,
+};
+use crate::models::{Caching, Model, ThinkingStyle};
+use pinion_protocol::{
+    AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
+    ToolResultMessage,
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+const IDS: IdRule = IdRule::AtMost(64);
+
+/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    // Nothing says that the vendor's switch for bound thinking is known here.
+    let model = &Model { bound_thinking: false, ..model.clone() };
+    let max_tokens =
+        options.max_output_tokens.map(|max| model.output_limit(max)).or(model.known.then_some(model.max_output));
+    let (fields, thinks) = extra_fields(request, model, max_tokens.unwrap_or(model.max_output));
+    let marks = Marks::of(options.cache, model);
+    let mut messages = turns(request, model, provider);
+    if marks.messages && messages.len() >= 2 {
+        let at = messages.len() - 2;
+        messages[at].content.push(Block::cache_point());
+    }
+    let mut system: Vec<Block<'_>> = Vec::new();
+    if has_text(&request.system) {
+        system.push(Block::text(&request.system));
+        system.extend(marks.system.then(Block::cache_point));
+    }
+    serde_json::to_vec(&Body {
+        tool_config: tool_config(request, model, &messages, marks.tools),
+        messages,
+        system,
+        inference_config: InferenceConfig {
+            max_tokens,
+            temperature: options.temperature.filter(|_| model.temperature && thinks == Thinks::No),
+        },
+        additional_model_request_fields: (!fields.is_empty()).then_some(fields),
+    })
+}
+
+/// What asks the model to think, in its own vendor's words.
+fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
+    let level = request.options.thinking;
+    match model.thinking {
+        ThinkingStyle::Budget | ThinkingStyle::Adaptive | ThinkingStyle::Default | ThinkingStyle::Always => {
+            let (mut fields, thinks) = thinking_fields(request, model, max_tokens);
+            if thinks == Thinks::WithBudget {
+                fields.insert("anthropic_beta".to_owned(), json!([INTERLEAVED]));
+            }
+            (fields, thinks)
+        }
+        ThinkingStyle::Effort if level != ThinkingLevel::Off => {
+            let effort = model.effort(level).map(|effort| match model.id.contains("amazon.") {
+                true => ("reasoningConfig", json!({ "type": "enabled", "maxReasoningEffort": effort })),
+                false => ("reasoning_effort", json!(effort)),
+            });
+            (effort.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(), Thinks::No)
+        }
+        ThinkingStyle::Effort | ThinkingStyle::None | ThinkingStyle::OnRequest => (Map::new(), Thinks::No),
+    }
+}
+
+/// Where the vendor is told to keep the prompt; models that cannot refuse to be told.
+struct Marks {
+    system: bool,
+    tools: bool,
+    messages: bool,
+}
+
+impl Marks {
+    fn of(policy: CachePolicy, model: &Model) -> Self {
+        // Amazon's own models keep no tools.
+        let tools_too = !model.id.contains("amazon.");
+        match policy {
+            _ if model.caching != Caching::Breakpoints => Self { system: false, tools: false, messages: false },
+            CachePolicy::Auto => Self { system: true, tools: tools_too, messages: true },
+            CachePolicy::Off => Self { system: false, tools: false, messages: false },
+            CachePolicy::Manual { system, tools, messages } => Self { system, tools: tools && tools_too, messages },
+        }
+    }
+}
+
+/// The tools, and stand-ins for those that the conversation calls and nobody offers any more: without them the vendor
+/// refuses it. That the model must not call one cannot be said here.
+fn tool_config<'a>(
+    request: &'a Request,
+    model: &Model,
+    messages: &[Turn<Block<'a>>],
+    mark: bool,
+) -> Option<ToolConfig<'a>> {
+    let called: BTreeSet<&'a str> = messages.iter().flat_map(|turn| &turn.content).filter_map(Block::called).collect();
+    if called.is_empty() && (request.tools.is_empty() || request.tool_choice == ToolChoice::None) {
+        return None;
+    }
+    let offered = request.tools.iter().map(|tool| ToolSpec {
+        name: &tool.name,
+        description: Some(&tool.description).filter(|text| has_text(text)),
+        input_schema: Schema { json: Cow::Borrowed(&tool.input_schema) },
+    });
+    let mut tools: Vec<Tool<'a>> = offered.map(Tool::ToolSpec).collect();
+    if mark && !tools.is_empty() {
+        tools.push(Tool::CachePoint { r#type: "default" });
+    }
+    let is_offered = |name: &&str| request.tools.iter().any(|tool| tool.name == **name);
+    tools.extend(called.into_iter().filter(|name| !is_offered(name)).map(|name| {
+        let input_schema = Schema { json: Cow::Owned(json!({ "type": "object" })) };
+        Tool::ToolSpec(ToolSpec { name, description: None, input_schema })
+    }));
+    let tool_choice = match &request.tool_choice {
+        ToolChoice::Auto | ToolChoice::None => None,
+        ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools || request.tools.is_empty() => None,
+        ToolChoice::Any => Some(json!({ "any": {} })),
+        ToolChoice::Tool(name) => Some(json!({ "tool": { "name": name } })),
+    };
+    Some(ToolConfig { tools, tool_choice })
+}
+
+/// The conversation in turns that alternate, beginning with the user's, with results first in them.
+fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Block<'a>>> {
+    let messages = request.messages.iter().filter_map(|message| {
+        Some(match &**message {
+            Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
+            Message::Assistant(reply) => ("assistant", reply_blocks(reply, is_own(reply, provider, model))),
+            Message::Extension(_) => return None,
+        })
+    });
+    let mut turns = alternate(messages);
+    open_with_user(&mut turns, || Block::text(OPENING));
+    results_first(&mut turns, |block| block.tool_result.is_some());
+    turns
+}
+
+fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Block::text(text)),
+        Content::Image(image) => Some(Block::image(image, model)),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
+    let mut content: Vec<Block<'a>> = result.content.iter().filter_map(|part| user_block(part, model)).collect();
+    if content.is_empty() {
+        content.push(Block::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
+    }
+    // Models of other vendors do not take it.
+    let takes_status = matches!(model.caching, Caching::Breakpoints);
+    let tool_result = ToolResult {
+        tool_use_id: call_id(&result.call_id, IDS),
+        content,
+        status: (result.is_error && takes_status).then_some("error"),
+    };
+    Block { tool_result: Some(tool_result), ..Block::default() }
+}
+
+/// A reply's parts in their order; nothing when it holds nothing but thinking, which cannot stand alone.
+fn reply_blocks(reply: &AssistantMessage, is_own: bool) -> Vec<Block<'_>> {
+    let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
+    let stands = blocks.iter().any(|block| block.reasoning_content.is_none());
+    if stands { blocks } else { Vec::new() }
+}
+
+fn reply_block(part: &Content, is_own: bool) -> Option<Block<'_>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Block::text(text)),
+        Content::Thinking(thinking) => reasoning_block(thinking).filter(|_| is_own),
+        Content::ToolCall(call) => {
+            let tool_use = ToolUse { tool_use_id: call_id(&call.id, IDS), name: &call.name, input: arguments(call) };
+            Some(Block { tool_use: Some(tool_use), ..Block::default() })
+        }
+        Content::Image(_) => None,
+    }
+}
+
+fn reasoning_block(thinking: &Thinking) -> Option<Block<'_>> {
+    let signature = thinking.signature.as_deref()?;
+    let reasoning = match thinking.redacted {
+        true => Reasoning::RedactedContent(signature),
+        false => Reasoning::ReasoningText { text: &thinking.text, signature },
+    };
+    Some(Block { reasoning_content: Some(reasoning), ..Block::default() })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    messages: Vec<Turn<Block<'a>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    inference_config: InferenceConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_model_request_fields: Option<Map<String, Value>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InferenceConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+}
+
+/// A block holds one of these.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Block<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<WireImage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_use: Option<ToolUse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_result: Option<ToolResult<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_point: Option<CachePoint>,
+}
+
+impl<'a> Block<'a> {
+    fn text(text: &'a str) -> Self {
+        Self { text: Some(text), ..Self::default() }
+    }
+
+    fn cache_point() -> Self {
+        Self { cache_point: Some(CachePoint { r#type: "default" }), ..Self::default() }
+    }
+
+    fn image(image: &Image, model: &Model) -> Self {
+        match image.media_type.strip_prefix("image/").filter(|_| model.images && is_web_image(&image.media_type)) {
+            Some(format) => {
+                let image = WireImage { format: format.to_owned(), source: ImageSource { bytes: image.base64() } };
+                Self { image: Some(image), ..Self::default() }
+            }
+            None => Self::text(NO_IMAGE),
+        }
+    }
+
+    fn called(&self) -> Option<&'a str> {
+        self.tool_use.as_ref().map(|tool| tool.name)
+    }
+}
+
+#[derive(Serialize)]
+struct CachePoint {
+    r#type: &'static str,
+}
+
+#[derive(Serialize)]
+struct WireImage {
+    format: String,
+    source: ImageSource,
+}
+
+#[derive(Serialize)]
+struct ImageSource {
+    bytes: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolUse<'a> {
+    tool_use_id: Cow<'a, str>,
+    name: &'a str,
+    input: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResult<'a> {
+    tool_use_id: Cow<'a, str>,
+    content: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Reasoning<'a> {
+    ReasoningText { text: &'a str, signature: &'a str },
+    RedactedContent(&'a str),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig<'a> {
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Tool<'a> {
+    ToolSpec(ToolSpec<'a>),
+    CachePoint { r#type: &'static str },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolSpec<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a String>,
+    input_schema: Schema<'a>,
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    json: Cow<'a, Value>,
+}

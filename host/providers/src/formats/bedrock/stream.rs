@@ -1,0 +1,233 @@
+//! Replies.
+
+use crate::decode::event_stream::{Frame, FrameReader};
+use crate::decode::json::parse;
+use crate::decode::{self, Parts, broke_off, settled};
+use crate::transport::classify_object;
+use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// Decodes the stream of one reply.
+#[derive(Debug)]
+pub struct Decoder {
+    frames: FrameReader,
+    reply: Reply,
+}
+
+impl Decoder {
+    /// A decoder at the start of a reply. Calls that come without an id get one that begins with `id_seed`.
+    pub fn new(id_seed: impl Into<String>) -> Self {
+        Self { frames: FrameReader::default(), reply: Reply { parts: Parts::new(id_seed.into()), stop: None } }
+    }
+}
+
+impl decode::Decoder for Decoder {
+    fn feed(&mut self, bytes: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let Self { frames, reply } = self;
+        let fed = frames.feed(bytes, |frame| reply.frame(&frame, events));
+        settled(reply.parts.ended(), fed)
+    }
+
+    fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match self.reply.stop {
+            _ if self.reply.parts.ended() => Ok(()),
+            // The counts are missing; the reply is not.
+            Some(reason) if !self.frames.is_in_message() => {
+                self.reply.parts.end(reason, events);
+                Ok(())
+            }
+            _ => Err(broke_off()),
+        }
+    }
+}
+
+/// How far a reply has come.
+#[derive(Debug)]
+struct Reply {
+    /// Keyed by the vendor's index of the block.
+    parts: Parts<u64>,
+    stop: Option<StopReason>,
+}
+
+impl Reply {
+    fn frame(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if self.parts.ended() {
+            return Ok(());
+        }
+        match frame.header(":message-type") {
+            "exception" => return Err(exception(frame.header(":exception-type"), frame.payload)),
+            "error" => {
+                let (code, message) = (frame.header(":error-code"), frame.header(":error-message"));
+                return Err(classify_object(&json!({ "code": code, "message": message })));
+            }
+            _ => {}
+        }
+        let kind = frame.header(":event-type");
+        if !KNOWN.contains(&kind) {
+            return Ok(());
+        }
+        let event: Event<'_> = parse(frame.payload)?;
+        let at = event.content_block_index.unwrap_or_default();
+        match kind {
+            "messageStart" => self.parts.start(None, events),
+            "contentBlockStart" => self.block_start(at, event.start.unwrap_or_default(), events)?,
+            "contentBlockDelta" => self.delta(at, event.delta.unwrap_or_default(), events)?,
+            "contentBlockStop" => self.parts.end_part(&at, events),
+            "messageStop" => self.stop = Some(stop_reason(event.stop_reason.as_deref().unwrap_or_default())?),
+            _ => self.metadata(event.usage, events),
+        }
+        Ok(())
+    }
+
+    fn block_start(&mut self, at: u64, start: Start<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match start.tool_use {
+            Some(tool) if !self.parts.is_open(&at) => {
+                let kind = PartKind::ToolCall { id: tool.tool_use_id.into_owned(), name: tool.name.into_owned() };
+                self.parts.begin(at, kind, events)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Only calls have a start of their own.
+    fn delta(&mut self, at: u64, delta: Delta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if let Some(text) = delta.text {
+            self.begin(at, PartKind::Text, events)?;
+            self.parts.add(&at, &text, events);
+        }
+        if let Some(tool) = delta.tool_use {
+            self.parts.add(&at, &tool.input, events);
+        }
+        let Some(reasoning) = delta.reasoning_content else { return Ok(()) };
+        if !reasoning.redacted_content.is_empty() {
+            self.begin(at, PartKind::RedactedThinking, events)?;
+            return self.parts.sign(&at, &reasoning.redacted_content);
+        }
+        self.begin(at, PartKind::Thinking, events)?;
+        self.parts.add(&at, &reasoning.text, events);
+        self.parts.sign(&at, &reasoning.signature)
+    }
+
+    fn begin(&mut self, at: u64, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match self.parts.is_open(&at) {
+            true => Ok(()),
+            false => self.parts.begin(at, kind, events),
+        }
+    }
+
+    /// The last event of a reply.
+    fn metadata(&mut self, usage: Option<WireUsage>, events: &mut Vec<StreamEvent>) {
+        if let Some(usage) = usage {
+            self.parts.usage(usage.into(), events);
+        }
+        if let Some(reason) = self.stop {
+            self.parts.end(reason, events);
+        }
+    }
+}
+
+const KNOWN: &[&str] =
+    &["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"];
+
+fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
+    let ended = |message: &str| Err(ProviderError::Api { status: None, message: message.to_owned() });
+    match reason {
+        "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
+        "tool_use" => Ok(StopReason::ToolUse),
+        "guardrail_intervened" => ended("a guardrail of the account's cut the reply off"),
+        "content_filtered" => ended("the vendor's content filter cut the reply off"),
+        "refusal" => ended("the model refuses to answer"),
+        "malformed_model_output" | "malformed_tool_use" => Err(ProviderError::Overloaded {
+            message: format!("the model's output made no sense ({reason})"),
+            retry_after: None,
+        }),
+        // `end_turn`, `stop_sequence`, and what may come.
+        _ => Ok(StopReason::Stop),
+    }
+}
+
+fn exception(kind: &str, payload: &[u8]) -> ProviderError {
+    let message = serde_json::from_slice::<Value>(payload).ok();
+    let message = message.as_ref().and_then(|body| body.get("message").or(body.get("Message"))?.as_str());
+    classify_object(&json!({ "code": kind, "message": message.unwrap_or(kind) }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    content_block_index: Option<u64>,
+    #[serde(borrow)]
+    start: Option<Start<'a>>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Cow<'a, str>>,
+    usage: Option<WireUsage>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Start<'a> {
+    #[serde(borrow)]
+    tool_use: Option<ToolStart<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolStart<'a> {
+    #[serde(borrow, default)]
+    tool_use_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tool_use: Option<ToolDelta<'a>>,
+    #[serde(borrow)]
+    reasoning_content: Option<ReasoningDelta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ToolDelta<'a> {
+    #[serde(borrow, default)]
+    input: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ReasoningDelta<'a> {
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+    #[serde(borrow)]
+    signature: Cow<'a, str>,
+    #[serde(borrow)]
+    redacted_content: Cow<'a, str>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_input_tokens: u64,
+    cache_write_input_tokens: u64,
+}
+
+impl From<WireUsage> for Usage {
+    /// The vendor's counts do not overlap.
+    fn from(wire: WireUsage) -> Self {
+        Self {
+            input: wire.input_tokens,
+            output: wire.output_tokens,
+            cache_read: wire.cache_read_input_tokens,
+            cache_write: wire.cache_write_input_tokens,
+        }
+    }
+}

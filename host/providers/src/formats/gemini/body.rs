@@ -1,0 +1,341 @@
+//! Request bodies.
+
+use crate::formats::conversation::{
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, call_id, has_text, is_own,
+    is_web_image,
+};
+use crate::models::{Effort, Model, ThinkingStyle, level_budget};
+use pinion_protocol::{
+    AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition,
+    ToolResultMessage,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+const IDS: IdRule = IdRule::AtMost(64);
+
+/// Stands for the signature of a call that another model made; the vendor documents it for that.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
+/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    let declarations: Vec<Declaration<'_>> = request.tools.iter().map(|tool| Declaration::of(tool)).collect();
+    let tools = (!declarations.is_empty()).then_some(Tools { function_declarations: declarations });
+    let system = has_text(&request.system).then(|| Contents { role: None, parts: vec![Part::text(&request.system)] });
+    serde_json::to_vec(&Body {
+        system_instruction: system,
+        contents: contents(request, model, provider),
+        tool_config: tool_config(request, model),
+        tools: tools.into_iter().collect(),
+        generation_config: GenerationConfig {
+            max_output_tokens: options.max_output_tokens.map(|max| model.output_limit(max)),
+            temperature: options.temperature.filter(|_| model.temperature),
+            thinking_config: thinking(request, model),
+        },
+    })
+}
+
+/// How long to think: older models take a number of tokens, newer ones a word.
+fn thinking(request: &Request, model: &Model) -> Option<ThinkingConfig> {
+    let level = request.options.thinking;
+    let off = level == ThinkingLevel::Off;
+    let with_budget = |budget| Some(ThinkingConfig { thinking_budget: Some(budget), ..ThinkingConfig::shown(!off) });
+    match (model.thinking, model.thinking_budgets) {
+        (ThinkingStyle::None, _) => None,
+        (_, Some((min, max))) if off => (min == 0 && max > 0).then(|| with_budget(0)).flatten(),
+        (_, Some((min, max))) => {
+            let budget = request.options.thinking_budget.or(level_budget(level)).unwrap_or(max);
+            with_budget(budget.clamp(min.max(1), max.max(1)))
+        }
+        (_, None) if off => None,
+        (_, None) => {
+            Some(ThinkingConfig { thinking_level: model.effort(level).map(word), ..ThinkingConfig::shown(true) })
+        }
+    }
+}
+
+fn word(effort: Effort) -> &'static str {
+    match effort {
+        Effort::None => "OFF",
+        Effort::Minimal => "MINIMAL",
+        Effort::Low => "LOW",
+        Effort::Medium => "MEDIUM",
+        Effort::High | Effort::Xhigh | Effort::Max => "HIGH",
+    }
+}
+
+fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>> {
+    let config = |mode, names| {
+        Some(ToolConfig { function_calling_config: CallingConfig { mode, allowed_function_names: names } })
+    };
+    match &request.tool_choice {
+        _ if request.tools.is_empty() => None,
+        ToolChoice::Auto => None,
+        ToolChoice::None => config("NONE", Vec::new()),
+        ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
+        ToolChoice::Any => config("ANY", Vec::new()),
+        ToolChoice::Tool(name) => config("ANY", vec![name]),
+    }
+}
+
+/// The conversation in turns that alternate.
+fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
+    let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
+    let mut pictures: Vec<Part<'a>> = Vec::new();
+    for message in &request.messages {
+        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
+            turns.extend(follow_up(&mut pictures));
+        }
+        match &**message {
+            Message::User(user) => {
+                turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
+            }
+            Message::Assistant(reply) => {
+                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model)));
+            }
+            Message::ToolResult(result) => turns.push(("user", vec![result_part(result, model, &mut pictures)])),
+            Message::Extension(_) => {}
+        }
+    }
+    turns.extend(follow_up(&mut pictures));
+    let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };
+    alternate(turns).into_iter().map(contents).collect()
+}
+
+/// The images of the preceding results, where results cannot hold them.
+fn follow_up<'a>(pictures: &mut Vec<Part<'a>>) -> Option<(&'static str, Vec<Part<'a>>)> {
+    let images = std::mem::take(pictures);
+    (!images.is_empty()).then(|| ("user", std::iter::once(Part::text(IMAGES_FOLLOW)).chain(images).collect()))
+}
+
+fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Part::text(text)),
+        Content::Image(image) => Some(Part::image(image, model)),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
+/// A reply's parts in their order, each with the signature that came with it.
+fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
+    let mut is_first_call = true;
+    for part in &reply.content {
+        match part {
+            Content::Text { text } if has_text(text) => parts.push(Part::text(text)),
+            Content::Thinking(thinking) if is_own && thinking.signature.is_some() => parts.push(Part {
+                text: Some(&thinking.text),
+                thought: !thinking.redacted,
+                thought_signature: thinking.signature.as_deref(),
+                ..Part::default()
+            }),
+            Content::ToolCall(call) => {
+                let own = call.signature.as_deref().filter(|_| is_own);
+                let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);
+                is_first_call = false;
+                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call) });
+            }
+            Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
+        }
+    }
+    let says_something =
+        |part: &Part<'_>| part.function_call.is_some() || part.text.is_some_and(|text| !part.thought && has_text(text));
+    if parts.iter().any(says_something) { parts } else { Vec::new() }
+}
+
+/// A result. Models that sign their calls also take pictures in results; elsewhere they follow.
+fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pictures: &mut Vec<Part<'a>>) -> Part<'a> {
+    let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
+    let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
+    let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
+    let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
+        images.into_iter().partition(|part| model.signed_calls && part.inline_data.is_some());
+    let said = match (text.is_empty(), here.is_empty() && later.is_empty()) {
+        (false, _) => text.join("\n"),
+        (true, true) => NO_OUTPUT.to_owned(),
+        (true, false) if later.is_empty() => "(an image)".to_owned(),
+        (true, false) => IMAGE_FOLLOWS.to_owned(),
+    };
+    pictures.append(&mut later);
+    here.iter_mut().for_each(|part| part.text = None);
+    let response = match result.is_error {
+        true => Outcome { output: None, error: Some(said) },
+        false => Outcome { output: Some(said), error: None },
+    };
+    let function_response = FunctionResponse {
+        id: call_id(&result.call_id, IDS),
+        name: &result.tool_name,
+        response,
+        parts: here.into_iter().filter_map(|part| part.inline_data).map(|inline_data| Inline { inline_data }).collect(),
+    };
+    Part { function_response: Some(function_response), ..Part::default() }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Contents<'a>>,
+    contents: Vec<Contents<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tools<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
+    generation_config: GenerationConfig,
+}
+
+#[derive(Serialize)]
+struct Contents<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    thought: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<Blob<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<FunctionResponse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+impl<'a> Part<'a> {
+    fn text(text: &'a str) -> Self {
+        Self { text: Some(text), ..Self::default() }
+    }
+
+    fn image(image: &'a Image, model: &Model) -> Self {
+        match model.images && is_web_image(&image.media_type) {
+            true => Self {
+                inline_data: Some(Blob { mime_type: &image.media_type, data: image.base64() }),
+                ..Self::default()
+            },
+            false => Self::text(NO_IMAGE),
+        }
+    }
+
+    fn call(call: &'a ToolCall) -> Self {
+        let function_call = FunctionCall { id: call_id(&call.id, IDS), name: &call.name, args: arguments(call) };
+        Self { function_call: Some(function_call), ..Self::default() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob<'a> {
+    mime_type: &'a str,
+    data: String,
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    id: Cow<'a, str>,
+    name: &'a str,
+    args: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    id: Cow<'a, str>,
+    name: &'a str,
+    response: Outcome,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Inline<'a>>,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Inline<'a> {
+    inline_data: Blob<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: &'a Value,
+}
+
+impl<'a> Declaration<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        Self { name: &tool.name, description: &tool.description, parameters_json_schema: &tool.input_schema }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig<'a> {
+    function_calling_config: CallingConfig<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallingConfig<'a> {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allowed_function_names: Vec<&'a String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
+}
+
+impl GenerationConfig {
+    fn is_empty(&self) -> bool {
+        self.max_output_tokens.is_none() && self.temperature.is_none() && self.thinking_config.is_none()
+    }
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThinkingConfig {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u64>,
+}
+
+impl ThinkingConfig {
+    fn shown(include_thoughts: bool) -> Self {
+        Self { include_thoughts, ..Self::default() }
+    }
+}

@@ -1,0 +1,94 @@
+//! The wire formats: each turns a request into a body and the bytes of a reply into events.
+
+pub mod anthropic;
+pub mod bedrock;
+mod conversation;
+pub mod gemini;
+pub mod ollama;
+pub mod openai_chat;
+pub mod openai_responses;
+pub mod proxy;
+
+pub(crate) use conversation::IdRule;
+
+use crate::decode::Decoder;
+use crate::models::Model;
+use pinion_protocol::{ProviderError, Request};
+use reqwest::header::{HeaderName, HeaderValue};
+
+/// A wire format, with what its vendor does differently.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Format {
+    Anthropic,
+    OpenAiChat(openai_chat::Quirks),
+    OpenAiResponses(openai_responses::Quirks),
+    Gemini,
+    Bedrock,
+    Ollama,
+    Proxy,
+}
+
+impl Format {
+    /// The same format at another place than the vendor's own, where nothing may be asked for that only the vendor knows.
+    pub(crate) fn elsewhere(self) -> Self {
+        match self {
+            Self::OpenAiChat(quirks) => {
+                Self::OpenAiChat(openai_chat::Quirks { store: false, cache_key: false, ..quirks })
+            }
+            Self::OpenAiResponses(quirks) => {
+                use openai_responses::Quirks;
+                let Quirks { summaries, images_in_results, .. } = quirks;
+                Self::OpenAiResponses(Quirks { summaries, images_in_results, ..Quirks::PLAIN })
+            }
+            format => format,
+        }
+    }
+
+    pub(crate) fn body(self, request: &Request, model: &Model, provider: &str) -> Result<Vec<u8>, ProviderError> {
+        let unwritable = |error: serde_json::Error| ProviderError::Api { status: None, message: error.to_string() };
+        match self {
+            Self::Anthropic => anthropic::request_body(request, model, provider).map_err(unwritable),
+            Self::OpenAiChat(quirks) => openai_chat::request_body(request, model, provider, &quirks),
+            Self::OpenAiResponses(quirks) => {
+                openai_responses::request_body(request, model, provider, &quirks).map_err(unwritable)
+            }
+            Self::Gemini => gemini::request_body(request, model, provider).map_err(unwritable),
+            Self::Bedrock => bedrock::request_body(request, model, provider).map_err(unwritable),
+            Self::Ollama => ollama::request_body(request, model, provider).map_err(unwritable),
+            Self::Proxy => proxy::request_body(request).map_err(unwritable),
+        }
+    }
+
+    pub(crate) fn decoder(self, id_seed: String) -> Box<dyn Decoder> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::Decoder::new(id_seed)),
+            Self::OpenAiChat(_) => Box::new(openai_chat::Decoder::new(id_seed)),
+            Self::OpenAiResponses(_) => Box::new(openai_responses::Decoder::new(id_seed)),
+            Self::Gemini => Box::new(gemini::Decoder::new(id_seed)),
+            Self::Bedrock => Box::new(bedrock::Decoder::new(id_seed)),
+            Self::Ollama => Box::new(ollama::Decoder::new(id_seed)),
+            Self::Proxy => Box::new(proxy::Decoder::new(id_seed)),
+        }
+    }
+
+    pub(crate) fn accept(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Bedrock => "application/vnd.amazon.eventstream",
+            Self::Ollama => "application/x-ndjson",
+            _ => "text/event-stream",
+        })
+    }
+
+    /// The headers that the format asks for, the key's aside.
+    pub(crate) fn headers(self, request: &Request, model: &Model) -> Vec<(HeaderName, String)> {
+        match self {
+            Self::Anthropic => {
+                let version = (HeaderName::from_static("anthropic-version"), anthropic::VERSION.to_owned());
+                let betas = anthropic::betas(request, model);
+                let betas = (!betas.is_empty()).then(|| (HeaderName::from_static("anthropic-beta"), betas.join(",")));
+                std::iter::once(version).chain(betas).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}

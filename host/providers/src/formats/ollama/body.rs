@@ -1,0 +1,226 @@
+//! Request bodies.
+
+use crate::formats::conversation::{
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
+};
+use crate::models::{Effort, Model, ThinkingStyle};
+use pinion_protocol::{AssistantMessage, Content, Message, Request, ThinkingLevel, ToolDefinition, ToolResultMessage};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    serde_json::to_vec(&Body {
+        model: &request.model,
+        messages: messages(request, model, provider),
+        stream: true,
+        truncate: false,
+        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        think: think(options.thinking, model),
+        options: Options {
+            num_predict: options.max_output_tokens.map(|max| model.output_limit(max)),
+            temperature: options.temperature.filter(|_| model.temperature),
+            num_ctx: model.known.then_some(model.context_window),
+        },
+    })
+}
+
+/// Models that can think do so unless told otherwise, and those that cannot do not mind being told not to.
+fn think(level: ThinkingLevel, model: &Model) -> Option<Think> {
+    match (model.thinking, level) {
+        (ThinkingStyle::None, _) => None,
+        (_, ThinkingLevel::Off) => Some(Think::Switch(false)),
+        (_, level) => Some(model.effort(level).map_or(Think::Switch(true), Think::Effort)),
+    }
+}
+
+/// The conversation. Pictures that tools gave back are gathered and follow their results.
+fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<WireMessage<'a>> {
+    let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
+    if has_text(&request.system) {
+        out.push(WireMessage::new("system", Cow::Borrowed(&*request.system)));
+    }
+    let mut pictures: Vec<String> = Vec::new();
+    for message in &request.messages {
+        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
+            flush(&mut pictures, &mut out);
+        }
+        match &**message {
+            Message::User(user) => {
+                let (text, images) = split(&user.content, model);
+                if has_text(&text) || !images.is_empty() {
+                    out.push(WireMessage { images, ..WireMessage::new("user", text) });
+                }
+            }
+            Message::Assistant(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
+            Message::ToolResult(result) => out.push(result_message(result, model, &mut pictures)),
+            Message::Extension(_) => {}
+        }
+    }
+    flush(&mut pictures, &mut out);
+    out
+}
+
+fn flush(pictures: &mut Vec<String>, out: &mut Vec<WireMessage<'_>>) {
+    if !pictures.is_empty() {
+        let text = Cow::Borrowed(IMAGES_FOLLOW);
+        out.push(WireMessage { images: std::mem::take(pictures), ..WireMessage::new("user", text) });
+    }
+}
+
+/// The text of a message, and its pictures.
+fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String>) {
+    let mut texts: Vec<&'a str> = Vec::new();
+    let mut images = Vec::new();
+    for part in content {
+        match part {
+            Content::Text { text } if has_text(text) => texts.push(text),
+            Content::Image(image) if model.images && is_web_image(&image.media_type) => images.push(image.base64()),
+            Content::Image(_) => texts.push(NO_IMAGE),
+            Content::Text { .. } | Content::Thinking(_) | Content::ToolCall(_) => {}
+        }
+    }
+    match texts[..] {
+        [text] => (Cow::Borrowed(text), images),
+        _ => (Cow::Owned(texts.join("\n")), images),
+    }
+}
+
+/// A reply, unless it holds nothing that the server accepts.
+fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'_>> {
+    let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
+    let calls = reply
+        .tool_calls()
+        .map(|call| Call { id: &call.id, function: CalledFunction { name: &call.name, arguments: arguments(call) } });
+    let tool_calls: Vec<Call<'_>> = calls.collect();
+    if text.is_empty() && tool_calls.is_empty() {
+        return None;
+    }
+    let thoughts = reply.content.iter().filter_map(|part| match part {
+        Content::Thinking(thinking) if is_own => Some(thinking.text.as_str()),
+        _ => None,
+    });
+    let thinking: String = thoughts.collect();
+    let thinking = has_text(&thinking).then_some(thinking);
+    Some(WireMessage { tool_calls, thinking, ..WireMessage::new("assistant", Cow::Owned(text.join("\n\n"))) })
+}
+
+fn result_message<'a>(result: &'a ToolResultMessage, model: &Model, pictures: &mut Vec<String>) -> WireMessage<'a> {
+    let (text, mut images) = split(&result.content, model);
+    let text = match (has_text(&text), images.is_empty()) {
+        (true, _) => text,
+        (false, true) => Cow::Borrowed(NO_OUTPUT),
+        (false, false) => Cow::Borrowed(IMAGE_FOLLOWS),
+    };
+    pictures.append(&mut images);
+    WireMessage {
+        tool_name: Some(&result.tool_name),
+        tool_call_id: Some(&result.call_id),
+        ..WireMessage::new("tool", text)
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<WireMessage<'a>>,
+    stream: bool,
+    truncate: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    think: Option<Think>,
+    #[serde(skip_serializing_if = "Options::is_empty")]
+    options: Options,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Think {
+    Switch(bool),
+    Effort(Effort),
+}
+
+#[derive(Serialize)]
+struct Options {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    num_predict: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    /// What the user's table says of the model; the server's own default may be as small as 4,096 tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    num_ctx: Option<u64>,
+}
+
+impl Options {
+    fn is_empty(&self) -> bool {
+        self.num_predict.is_none() && self.temperature.is_none() && self.num_ctx.is_none()
+    }
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    content: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+impl<'a> WireMessage<'a> {
+    fn new(role: &'static str, content: Cow<'a, str>) -> Self {
+        Self {
+            role,
+            content,
+            thinking: None,
+            images: Vec::new(),
+            tool_calls: Vec::new(),
+            tool_name: None,
+            tool_call_id: None,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: &'a str,
+    arguments: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
+        Self { r#type: "function", function }
+    }
+}

@@ -1,0 +1,410 @@
+//! Request bodies.
+
+use super::encrypted::EncryptedItem;
+use crate::formats::conversation::{
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
+};
+use crate::models::{Caching, Effort, Model, ThinkingStyle};
+use pinion_protocol::{
+    AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
+    ToolDefinition, ToolResultMessage,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+const IDS: IdRule = IdRule::AtMost(64);
+
+/// The least that the vendor accepts as an output limit, in tokens.
+const MIN_OUTPUT: u64 = 16;
+
+/// Where a vendor departs from OpenAI.
+#[derive(Debug, Clone, Copy)]
+pub struct Quirks {
+    /// Takes `prompt_cache_key`, so that the requests of a session meet the same cache.
+    pub cache_key: bool,
+    /// Takes `prompt_cache_options` and breakpoints, for models that have them.
+    pub cache_options: bool,
+    /// Takes `phase` on what the model said.
+    pub phases: bool,
+    /// Takes `reasoning.summary`, without which some show nothing of what the model thinks.
+    pub summaries: bool,
+    /// A tool's result may hold pictures. Elsewhere they follow in a message of the user's.
+    pub images_in_results: bool,
+}
+
+impl Quirks {
+    /// OpenAI's own ways.
+    pub const OPENAI: Self =
+        Self { cache_key: true, cache_options: true, phases: true, summaries: true, images_in_results: true };
+
+    /// What every compatible server understands.
+    pub const PLAIN: Self = Self { cache_key: false, cache_options: false, phases: false, ..Self::OPENAI };
+}
+
+/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    let caching = Cache::of(options.cache, model, quirks);
+    let mut input = input(request, model, provider, quirks);
+    if caching.messages {
+        mark_second_to_last(&mut input);
+    }
+    let system = has_text(&request.system).then_some(&*request.system);
+    if let Some(text) = system.filter(|_| caching.system) {
+        // The instructions cannot hold a breakpoint.
+        let content = vec![Part::InputText { text, prompt_cache_breakpoint: Some(EXPLICIT) }];
+        input.insert(0, Item::Message { role: "developer", content, phase: None });
+    }
+    let reasoning = reasoning(request, model, quirks);
+    let includes_reasoning = match model.thinking {
+        ThinkingStyle::None => false,
+        ThinkingStyle::OnRequest => reasoning.is_some(),
+        _ => true,
+    };
+    serde_json::to_vec(&Body {
+        model: &request.model,
+        stream: true,
+        store: false,
+        instructions: system.filter(|_| !caching.system),
+        input,
+        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        tool_choice: tool_choice(request, model),
+        reasoning,
+        include: if includes_reasoning { vec!["reasoning.encrypted_content"] } else { Vec::new() },
+        max_output_tokens: options.max_output_tokens.map(|max| model.output_limit(max).max(MIN_OUTPUT)),
+        temperature: options.temperature.filter(|_| model.temperature),
+        prompt_cache_key: options
+            .session_id
+            .as_deref()
+            .filter(|_| quirks.cache_key && options.cache != CachePolicy::Off),
+        prompt_cache_options: caching.is_explicit.then_some(EXPLICIT),
+    })
+}
+
+/// What of the prompt the vendor is told to keep.
+struct Cache {
+    /// Only what is marked is kept, and nothing when nothing is.
+    is_explicit: bool,
+    system: bool,
+    messages: bool,
+}
+
+impl Cache {
+    /// The vendor's own breakpoint, near the end of the conversation, is what [`CachePolicy::Auto`] wants.
+    fn of(policy: CachePolicy, model: &Model, quirks: &Quirks) -> Self {
+        let is_told = quirks.cache_options && model.caching == Caching::Breakpoints;
+        match policy {
+            CachePolicy::Manual { system, messages, .. } if is_told => Self { is_explicit: true, system, messages },
+            CachePolicy::Off if is_told => Self { is_explicit: true, system: false, messages: false },
+            _ => Self { is_explicit: false, system: false, messages: false },
+        }
+    }
+}
+
+fn reasoning(request: &Request, model: &Model, quirks: &Quirks) -> Option<Reasoning> {
+    let level = request.options.thinking;
+    let off = level == ThinkingLevel::Off;
+    match model.thinking {
+        ThinkingStyle::None => None,
+        ThinkingStyle::OnRequest if off => None,
+        _ => {
+            let effort = model.effort(level);
+            let summary = (quirks.summaries && !off).then_some("auto");
+            (effort.is_some() || summary.is_some()).then_some(Reasoning { effort, summary })
+        }
+    }
+}
+
+fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
+    match &request.tool_choice {
+        _ if request.tools.is_empty() => None,
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(Choice::Word("none")),
+        ToolChoice::Any | ToolChoice::Tool(_) if !model.forced_tools => None,
+        ToolChoice::Any => Some(Choice::Word("required")),
+        ToolChoice::Tool(name) => Some(Choice::Function { r#type: "function", name }),
+    }
+}
+
+/// The conversation as items. Pictures that tools gave back follow their results, where the vendor takes them in no other
+/// place.
+fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
+    let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
+    let mut pictures: Vec<Part<'a>> = Vec::new();
+    for message in &request.messages {
+        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
+            flush(&mut pictures, &mut items);
+        }
+        match &**message {
+            Message::User(user) => {
+                let content: Vec<Part<'a>> = user.content.iter().filter_map(|part| user_part(part, model)).collect();
+                if !content.is_empty() {
+                    items.push(Item::Message { role: "user", content, phase: None });
+                }
+            }
+            Message::Assistant(reply) => {
+                reply_items(reply, is_own(reply, provider, model), quirks, &mut items);
+            }
+            Message::ToolResult(result) => items.push(result_item(result, model, quirks, &mut pictures)),
+            Message::Extension(_) => {}
+        }
+    }
+    flush(&mut pictures, &mut items);
+    items
+}
+
+fn flush<'a>(pictures: &mut Vec<Part<'a>>, items: &mut Vec<Item<'a>>) {
+    if !pictures.is_empty() {
+        let mut content = vec![Part::text(IMAGES_FOLLOW)];
+        content.append(pictures);
+        items.push(Item::Message { role: "user", content, phase: None });
+    }
+}
+
+fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
+    match part {
+        Content::Text { text } => has_text(text).then(|| Part::text(text)),
+        Content::Image(image) => Some(Part::image(image, model)),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    }
+}
+
+/// A reply's items in their order. What the model thought goes back to it alone, and only before what came of it.
+fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, items: &mut Vec<Item<'a>>) {
+    let last_call = reply.content.iter().rposition(|part| matches!(part, Content::ToolCall(_)));
+    let before = items.len();
+    for (at, part) in reply.content.iter().enumerate() {
+        match part {
+            Content::Text { text } if has_text(text) => {
+                let is_final = last_call.is_none_or(|call| call < at);
+                let phase = if is_final { "final_answer" } else { "commentary" };
+                items.push(Item::Message {
+                    role: "assistant",
+                    content: vec![Part::OutputText { text }],
+                    phase: (quirks.phases && is_own).then_some(phase),
+                });
+            }
+            Content::Thinking(thinking) if is_own => items.extend(reasoning_item(thinking)),
+            Content::ToolCall(call) => items.push(Item::FunctionCall {
+                call_id: call_id(&call.id, IDS),
+                name: &call.name,
+                arguments: arguments(call).to_string(),
+            }),
+            Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
+        }
+    }
+    while items.len() > before && matches!(items.last(), Some(Item::Reasoning { .. })) {
+        items.pop();
+    }
+}
+
+/// What the decoder made of an encrypted item, back again.
+fn reasoning_item(thinking: &Thinking) -> Option<Item<'_>> {
+    let item: EncryptedItem<'_> = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
+    let summary = has_text(&thinking.text).then_some(Summary { r#type: "summary_text", text: &thinking.text });
+    Some(Item::Reasoning {
+        id: item.id,
+        summary: summary.into_iter().collect(),
+        encrypted_content: item.encrypted_content,
+    })
+}
+
+fn result_item<'a>(
+    result: &'a ToolResultMessage,
+    model: &Model,
+    quirks: &Quirks,
+    pictures: &mut Vec<Part<'a>>,
+) -> Item<'a> {
+    let parts = result.content.iter().filter_map(|part| user_part(part, model));
+    let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
+        parts.partition(|part| quirks.images_in_results || matches!(part, Part::InputText { .. }));
+    if here.is_empty() {
+        here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
+    }
+    pictures.append(&mut later);
+    Item::FunctionCallOutput { call_id: call_id(&result.call_id, IDS), output: Output::of(here) }
+}
+
+/// Sets a breakpoint at the end of the second-to-last message that can hold one.
+fn mark_second_to_last(items: &mut [Item<'_>]) {
+    let mut marks = items.iter_mut().rev().filter_map(|item| match item {
+        Item::Message { content, .. } => content.last_mut()?.breakpoint(),
+        _ => None,
+    });
+    if let Some(mark) = marks.nth(1) {
+        *mark = Some(EXPLICIT);
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    input: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    include: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_options: Option<CacheMode>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct CacheMode {
+    mode: &'static str,
+}
+
+const EXPLICIT: CacheMode = CacheMode { mode: "explicit" };
+
+#[derive(Serialize)]
+struct Reasoning {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Message {
+        role: &'static str,
+        content: Vec<Part<'a>>,
+        /// What the model said on the way, or at last: newer models do worse when they are not told.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<&'static str>,
+    },
+    Reasoning {
+        id: Cow<'a, str>,
+        summary: Vec<Summary<'a>>,
+        encrypted_content: Cow<'a, str>,
+    },
+    FunctionCall {
+        call_id: Cow<'a, str>,
+        name: &'a str,
+        arguments: String,
+    },
+    FunctionCallOutput {
+        call_id: Cow<'a, str>,
+        output: Output<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    InputText {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prompt_cache_breakpoint: Option<CacheMode>,
+    },
+    InputImage {
+        image_url: String,
+        detail: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prompt_cache_breakpoint: Option<CacheMode>,
+    },
+    OutputText {
+        text: &'a str,
+    },
+}
+
+impl<'a> Part<'a> {
+    fn text(text: &'a str) -> Self {
+        Self::InputText { text, prompt_cache_breakpoint: None }
+    }
+
+    fn image(image: &Image, model: &Model) -> Self {
+        match model.images && is_web_image(&image.media_type) {
+            true => Self::InputImage {
+                image_url: format!("data:{};base64,{}", image.media_type, image.base64()),
+                detail: "auto",
+                prompt_cache_breakpoint: None,
+            },
+            false => Self::text(NO_IMAGE),
+        }
+    }
+
+    fn breakpoint(&mut self) -> Option<&mut Option<CacheMode>> {
+        match self {
+            Self::InputText { prompt_cache_breakpoint, .. } | Self::InputImage { prompt_cache_breakpoint, .. } => {
+                Some(prompt_cache_breakpoint)
+            }
+            Self::OutputText { .. } => None,
+        }
+    }
+}
+
+/// A result: plain text where that is all, which every server understands.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+impl<'a> Output<'a> {
+    fn of(parts: Vec<Part<'a>>) -> Self {
+        let texts = parts.iter().map(|part| match part {
+            Part::InputText { text, .. } | Part::OutputText { text } => Some(*text),
+            Part::InputImage { .. } => None,
+        });
+        match texts.collect::<Option<Vec<&str>>>().as_deref() {
+            Some([text]) => Self::Text(Cow::Borrowed(text)),
+            Some(texts) => Self::Text(Cow::Owned(texts.join("\n"))),
+            None => Self::Parts(parts),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+    /// Strict schemas allow much less than tools need.
+    strict: bool,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        Self {
+            r#type: "function",
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+            strict: false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(&'static str),
+    Function { r#type: &'static str, name: &'a str },
+}

@@ -1,0 +1,13 @@
+//! Encrypted reasoning items between the reply that brought them and the request that returns them.
+
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// An encrypted reasoning item, stored as the signature of its part.
+#[derive(Serialize, Deserialize)]
+pub(super) struct EncryptedItem<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) encrypted_content: Cow<'a, str>,
+}

@@ -1,0 +1,236 @@
+//! Requests.
+
+use pinion_protocol::{
+    AssistantMessage, Authority, CachePolicy, Execution, Message, Request, RequestOptions, ThinkingLevel, ToolChoice,
+    ToolDefinition, ToolResultMessage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The version of the protocol.
+pub const VERSION: u32 = 1;
+
+/// The name under which clients keep what a proxy answered.
+const NAME: &str = "proxy";
+
+/// The body of a request, as JSON.
+///
+/// # Errors
+/// None in practice: everything in a request can be written as JSON.
+pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
+    let options = &request.options;
+    serde_json::to_vec(&WireRequest {
+        version: VERSION,
+        model: Cow::Borrowed(&request.model),
+        system: Cow::Borrowed(&request.system),
+        messages: request.messages.iter().filter_map(|message| for_model(message)).collect(),
+        tools: request.tools.iter().map(|tool| WireTool::of(tool)).collect(),
+        tool_choice: WireChoice::of(&request.tool_choice),
+        options: WireOptions {
+            max_output_tokens: options.max_output_tokens,
+            temperature: options.temperature,
+            thinking: options.thinking,
+            thinking_budget: options.thinking_budget,
+            cache: WireCache::of(options.cache),
+            session_id: options.session_id.clone(),
+        },
+    })
+}
+
+/// A message without what no model is to see.
+fn for_model(message: &Message) -> Option<Cow<'_, Message>> {
+    match message {
+        Message::Extension(_) => None,
+        Message::ToolResult(result) if result.details.is_some() => {
+            Some(Cow::Owned(Message::ToolResult(ToolResultMessage { details: None, ..result.clone() })))
+        }
+        message => Some(Cow::Borrowed(message)),
+    }
+}
+
+/// A request could not be read by a server.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// It is not JSON of the protocol's form.
+    #[error("malformed request")]
+    Malformed(#[from] serde_json::Error),
+    /// It is of another version.
+    #[error("version {version} of the protocol is asked for, and {VERSION} is spoken here")]
+    Version {
+        /// The version asked for.
+        version: u32,
+    },
+}
+
+/// For servers: the request in a body.
+///
+/// # Errors
+/// It is malformed, or of another version.
+pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = serde_json::from_slice(body)?;
+    if version != VERSION {
+        return Err(ProxyError::Version { version });
+    }
+    let wire: WireRequest<'_> = serde_json::from_slice(body)?;
+    Ok(Request {
+        model: wire.model.into_owned(),
+        system: Arc::from(&*wire.system),
+        messages: wire.messages.into_iter().map(|message| Arc::new(message.into_owned())).collect(),
+        tools: wire.tools.into_iter().map(|tool| Arc::new(tool.into())).collect(),
+        tool_choice: wire.tool_choice.into(),
+        options: RequestOptions {
+            max_output_tokens: wire.options.max_output_tokens,
+            temperature: wire.options.temperature,
+            thinking: wire.options.thinking,
+            thinking_budget: wire.options.thinking_budget,
+            cache: wire.options.cache.into(),
+            api_key: None,
+            session_id: wire.options.session_id,
+        },
+    })
+}
+
+/// For servers: the same request for the provider that will answer it. What a model said by way of this protocol is said
+/// to be that provider's, so that its thinking goes back to it.
+#[must_use]
+pub fn forwarded(request: Request, provider: &str, model: &str) -> Request {
+    let own = |message: Arc<Message>| match &*message {
+        Message::Assistant(reply) if reply.provider == NAME => {
+            Arc::new(Message::Assistant(AssistantMessage { provider: provider.to_owned(), ..reply.clone() }))
+        }
+        _ => message,
+    };
+    let messages = request.messages.into_iter().map(own).collect();
+    Request { model: model.to_owned(), messages, ..request }
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireRequest<'a> {
+    version: u32,
+    #[serde(borrow)]
+    model: Cow<'a, str>,
+    #[serde(borrow, default)]
+    system: Cow<'a, str>,
+    messages: Vec<Cow<'a, Message>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<WireTool>,
+    #[serde(default)]
+    tool_choice: WireChoice,
+    #[serde(default)]
+    options: WireOptions,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireTool {
+    name: String,
+    description: String,
+    input_schema: Value,
+}
+
+impl WireTool {
+    fn of(tool: &ToolDefinition) -> Self {
+        Self { name: tool.name.clone(), description: tool.description.clone(), input_schema: tool.input_schema.clone() }
+    }
+}
+
+impl From<WireTool> for ToolDefinition {
+    /// A server runs no tools, so what it would need for that is as little as can be.
+    fn from(tool: WireTool) -> Self {
+        Self {
+            name: tool.name,
+            label: String::new(),
+            description: tool.description,
+            input_schema: tool.input_schema,
+            guidelines: Vec::new(),
+            authority: Authority::READ_ONLY,
+            execution: Execution::Sequential,
+            source: Default::default(),
+        }
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireChoice {
+    #[default]
+    Auto,
+    None,
+    Any,
+    Tool(String),
+}
+
+impl WireChoice {
+    fn of(choice: &ToolChoice) -> Self {
+        match choice {
+            ToolChoice::Auto => Self::Auto,
+            ToolChoice::None => Self::None,
+            ToolChoice::Any => Self::Any,
+            ToolChoice::Tool(name) => Self::Tool(name.clone()),
+        }
+    }
+}
+
+impl From<WireChoice> for ToolChoice {
+    fn from(choice: WireChoice) -> Self {
+        match choice {
+            WireChoice::Auto => Self::Auto,
+            WireChoice::None => Self::None,
+            WireChoice::Any => Self::Any,
+            WireChoice::Tool(name) => Self::Tool(name),
+        }
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct WireOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    thinking: ThinkingLevel,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u64>,
+    cache: WireCache,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireCache {
+    #[default]
+    Auto,
+    Off,
+    Manual {
+        system: bool,
+        tools: bool,
+        messages: bool,
+    },
+}
+
+impl WireCache {
+    fn of(policy: CachePolicy) -> Self {
+        match policy {
+            CachePolicy::Auto => Self::Auto,
+            CachePolicy::Off => Self::Off,
+            CachePolicy::Manual { system, tools, messages } => Self::Manual { system, tools, messages },
+        }
+    }
+}
+
+impl From<WireCache> for CachePolicy {
+    fn from(cache: WireCache) -> Self {
+        match cache {
+            WireCache::Auto => Self::Auto,
+            WireCache::Off => Self::Off,
+            WireCache::Manual { system, tools, messages } => Self::Manual { system, tools, messages },
+        }
+    }
+}

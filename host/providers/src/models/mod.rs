@@ -1,0 +1,8 @@
+//! Models: what each can do and what it costs.
+
+mod model;
+mod table;
+
+pub use model::{Caching, ChatTools, Effort, Model, ThinkingStyle};
+pub(crate) use model::{level_budget, same_model};
+pub use table::{ModelTable, ModelTableError};

@@ -1,0 +1,398 @@
+//! The model table.
+//!
+//! Data, not code: `models.toml` beside this file, with its sources and dates, and a second file of the user's in the
+//! same form that adds to it and overrides it, field by field. A model that no file names gets cautious defaults and no
+//! prices, so that a new model works on the day it appears.
+//!
+//! The same model is often sold by several: a provider may say that its models are `like` another's, and a model (an Azure
+//! deployment of the user's, say) that it is `like` one of the same provider's.
+
+use super::model::{Caching, ChatTools, Effort, Model, PriceTier, ThinkingStyle, undated};
+use pinion_protocol::Prices;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// `models.toml`, as `build.rs` writes it.
+const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
+
+/// How often one model may refer to another before that is taken for a circle.
+const MAX_REFERENCES: usize = 4;
+
+/// Every known model, by provider.
+#[derive(Debug, Clone, Default)]
+pub struct ModelTable {
+    providers: BTreeMap<String, ProviderModels>,
+    models: BTreeMap<String, BTreeMap<String, Arc<Model>>>,
+}
+
+/// A model table could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("malformed model table")]
+pub struct ModelTableError(#[from] toml::de::Error);
+
+impl ModelTable {
+    /// The table that comes with this crate. Read once, when it is first asked for.
+    pub fn builtin() -> Arc<Self> {
+        static TABLE: LazyLock<Arc<ModelTable>> =
+            LazyLock::new(|| Arc::new(serde_json::from_str(BUILTIN).map(ModelTable::of_file).unwrap_or_default()));
+        TABLE.clone()
+    }
+
+    /// The table in `text`, which has the form of `models.toml`.
+    ///
+    /// # Errors
+    /// The text is not TOML, or not of that form; the source says where.
+    pub fn read(text: &str) -> Result<Self, ModelTableError> {
+        Ok(Self::of_file(toml::from_str(text)?))
+    }
+
+    fn of_file(file: BTreeMap<String, RawProvider>) -> Self {
+        Self::of(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
+    }
+
+    /// This table with `other`'s models added; where both name one, what `other` says of it holds, and what it does not
+    /// say stays.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut providers = self.providers.clone();
+        for (name, more) in &other.providers {
+            providers.entry(name.clone()).or_default().add(more);
+        }
+        Self::of(providers)
+    }
+
+    /// The models that are named, by provider and name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.models.values().flat_map(BTreeMap::values)
+    }
+
+    /// What is known of a model: under its own name, under its name without a date, as another provider's, under a
+    /// pattern, or nothing.
+    pub fn find(&self, provider: &str, id: &str) -> Arc<Model> {
+        if let Some(model) = self.models.get(provider).and_then(|models| models.get(id).or(models.get(undated(id)))) {
+            return model.clone();
+        }
+        let raw = self.raw(provider, id, Named::Only, 0).or_else(|| self.raw(provider, id, Named::OrPattern, 0));
+        let raw = raw.unwrap_or_else(|| RawModel { id: "*".to_owned(), ..RawModel::default() });
+        Arc::new(Model { id: id.to_owned(), ..raw.resolve(provider) })
+    }
+
+    fn of(providers: BTreeMap<String, ProviderModels>) -> Self {
+        let mut table = Self { providers, models: BTreeMap::new() };
+        let named = |(provider, models): (&String, &ProviderModels)| {
+            let models = models.models.keys().filter(|id| !id.ends_with('*'));
+            let models = models.filter_map(|id| Some((id.clone(), table.raw(provider, id, Named::Only, 0)?)));
+            let models = models.map(|(id, raw)| (id.clone(), Arc::new(Model { id, ..raw.resolve(provider) })));
+            (provider.clone(), models.collect())
+        };
+        table.models = table.providers.iter().map(named).collect();
+        table
+    }
+
+    /// What the files say of a model, with what it is like filled in. Its `id` ends in `*` when only a pattern names it.
+    fn raw(&self, provider: &str, id: &str, how: Named, references: usize) -> Option<RawModel> {
+        let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
+        if let Some(model) = own.named(id) {
+            let like = model.like.as_ref().filter(|like| **like != model.id);
+            let base = like.and_then(|like| self.raw(provider, like, how, references + 1));
+            return Some(base.unwrap_or_default().overlaid(model));
+        }
+        let elsewhere = own.like.as_ref().and_then(|other| self.raw(other, own.strip(id), how, references + 1));
+        let elsewhere = elsewhere.map(|model| RawModel { caching: own.caching.or(model.caching), ..model });
+        match how {
+            Named::Only => elsewhere,
+            // The longest pattern is the nearest.
+            Named::OrPattern => own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len()),
+        }
+    }
+}
+
+/// Which names count.
+#[derive(Clone, Copy)]
+enum Named {
+    Only,
+    OrPattern,
+}
+
+/// What the files say of a provider's models.
+#[derive(Debug, Clone, Default)]
+struct ProviderModels {
+    like: Option<String>,
+    strip_prefixes: Vec<String>,
+    strip_suffixes: Vec<String>,
+    caching: Option<Caching>,
+    /// Names that end in `*` stand for every model that begins so.
+    models: BTreeMap<String, RawModel>,
+}
+
+impl From<RawProvider> for ProviderModels {
+    fn from(raw: RawProvider) -> Self {
+        let own = |model: RawModel| {
+            let source = model.source.clone().or_else(|| raw.source.clone());
+            let date = model.date.clone().or_else(|| raw.date.clone());
+            (model.id.clone(), RawModel { source, date, caching: model.caching.or(raw.caching), ..model })
+        };
+        let models = raw.models.iter().cloned().map(own).collect();
+        Self {
+            like: raw.like,
+            strip_prefixes: raw.strip_prefixes,
+            strip_suffixes: raw.strip_suffixes,
+            caching: raw.caching,
+            models,
+        }
+    }
+}
+
+impl ProviderModels {
+    fn add(&mut self, more: &Self) {
+        self.like = more.like.clone().or(self.like.take());
+        self.caching = more.caching.or(self.caching);
+        self.strip_prefixes.extend(more.strip_prefixes.clone());
+        self.strip_suffixes.extend(more.strip_suffixes.clone());
+        for (id, model) in &more.models {
+            let below = self.models.remove(id).unwrap_or_default();
+            self.models.insert(id.clone(), below.overlaid(model));
+        }
+    }
+
+    /// The model of this name, or of its name without a date or without one prefix, such as a region's.
+    fn named(&self, id: &str) -> Option<&RawModel> {
+        let without = |prefix: &String| self.models.get(id.strip_prefix(prefix.as_str())?);
+        let dated = self.models.get(id).or_else(|| self.models.get(undated(id)));
+        dated.or_else(|| self.strip_prefixes.iter().find_map(without))
+    }
+
+    /// The name under which the other provider knows the model: without each prefix, in their order, and one suffix.
+    fn strip<'a>(&self, id: &'a str) -> &'a str {
+        let bare = self.strip_prefixes.iter().fold(id, |id, prefix| id.strip_prefix(prefix.as_str()).unwrap_or(id));
+        self.strip_suffixes.iter().find_map(|suffix| bare.strip_suffix(suffix.as_str())).unwrap_or(bare)
+    }
+
+    /// The longest pattern that fits.
+    fn pattern(&self, id: &str) -> Option<RawModel> {
+        let fits = |pattern: &&String| pattern.strip_suffix('*').is_some_and(|prefix| id.starts_with(prefix));
+        self.models.keys().filter(fits).max_by_key(|pattern| pattern.len()).map(|pattern| self.models[pattern].clone())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct RawProvider {
+    source: Option<String>,
+    date: Option<String>,
+    like: Option<String>,
+    strip_prefixes: Vec<String>,
+    strip_suffixes: Vec<String>,
+    caching: Option<Caching>,
+    models: Vec<RawModel>,
+}
+
+/// What a file says of a model. What it does not say is none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawModel {
+    id: String,
+    like: Option<String>,
+    context_window: Option<u64>,
+    max_input: Option<u64>,
+    max_output: Option<u64>,
+    prices: Option<RawPrices>,
+    long_prompts: Option<RawLongPrompts>,
+    images: Option<bool>,
+    parallel_tools: Option<bool>,
+    forced_tools: Option<bool>,
+    temperature: Option<bool>,
+    thinking: Option<ThinkingStyle>,
+    efforts: Option<Vec<Effort>>,
+    thinking_budgets: Option<RawBudgets>,
+    bound_thinking: Option<bool>,
+    signed_calls: Option<bool>,
+    caching: Option<Caching>,
+    chat_tools: Option<ChatTools>,
+    source: Option<String>,
+    date: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBudgets {
+    min: u64,
+    max: u64,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawPrices {
+    input: f64,
+    output: f64,
+    /// As fresh input, when nothing is said.
+    cache_read: Option<f64>,
+    /// As fresh input, when nothing is said.
+    cache_write: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawLongPrompts {
+    above: u64,
+    prices: RawPrices,
+}
+
+impl RawModel {
+    /// This model with all that `above` says of it. Who gives prices gives them for prompts of every length.
+    fn overlaid(self, above: &Self) -> Self {
+        let above = above.clone();
+        Self {
+            id: above.id,
+            like: above.like.or(self.like),
+            context_window: above.context_window.or(self.context_window),
+            max_input: above.max_input.or(self.max_input.filter(|_| above.context_window.is_none())),
+            max_output: above.max_output.or(self.max_output),
+            long_prompts: above.long_prompts.or(self.long_prompts.filter(|_| above.prices.is_none())),
+            prices: above.prices.or(self.prices),
+            images: above.images.or(self.images),
+            parallel_tools: above.parallel_tools.or(self.parallel_tools),
+            forced_tools: above.forced_tools.or(self.forced_tools),
+            temperature: above.temperature.or(self.temperature),
+            thinking: above.thinking.or(self.thinking),
+            efforts: above.efforts.or(self.efforts),
+            thinking_budgets: above.thinking_budgets.or(self.thinking_budgets),
+            bound_thinking: above.bound_thinking.or(self.bound_thinking),
+            signed_calls: above.signed_calls.or(self.signed_calls),
+            caching: above.caching.or(self.caching),
+            chat_tools: above.chat_tools.or(self.chat_tools),
+            source: above.source.or(self.source),
+            date: above.date.or(self.date),
+        }
+    }
+
+    fn resolve(&self, provider: &str) -> Model {
+        let context_window = self.context_window.unwrap_or(128_000);
+        let tier = |above, prices: RawPrices| PriceTier { above, prices: prices.resolve() };
+        let prices = self.prices.map(|prices| tier(0, prices));
+        let long = self.long_prompts.map(|long| tier(long.above, long.prices));
+        Model {
+            provider: provider.to_owned(),
+            id: self.id.clone(),
+            known: !self.id.ends_with('*'),
+            context_window,
+            max_input: self.max_input.unwrap_or(context_window),
+            max_output: self.max_output.unwrap_or(8_192),
+            prices: prices.into_iter().chain(long).collect(),
+            images: self.images.unwrap_or(true),
+            parallel_tools: self.parallel_tools.unwrap_or(true),
+            forced_tools: self.forced_tools.unwrap_or(true),
+            temperature: self.temperature.unwrap_or(true),
+            thinking: self.thinking.unwrap_or_default(),
+            efforts: self.efforts.clone().unwrap_or_default(),
+            thinking_budgets: self.thinking_budgets.map(|budgets| (budgets.min, budgets.max.max(budgets.min))),
+            bound_thinking: self.bound_thinking.unwrap_or_default(),
+            signed_calls: self.signed_calls.unwrap_or_default(),
+            caching: self.caching.unwrap_or_default(),
+            chat_tools: self.chat_tools.unwrap_or_default(),
+            source: self.source.clone().unwrap_or_default(),
+            date: self.date.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl RawPrices {
+    fn resolve(self) -> Prices {
+        Prices {
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read.unwrap_or(self.input),
+            cache_write: self.cache_write.unwrap_or(self.input),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_that_comes_with_this_crate_is_sound() {
+        let table: BTreeMap<String, RawProvider> = serde_json::from_str(BUILTIN).unwrap();
+        let table = ModelTable::of_file(table);
+        assert!(table.iter().count() > 50);
+        for model in table.iter() {
+            assert!(model.source.starts_with("https://"), "{} has no source", model.id);
+            assert!(model.date.parse::<jiff::civil::Date>().is_ok(), "{} has no date", model.id);
+            assert!(
+                model.max_output <= model.context_window && model.max_input <= model.context_window,
+                "{}",
+                model.id
+            );
+            assert!(model.efforts.is_sorted(), "{}", model.id);
+            assert!(model.prices.iter().all(|tier| tier.prices.input <= tier.prices.output), "{}", model.id);
+            let needs_budgets = model.thinking == ThinkingStyle::Budget && model.provider == "gemini";
+            assert!(!needs_budgets || model.thinking_budgets.is_some(), "{}", model.id);
+        }
+    }
+
+    #[test]
+    fn a_model_is_found_under_its_dated_name_too() {
+        let table = ModelTable::builtin();
+        assert_eq!(table.find("anthropic", "claude-haiku-4-5-20251001"), table.find("anthropic", "claude-haiku-4-5"));
+        assert_eq!(table.find("openai-responses", "gpt-4o-2024-08-06"), table.find("openai-responses", "gpt-4o"));
+        assert!(table.find("openai-chat", "gpt-4o-2024-08-06").known && table.find("azure", "gpt-4o").known);
+        let bedrock = table.find("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0");
+        assert!(bedrock.known && bedrock.caching == Caching::Breakpoints && bedrock.thinking == ThinkingStyle::Budget);
+        let newer = table.find("bedrock", "global.anthropic.claude-opus-9");
+        assert_eq!((newer.known, newer.thinking), (false, ThinkingStyle::Always));
+        assert_eq!(table.find("bedrock", "meta.llama4").caching, Caching::None);
+        assert!(table.find("bedrock", "us.amazon.nova-2-lite-v1:0").known);
+        assert!(table.find("vertex", "gemini-3.8-flash").signed_calls);
+    }
+
+    #[test]
+    fn an_unknown_model_gets_cautious_defaults_and_no_price() {
+        let table = ModelTable::builtin();
+        let unknown = table.find("openai-chat", "mock");
+        assert_eq!((unknown.id.as_str(), unknown.known, unknown.prices(1)), ("mock", false, None));
+        assert_eq!((unknown.context_window, unknown.thinking), (128_000, ThinkingStyle::OnRequest));
+        let newer = table.find("anthropic", "claude-opus-9");
+        assert_eq!((newer.id.as_str(), newer.known, newer.thinking), ("claude-opus-9", false, ThinkingStyle::Always));
+        assert_eq!(table.find("nobody", "x").provider, "nobody");
+    }
+
+    #[test]
+    fn a_second_table_adds_and_overrides_field_by_field() {
+        let user = "[local]\n[[local.models]]\nid = 'qwen'\ncontext-window = 32_768\n\
+                    [anthropic]\n[[anthropic.models]]\nid = 'claude-opus-5-5'\nprices = { input = 1, output = 2 }\n";
+        let table = ModelTable::builtin().with(&ModelTable::read(user).unwrap());
+        assert_eq!(table.find("local", "qwen").context_window, 32_768);
+        let opus = table.find("anthropic", "claude-opus-5-5");
+        let prices = opus.prices(0).unwrap();
+        assert_eq!((prices.input, prices.cache_read), (1.0, 1.0));
+        assert_eq!((opus.context_window, opus.thinking), (1_000_000, ThinkingStyle::Always));
+        assert!(table.find("anthropic", "claude-haiku-4-5").prices(0).is_some());
+    }
+
+    #[test]
+    fn a_provider_can_be_like_another_and_a_model_like_one_of_them() {
+        let text = "[a]\n[[a.models]]\nid = 'one'\ncontext-window = 7_000\n[[a.models]]\nid = 'big-*'\nmax-output = 9\n\
+                    [b]\nlike = 'a'\nstrip-prefixes = ['us.', 'x.']\nstrip-suffixes = ['-v1']\n\
+                    [[b.models]]\nid = 'mine'\nlike = 'us.x.one-v1'\nimages = false\n\
+                    [c]\nlike = 'c'\n[[c.models]]\nid = 'p'\nlike = 'q'\n[[c.models]]\nid = 'q'\nlike = 'p'\n";
+        let table = ModelTable::read(text).unwrap();
+        let one = table.find("b", "us.x.one-v1");
+        assert_eq!((one.id.as_str(), one.provider.as_str(), one.known), ("us.x.one-v1", "b", true));
+        assert_eq!(one.context_window, 7_000);
+        let mine = table.find("b", "mine");
+        assert_eq!((mine.id.as_str(), mine.context_window, mine.images), ("mine", 7_000, false));
+        let big = table.find("b", "x.big-2");
+        assert_eq!((big.id.as_str(), big.max_output, big.known), ("x.big-2", 9, false));
+        assert!(table.find("c", "p").known && !table.find("c", "r").known);
+    }
+
+    #[test]
+    fn a_malformed_table_says_where() {
+        for text in ["[[", "[x]\nmodels = 3", "[x]\n[[x.models]]\nid = 'a'\nprise = 3\n"] {
+            let error = ModelTable::read(text).unwrap_err();
+            assert!(std::error::Error::source(&error).unwrap().to_string().contains("line"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! From a configuration to a provider.
+
+use super::caller::Caller;
+use super::config::{ProviderConfig, ProviderContext};
+use super::http_provider::HttpProvider;
+use crate::auth::Authenticator;
+use crate::models::ModelTable;
+use crate::transport::Transport;
+use crate::vendors::{Endpoint, Place, ProviderInfo, RegistryError, provider};
+use pinion_protocol::{Provider, RedactedProvider};
+use reqwest::header::HeaderName;
+use secrecy::SecretString;
+use std::sync::Arc;
+
+/// Builds a provider. Cheap: nothing is read and nobody is called before the first request.
+///
+/// # Errors
+/// There is no such provider, or its configuration makes no sense.
+pub fn build(config: ProviderConfig, models: Arc<ModelTable>) -> Result<Arc<dyn Provider>, RegistryError> {
+    build_with(config, ProviderContext::default(), models)
+}
+
+/// [`build`], with all that a provider may need.
+///
+/// # Errors
+/// There is no such provider, or its configuration makes no sense.
+pub fn build_with(
+    config: ProviderConfig,
+    context: ProviderContext,
+    models: Arc<ModelTable>,
+) -> Result<Arc<dyn Provider>, RegistryError> {
+    build_info(provider(&config.name)?, config, context, models)
+}
+
+fn build_info(
+    info: &'static ProviderInfo,
+    config: ProviderConfig,
+    context: ProviderContext,
+    models: Arc<ModelTable>,
+) -> Result<Arc<dyn Provider>, RegistryError> {
+    let base = config.base_url.as_deref();
+    let format = info.format_at(base).ok_or(RegistryError::NeedsScript)?;
+    // What is played back goes nowhere.
+    let region = context.region.as_deref().or(context.playback.as_ref().map(|_| "nowhere"));
+    let place = Place { region, project: context.project.as_deref() };
+    let endpoint = Endpoint::new(info, base, place)?;
+    let headers = config.headers.into_iter().map(|(name, value)| match HeaderName::from_bytes(name.as_bytes()) {
+        Ok(name) => Ok((name, value)),
+        Err(_) => Err(RegistryError::Header { name }),
+    });
+    let secrets = context.secrets;
+    let headers: Vec<(HeaderName, SecretString)> = headers.collect::<Result<_, _>>()?;
+    headers.iter().for_each(|(name, value)| secrets.add_header(name.as_str(), value));
+    let known = config.api_key.iter().chain(config.http.proxy.iter().map(|proxy| &proxy.url));
+    known.for_each(|value| secrets.add(value));
+    let transport = Transport::new(config.http, &context.certificates)
+        .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
+    let missing = |variable| format!("no key for `{}`: set the environment variable `{variable}`", info.name);
+    let caller = Caller {
+        name: info.name,
+        base_url: base.map(|base| base.split(['?', '#']).next().unwrap_or_default().to_owned()),
+        authenticator: Authenticator::new(info.auth, context.region, transport.clone()),
+        key: config.api_key,
+        keys: context.keys,
+        without_key: info.key_variable.filter(|_| info.needs_key(base)).map(missing),
+        headers,
+        transport,
+        recorder: context.recorder,
+        playback: context.playback,
+        secrets: secrets.clone(),
+    };
+    let provider = HttpProvider { name: info.name, format, endpoint, models, caller: Arc::new(caller) };
+    Ok(Arc::new(RedactedProvider::new(Arc::new(provider), secrets)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendors::PROVIDERS;
+
+    #[test]
+    fn every_provider_except_replay_can_be_built() {
+        for info in PROVIDERS {
+            let base_url = info.base_url.is_empty().then(|| "http://127.0.0.1:1".to_owned());
+            let config = ProviderConfig { name: info.name.to_owned(), base_url, ..ProviderConfig::default() };
+            let context = ProviderContext { region: Some("us-east-1".to_owned()), ..ProviderContext::default() };
+            match build_with(config, context, ModelTable::builtin()) {
+                Ok(provider) => assert_eq!(provider.name(), info.name),
+                Err(error) => assert_eq!((info.name, error.to_string().contains("script")), ("replay", true)),
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A provider over HTTP: a wire format, an endpoint, and a key.
+
+use super::caller::{Caller, Draft};
+use crate::formats::Format;
+use crate::models::ModelTable;
+use crate::transport::exchange;
+use crate::vendors::Endpoint;
+use futures_util::stream::{self, StreamExt};
+use pinion_protocol::{EventStream, Provider, ProviderError, Request};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// A provider over HTTP.
+#[derive(Debug)]
+pub(crate) struct HttpProvider {
+    pub(crate) name: &'static str,
+    pub(crate) format: Format,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) models: Arc<ModelTable>,
+    pub(crate) caller: Arc<Caller>,
+}
+
+impl Provider for HttpProvider {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
+        let seed = format!("call_{:012x}", fastrand::u64(..1 << 48));
+        match self.draft(&request, seed).and_then(|draft| self.caller.clone().begin(draft)) {
+            Ok((id_seed, call)) => exchange(call.open(), self.format.decoder(id_seed), token),
+            Err(error) => stream::iter([Err(error)]).boxed(),
+        }
+    }
+}
+
+impl HttpProvider {
+    /// All of a request that is known before the key is.
+    fn draft(&self, request: &Request, id_seed: String) -> Result<Draft, ProviderError> {
+        let model = self.models.find(self.name, &request.model);
+        let body = self.format.body(request, &model, self.name)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, self.format.accept());
+        for (name, value) in self.format.headers(request, &model) {
+            headers.insert(name.clone(), plain_value(&name, &value)?);
+        }
+        Ok(Draft {
+            url: self.endpoint.url(&request.model),
+            model: request.model.clone(),
+            path: self.endpoint.tail(&request.model),
+            headers,
+            body: body.into(),
+            key: request.options.api_key.clone(),
+            id_seed,
+        })
+    }
+}
+
+fn plain_value(name: &HeaderName, value: &str) -> Result<HeaderValue, ProviderError> {
+    let message = || format!("the header `{name}` holds a character that no header can carry");
+    HeaderValue::from_str(value).map_err(|_| ProviderError::Api { status: None, message: message() })
+}

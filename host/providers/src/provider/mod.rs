@@ -1,0 +1,9 @@
+//! Providers over HTTP: a wire format, a vendor's row and the transport, put together.
+
+mod build;
+mod caller;
+mod config;
+mod http_provider;
+
+pub use build::{build, build_with};
+pub use config::{ProviderConfig, ProviderContext};

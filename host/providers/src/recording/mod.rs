@@ -1,0 +1,11 @@
+//! Recordings of exchanges: written as a session runs, and played back instead of the network.
+
+mod format;
+mod playback;
+mod recorder;
+mod redact;
+
+pub(crate) use format::RecordedRequest;
+pub(crate) use playback::Played;
+pub use playback::{Asked, Playback, PlaybackError};
+pub use recorder::Recorder;

@@ -1,0 +1,265 @@
+//! Writes exchanges down as they happen; [`recording`](crate::recording) describes the file.
+
+use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
+use crate::decode::event_stream::{Frame, FrameReader};
+use crate::transport::RawAnswer;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use jiff::civil::Date;
+use pinion_protocol::{ProviderError, Secrets};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Writes the exchanges of all providers that were built with it to one file.
+///
+/// Each step is written when it happens, so that a run that is killed leaves all that came before. Writing blocks for as
+/// long as a small write to a file does. A write that fails does not disturb the run: [`Self::finish`] says so.
+pub struct Recorder {
+    state: Mutex<State>,
+}
+
+struct State {
+    out: Box<dyn Write + Send>,
+    exchanges: u64,
+    error: Option<io::Error>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recorder")
+    }
+}
+
+impl Recorder {
+    /// Writes to a new file, which only its owner may read: it holds the conversation. A file that is there is removed
+    /// first, so that nobody who has it open reads on. `date` is the day of the run.
+    ///
+    /// # Errors
+    /// The file cannot be made, or the path is something else than a file: a link is not followed.
+    pub fn create(path: &Path, date: Date) -> io::Result<Self> {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.is_file() => std::fs::remove_file(path)?,
+            Ok(found) if found.is_symlink() => return Err(io::Error::other("it is a link")),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self::new(options.open(path)?, date))
+    }
+
+    /// Writes to `out`.
+    pub fn new(out: impl Write + Send + 'static, date: Date) -> Self {
+        let recorder = Self { state: Mutex::new(State { out: Box::new(out), exchanges: 0, error: None }) };
+        recorder.write(&Head { pinion_recording: VERSION, date });
+        recorder
+    }
+
+    /// Makes sure that all is written.
+    ///
+    /// # Errors
+    /// A write failed, now or before; nothing was written after it.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.error.take() {
+            Some(error) => Err(error),
+            None => state.out.flush(),
+        }
+    }
+
+    /// Begins an exchange. `secrets` know those of its request.
+    pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
+        let exchange = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.exchanges += 1;
+            state.exchanges
+        };
+        let tape =
+            Tape { recorder: self.clone(), exchange, secrets, content: Content::Lines(Vec::new()), is_over: false };
+        let headers = readable(headers);
+        tape.write(Step::Request(RecordedRequest { headers, ..request }));
+        tape
+    }
+
+    fn write(&self, line: &impl Serialize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.error.is_some() {
+            return;
+        }
+        let written = serde_json::to_vec(line).map_err(io::Error::other).and_then(|mut bytes| {
+            bytes.push(b'\n');
+            state.out.write_all(&bytes)?;
+            state.out.flush()
+        });
+        state.error = written.err();
+    }
+}
+
+/// The writing down of one exchange.
+pub(crate) struct Tape {
+    recorder: Arc<Recorder>,
+    exchange: u64,
+    secrets: Secrets,
+    content: Content,
+    is_over: bool,
+}
+
+/// How an answer is written down.
+enum Content {
+    /// By lines, of which the last is not complete: a key is not cut in two.
+    Lines(Vec<u8>),
+    Frames(FrameReader),
+}
+
+impl Tape {
+    /// Writes down what became of the request, and follows the packets of its answer.
+    pub(crate) fn follow(mut self, answer: Result<RawAnswer, ProviderError>) -> Result<RawAnswer, ProviderError> {
+        match answer {
+            Err(error) => {
+                self.end(broken(&error));
+                Err(error)
+            }
+            Ok(answer) => {
+                self.head(&answer);
+                let packets = stream::unfold((answer.packets, Some(self)), |(mut packets, tape)| async move {
+                    let mut tape = tape?;
+                    let packet = packets.next().await;
+                    let tape = match &packet {
+                        Some(Ok(bytes)) => {
+                            tape.data(bytes);
+                            Some(tape)
+                        }
+                        Some(Err(error)) => {
+                            tape.end(broken(error));
+                            None
+                        }
+                        None => {
+                            tape.end(End::Complete);
+                            None
+                        }
+                    };
+                    Some((packet?, (packets, tape)))
+                });
+                Ok(RawAnswer { packets: packets.boxed(), ..answer })
+            }
+        }
+    }
+
+    fn head(&mut self, answer: &RawAnswer) {
+        let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if kind.starts_with("application/vnd.amazon.eventstream") {
+            self.content = Content::Frames(FrameReader::default());
+        }
+        self.write(Step::Response(RecordedHead { status: answer.status, headers: readable(&answer.headers) }));
+    }
+
+    fn data(&mut self, packet: &Bytes) {
+        let steps = match &mut self.content {
+            Content::Lines(pending) => {
+                // What is pending holds no end of a line.
+                let whole = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
+                pending.extend_from_slice(packet);
+                let lines: Vec<u8> = pending.drain(..whole).collect();
+                text_step(lines, &self.secrets).into_iter().collect::<Vec<_>>()
+            }
+            Content::Frames(reader) => {
+                let mut steps = Vec::new();
+                // What makes no sense here makes none to the decoder either, which says so.
+                let _ = reader.feed(packet, |frame| {
+                    steps.push(frame_step(&frame));
+                    Ok(())
+                });
+                steps
+            }
+        };
+        steps.into_iter().for_each(|step| self.write(step));
+    }
+
+    fn end(&mut self, end: End) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        if let Content::Lines(pending) = &mut self.content
+            && let Some(step) = text_step(std::mem::take(pending), &self.secrets)
+        {
+            self.write(step);
+        }
+        self.write(Step::End(end));
+    }
+
+    /// Everything goes through here, and so nothing is written with a key in it.
+    fn write(&self, step: Step) {
+        let step = match step {
+            Step::Request(request) => Step::Request(RecordedRequest {
+                base_url: request.base_url.map(|url| self.secrets.clean_answer(&url).into_owned()),
+                headers: self.clean_headers(request.headers),
+                body: self.secrets.clean_answer_json(request.body),
+                ..request
+            }),
+            Step::Response(head) => Step::Response(RecordedHead { headers: self.clean_headers(head.headers), ..head }),
+            Step::Data(text) => Step::Data(self.secrets.clean_wire(&text).into_owned()),
+            Step::Frame(frame) => Step::Frame(RecordedFrame {
+                headers: self.clean_headers(frame.headers),
+                payload: self.secrets.clean_answer_json(frame.payload),
+            }),
+            Step::End(End::Network(message)) => {
+                Step::End(End::Network(self.secrets.clean_answer(&message).into_owned()))
+            }
+            Step::End(end) => Step::End(end),
+            Step::Base64(text) => Step::Base64(text),
+        };
+        self.recorder.write(&Line { exchange: self.exchange, step });
+    }
+
+    fn clean_headers(&self, headers: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        headers.into_iter().map(|(name, value)| (name, self.secrets.clean_answer(&value).into_owned())).collect()
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        self.end(End::Dropped);
+    }
+}
+
+fn text_step(bytes: Vec<u8>, secrets: &Secrets) -> Option<Step> {
+    match String::from_utf8(bytes) {
+        Ok(text) if text.is_empty() => None,
+        Ok(text) => Some(Step::Data(text)),
+        // Base64 would hide a secret from whoever looks for it.
+        Err(error) if secrets.are_in(error.as_bytes()) => {
+            Some(Step::Data(String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        }
+        Err(error) => Some(Step::Base64(STANDARD.encode(error.as_bytes()))),
+    }
+}
+
+fn frame_step(frame: &Frame<'_>) -> Step {
+    let payload = serde_json::from_slice(frame.payload);
+    let payload = payload.unwrap_or_else(|_| Value::String(String::from_utf8_lossy(frame.payload).into_owned()));
+    let headers = frame.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Step::Frame(RecordedFrame { headers: headers.collect(), payload })
+}
+
+fn broken(error: &ProviderError) -> End {
+    match error {
+        ProviderError::Network { message } => End::Network(message.clone()),
+        other => End::Network(other.to_string()),
+    }
+}
+
+/// The headers that can be shown. Cookies are as good as keys to whoever has them.
+fn readable(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let shown = headers.iter().filter(|(name, value)| !value.is_sensitive() && *name != "set-cookie");
+    shown.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect()
+}

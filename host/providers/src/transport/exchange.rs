@@ -1,0 +1,205 @@
+//! From one request to the events of its reply: packets go through a decoder, under an idle limit and a cancellation.
+
+use super::http::Packets;
+use crate::decode::Decoder;
+use futures_util::future::TryFutureExt;
+use futures_util::stream::{self, StreamExt};
+use pinion_protocol::{EventStream, ProviderError, Secrets, StreamEvent};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// How long the end of a reply is held back for the end of its answer. A connection whose answer was read to the end is
+/// used again; one that was dropped before is not, and costs the next turn a handshake.
+const DRAIN: Duration = Duration::from_millis(50);
+
+/// What an answer is read with.
+pub(crate) struct Opened {
+    pub(crate) packets: Packets,
+    pub(crate) secrets: Secrets,
+    /// How long it may be silent.
+    pub(crate) idle: Duration,
+}
+
+/// Waits for `opening` when the stream is first polled, and decodes what it opened.
+pub(crate) fn exchange(
+    opening: impl Future<Output = Result<Opened, ProviderError>> + Send + 'static,
+    decoder: Box<dyn Decoder>,
+    token: CancellationToken,
+) -> EventStream {
+    let opened = async move {
+        let Opened { packets, secrets, idle } = cancellable(&token, opening).await?;
+        Ok(events(packets, decoder, idle, secrets, token))
+    };
+    opened.try_flatten_stream().boxed()
+}
+
+/// The events in `packets`.
+pub(crate) fn events(
+    packets: Packets,
+    decoder: Box<dyn Decoder>,
+    idle: Duration,
+    secrets: Secrets,
+    token: CancellationToken,
+) -> EventStream {
+    // Some replies end with their answer, whose end is then waited for once more.
+    let packets = packets.fuse().boxed();
+    let reading = Reading { packets, decoder, idle, secrets, token, events: VecDeque::new(), state: State::Open };
+    stream::unfold(reading, |mut reading| async {
+        let item = reading.next().await?;
+        Some((item, reading))
+    })
+    .boxed()
+}
+
+struct Reading {
+    packets: Packets,
+    decoder: Box<dyn Decoder>,
+    idle: Duration,
+    secrets: Secrets,
+    token: CancellationToken,
+    events: VecDeque<StreamEvent>,
+    state: State,
+}
+
+enum State {
+    Open,
+    /// What came before the error goes out first.
+    Failed(ProviderError),
+    Over,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        loop {
+            if self.token.is_cancelled() && !matches!(self.state, State::Over) {
+                return self.over(Err(ProviderError::Cancelled));
+            }
+            if let Some(event) = self.events.pop_front() {
+                if !matches!(event, StreamEvent::End { .. }) {
+                    return Some(Ok(event));
+                }
+                self.drain().await;
+                return self.over(Ok(event));
+            }
+            match std::mem::replace(&mut self.state, State::Open) {
+                State::Open => self.read().await,
+                State::Failed(error) => return self.over(Err(self.secrets.clean_error(error))),
+                State::Over => {
+                    self.state = State::Over;
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn over(&mut self, last: Result<StreamEvent, ProviderError>) -> Option<Result<StreamEvent, ProviderError>> {
+        self.state = State::Over;
+        self.events.clear();
+        self.packets = stream::empty().boxed();
+        Some(last)
+    }
+
+    /// Waits for one packet and decodes it.
+    async fn read(&mut self) {
+        let mut out = Vec::new();
+        let packet = cancellable(&self.token, async { Ok(timeout(self.idle, self.packets.next()).await) }).await;
+        let decoded = match packet {
+            Ok(Ok(Some(Ok(packet)))) => self.decoder.feed(&packet, &mut out),
+            Ok(Ok(Some(Err(error)))) | Err(error) => Err(error),
+            Ok(Ok(None)) => self.decoder.finish(&mut out),
+            Ok(Err(_)) => {
+                Err(ProviderError::Network { message: format!("the reply fell silent for {} s", self.idle.as_secs()) })
+            }
+        };
+        self.events.extend(out);
+        if let Err(error) = decoded {
+            self.state = State::Failed(error);
+        }
+    }
+
+    async fn drain(&mut self) {
+        let rest = async { while self.packets.next().await.is_some() {} };
+        // Late or not, the reply is complete.
+        let _ = timeout(DRAIN, rest).await;
+    }
+}
+
+async fn cancellable<T>(
+    token: &CancellationToken,
+    work: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    tokio::select! {
+        biased;
+        () = token.cancelled() => Err(ProviderError::Cancelled),
+        result = work => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::openai_chat;
+    use bytes::Bytes;
+    use pinion_protocol::StopReason;
+
+    const REPLY: &[u8] =
+        b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    const DONE: &[u8] = b"data: [DONE]\n\n";
+
+    async fn run(packets: Packets, token: CancellationToken) -> Vec<Result<StreamEvent, ProviderError>> {
+        let decoder = Box::new(openai_chat::Decoder::new("call"));
+        events(packets, decoder, Duration::from_secs(120), Secrets::default(), token).collect().await
+    }
+
+    fn some(packets: &[&'static [u8]]) -> impl stream::Stream<Item = Result<Bytes, ProviderError>> + Send + 'static {
+        let packets: Vec<_> = packets.iter().map(|packet| Ok(Bytes::from_static(packet))).collect();
+        stream::iter(packets)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_reply_is_given_up_after_the_idle_limit() {
+        let packets =
+            some(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"]).chain(stream::pending()).boxed();
+        let started = tokio::time::Instant::now();
+        let out = run(packets, CancellationToken::new()).await;
+        assert_eq!(started.elapsed(), Duration::from_secs(120));
+        assert_eq!(out.len(), 4);
+        assert!(matches!(out.last(), Some(Err(ProviderError::Network { message })) if message.contains("120 s")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_waits_for_the_answers_end_but_not_for_long() {
+        let out = run(some(&[REPLY, DONE]).chain(stream::pending()).boxed(), CancellationToken::new()).await;
+        assert_eq!(out.last(), Some(&Ok(StreamEvent::End { stop_reason: StopReason::Stop })));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_ends_early_is_a_network_error() {
+        let out = run(some(&[&REPLY[..60]]).boxed(), CancellationToken::new()).await;
+        assert!(matches!(out.last(), Some(Err(ProviderError::Network { .. }))));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_reply_ends_at_once() {
+        let token = CancellationToken::new();
+        let decoder = Box::new(openai_chat::Decoder::new("call"));
+        let packets = some(&[REPLY]).chain(stream::pending()).boxed();
+        let mut events = events(packets, decoder, Duration::from_secs(120), Secrets::default(), token.clone());
+        assert!(events.next().await.unwrap().is_ok());
+        token.cancel();
+        assert_eq!(events.next().await, Some(Err(ProviderError::Cancelled)));
+        assert_eq!(events.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_came_before_an_error_goes_out_first() {
+        let broken = stream::once(async { Err(ProviderError::Network { message: "reset".to_owned() }) });
+        let out = run(some(&[REPLY]).chain(broken).boxed(), CancellationToken::new()).await;
+        assert_eq!(out.len(), 4, "{out:?}");
+        assert!(matches!(&out[2], Ok(StreamEvent::Delta { delta, .. }) if delta == "hi"));
+        assert!(out[3].is_err());
+    }
+}

@@ -1,0 +1,274 @@
+//! HTTP: one request out, the bytes of the answer back, everything bounded in time and size.
+//!
+//! A client is built when the first request is sent, and kept. For a URL without TLS it is built without certificate
+//! authorities, because reading those takes longer than everything else that a short run does. Redirects are
+//! not followed: they would carry the key elsewhere. No proxy is used unless [`HttpSettings::proxy`] names one, because
+//! nothing in this crate reads the environment; the binary passes on what the user set. (Where the platform keeps its
+//! authorities, `rustls-native-certs` asks `SSL_CERT_FILE` and `SSL_CERT_DIR` itself, as every TLS client does.)
+
+use super::classify::{Answer, classify, classify_object};
+use super::retry_after::retry_after;
+use crate::causes::{root_cause, with_causes};
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use jiff::Timestamp;
+use pinion_protocol::ProviderError;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, NoProxy, Proxy, Response, Url, redirect};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
+use secrecy::{ExposeSecret, SecretString};
+use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// What is read of an answer that is not a reply: 64 KiB.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// Time limits and the way out.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// To connect, TLS included. 15 s unless said otherwise.
+    pub connect_timeout: Duration,
+    /// From the start of the request to the head of the answer. 300 s unless said otherwise: local servers load a model
+    /// before they answer.
+    pub header_timeout: Duration,
+    /// Between two packets of the answer. 120 s unless said otherwise.
+    pub idle_timeout: Duration,
+    /// A proxy for all requests; none unless said otherwise.
+    pub proxy: Option<ProxySettings>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(15),
+            header_timeout: Duration::from_secs(300),
+            idle_timeout: Duration::from_secs(120),
+            proxy: None,
+        }
+    }
+}
+
+/// An HTTP proxy.
+#[derive(Debug, Clone)]
+pub struct ProxySettings {
+    /// Its URL, which may hold a password.
+    pub url: SecretString,
+    /// Hosts to reach without it, separated by commas, as in `NO_PROXY`.
+    pub except: Option<String>,
+}
+
+/// One request.
+pub(crate) struct Outgoing {
+    pub(crate) url: Url,
+    /// Those that hold a secret are marked so.
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Packets of an answer. Ends with the answer, or with the error that broke it off.
+pub(crate) type Packets = BoxStream<'static, Result<Bytes, ProviderError>>;
+
+/// An answer, whatever it says.
+pub(crate) struct RawAnswer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) packets: Packets,
+}
+
+/// Sends requests, over connections that are kept. Copies of it share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: HttpSettings,
+    /// Authorities besides the platform's.
+    roots: Vec<CertificateDer<'static>>,
+    /// For hosts with TLS, and for those without.
+    secure: OnceLock<Result<Client, String>>,
+    plain: OnceLock<Result<Client, String>>,
+}
+
+impl Transport {
+    /// Costs nothing: the client is built with the first request. `certificates` is PEM, and may be empty.
+    ///
+    /// # Errors
+    /// The certificates are no PEM.
+    pub(crate) fn new(settings: HttpSettings, certificates: &[u8]) -> Result<Self, pem::Error> {
+        let roots = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
+        let roots = roots?;
+        if roots.is_empty() && !certificates.trim_ascii().is_empty() {
+            return Err(pem::Error::NoItemsFound);
+        }
+        let shared = Shared { settings, roots, secure: OnceLock::new(), plain: OnceLock::new() };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// How long an answer may be silent.
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        self.shared.settings.idle_timeout
+    }
+
+    /// Sends a request and waits for the head of its answer. Dropping the future, or the packets, ends the request.
+    ///
+    /// # Errors
+    /// [`ProviderError::Network`] when the server was not reached, or was too slow.
+    pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
+        let client = self.client(&request.url)?;
+        let sent = client.post(request.url).headers(request.headers).body(request.body).send();
+        let limit = self.shared.settings.header_timeout;
+        let response = match timeout(limit, sent).await {
+            Ok(answer) => answer.map_err(network)?,
+            Err(_) => {
+                let message = format!("no answer within {} s", limit.as_secs());
+                return Err(ProviderError::Network { message });
+            }
+        };
+        let status = response.status().as_u16();
+        Ok(RawAnswer { status, headers: response.headers().clone(), packets: packets(response) })
+    }
+
+    /// Sends a request that is answered at once, and small: to [`MAX_ERROR_BODY`].
+    ///
+    /// # Errors
+    /// As [`Self::request`], or what the server refused it with.
+    pub(crate) async fn fetch(&self, request: Outgoing) -> Result<Vec<u8>, ProviderError> {
+        let answer = self.request(request).await?;
+        match answer.status {
+            200..=299 => Ok(beginning(answer.packets, self.idle_timeout()).await),
+            _ => Err(refused(answer, self.idle_timeout()).await),
+        }
+    }
+
+    fn client(&self, url: &Url) -> Result<&Client, ProviderError> {
+        let is_secure = url.scheme() == "https";
+        let slot = if is_secure { &self.shared.secure } else { &self.shared.plain };
+        let client = slot.get_or_init(|| build(&self.shared, is_secure).map_err(|error| with_causes(&*error)));
+        client
+            .as_ref()
+            .map_err(|error| ProviderError::Api { status: None, message: format!("could not set up HTTP: {error}") })
+    }
+}
+
+/// The packets of an answer that is a reply.
+///
+/// # Errors
+/// What the vendor refused the request with.
+pub(crate) async fn reply(answer: RawAnswer, idle: Duration) -> Result<Packets, ProviderError> {
+    match answer.status {
+        200..=299 if !is_other_than_events(&answer.headers) => Ok(answer.packets),
+        _ => Err(refused(answer, idle).await),
+    }
+}
+
+/// The error that an answer means.
+async fn refused(answer: RawAnswer, idle: Duration) -> ProviderError {
+    let RawAnswer { status, headers, packets } = answer;
+    let body = beginning(packets, idle).await;
+    if (200..=299).contains(&status) {
+        return not_events(&body, &headers);
+    }
+    let text = |name: &&str| headers.get(*name)?.to_str().ok();
+    let request_id = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"].iter().find_map(text);
+    let retry_after = retry_after(&headers, Timestamp::now());
+    classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id })
+}
+
+/// As much of a body as comes in time, up to [`MAX_ERROR_BODY`].
+async fn beginning(mut packets: Packets, idle: Duration) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(Ok(packet))) = timeout(idle, packets.next()).await {
+        let room = MAX_ERROR_BODY - body.len();
+        body.extend_from_slice(&packet[..packet.len().min(room)]);
+        if body.len() == MAX_ERROR_BODY {
+            break;
+        }
+    }
+    body
+}
+
+/// Some servers answer with status 200 and an error in JSON, or a proxy's web page. Whatever else the type may be is read
+/// as events, because not every server says it right.
+fn is_other_than_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.starts_with("application/json") || kind.starts_with("text/html")
+}
+
+fn not_events(body: &[u8], headers: &HeaderMap) -> ProviderError {
+    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(body)
+        && let Some(error) = value.get("error").filter(|error| !error.is_null())
+    {
+        return classify_object(error);
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ProviderError::Malformed { message: format!("expected a stream of events, got `{kind}`") }
+}
+
+fn packets(response: Response) -> Packets {
+    stream::unfold(Some(response), |response| async {
+        let mut response = response?;
+        match response.chunk().await {
+            Ok(Some(packet)) => Some((Ok(packet), Some(response))),
+            Ok(None) => None,
+            Err(error) => Some((Err(network(error)), None)),
+        }
+    })
+    .boxed()
+}
+
+/// Without the URL, which may hold a secret.
+fn network(error: reqwest::Error) -> ProviderError {
+    let what = if error.is_timeout() && error.is_connect() {
+        "could not connect in time"
+    } else if error.is_connect() {
+        "could not connect"
+    } else if error.is_decode() {
+        "could not decompress the answer"
+    } else {
+        "the connection broke off"
+    };
+    let cause = root_cause(&error.without_url());
+    ProviderError::Network { message: format!("{what}: {cause}") }
+}
+
+fn build(shared: &Shared, is_secure: bool) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    let settings = &shared.settings;
+    let proxy_url = settings.proxy.as_ref().map(|proxy| proxy.url.expose_secret());
+    let needs_roots = is_secure || proxy_url.is_some_and(|url| url.starts_with("https"));
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(tls(needs_roots, &shared.roots)?)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(settings.connect_timeout)
+        .user_agent(concat!("pinion/", env!("CARGO_PKG_VERSION")));
+    if let Some(proxy) = &settings.proxy {
+        let except = proxy.except.as_deref().and_then(NoProxy::from_string);
+        builder = builder.proxy(Proxy::all(proxy.url.expose_secret())?.no_proxy(except));
+    }
+    Ok(builder.build()?)
+}
+
+/// TLS by ring, with the platform's certificate authorities and the user's or, where there will be no TLS, none.
+fn tls(needs_roots: bool, roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let mut config = match (needs_roots, roots) {
+        (false, _) => config.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
+        (true, []) => config.with_platform_verifier()?.with_no_client_auth(),
+        (true, roots) => {
+            let verifier = Verifier::new_with_extra_roots(roots.iter().cloned(), provider)?;
+            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,11 @@
+//! HTTP: requests out, answers in, and what a refusal means.
+
+mod classify;
+mod exchange;
+mod http;
+mod retry_after;
+
+pub(crate) use classify::classify_object;
+pub(crate) use exchange::{Opened, exchange};
+pub use http::{HttpSettings, ProxySettings};
+pub(crate) use http::{Outgoing, RawAnswer, Transport, reply};

@@ -1,0 +1,92 @@
+//! When to try again, as response headers say it.
+//!
+//! In this order: `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date, and the reset time of a limit
+//! of which nothing remains (`x-ratelimit-reset-tokens: 6m0s`, `anthropic-ratelimit-requests-reset: 2026-…Z`).
+
+use super::classify::{parse_delay, seconds};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use reqwest::header::HeaderMap;
+use std::time::Duration;
+
+/// The pairs of headers that say how much of a limit remains, and when it is full again.
+const LIMITS: &[(&str, &str)] = &[
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+];
+
+/// When to try again. `now` is for dates, where the server does not say what time it is.
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let now = text("date").and_then(http_date).unwrap_or(now);
+    if let Some(ms) = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
+        return seconds(ms / 1000.0);
+    }
+    if let Some(after) = text("retry-after") {
+        let until_date = || http_date(after).map(|date| until(date, now));
+        return after.parse::<f64>().ok().and_then(seconds).or_else(until_date);
+    }
+    let resets = LIMITS.iter().filter(|(remaining, _)| text(remaining) == Some("0"));
+    resets.filter_map(|(_, reset)| reset_delay(text(reset)?, now)).max()
+}
+
+fn reset_delay(text: &str, now: Timestamp) -> Option<Duration> {
+    match text.parse::<Timestamp>() {
+        Ok(at) => Some(until(at, now)),
+        Err(_) => parse_delay(text),
+    }
+}
+
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    let wait = at.duration_since(now);
+    if wait.is_negative() { Duration::ZERO } else { wait.unsigned_abs().min(Duration::from_secs(86_400)) }
+}
+
+fn http_date(text: &str) -> Option<Timestamp> {
+    rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    fn delay(headers: &[(&'static str, &'static str)]) -> Option<Duration> {
+        let headers =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        retry_after(&headers.collect(), "2026-11-06T08:49:37Z".parse().unwrap())
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(delay(&[("retry-after", "0.25")]), Some(Duration::from_millis(250)));
+        assert_eq!(delay(&[("retry-after", "7"), ("retry-after-ms", "1500")]), Some(Duration::from_millis(1500)));
+        assert_eq!(delay(&[("retry-after", "Fri, 06 Nov 2026 08:50:07 GMT")]), Some(Duration::from_secs(30)));
+        let skewed = [("retry-after", "Sun, 01 Nov 2026 00:00:09 GMT"), ("date", "Sun, 01 Nov 2026 00:00:00 GMT")];
+        assert_eq!(delay(&skewed), Some(Duration::from_secs(9)));
+        assert_eq!(delay(&[]), None);
+    }
+
+    #[test]
+    fn only_a_limit_that_is_used_up_counts() {
+        let tokens = ("x-ratelimit-reset-tokens", "6m0s");
+        assert_eq!(delay(&[("x-ratelimit-remaining-tokens", "0"), tokens]), Some(Duration::from_secs(360)));
+        assert_eq!(delay(&[("x-ratelimit-remaining-tokens", "12"), tokens]), None);
+        let reset = ("anthropic-ratelimit-requests-reset", "2026-11-06T08:49:57Z");
+        assert_eq!(delay(&[("anthropic-ratelimit-requests-remaining", "0"), reset]), Some(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn nonsense_is_no_delay_and_the_past_is_now() {
+        for after in ["soon", "-5", "NaN", ""] {
+            assert_eq!(delay(&[("retry-after", after)]), None, "{after}");
+        }
+        assert_eq!(delay(&[("retry-after", "inf")]), Some(Duration::from_secs(86_400)));
+        assert_eq!(delay(&[("retry-after", "Thu, 05 Nov 2026 00:00:00 GMT")]), Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,262 @@
+//! Where requests go: from a provider's usual place, or the user's base URL, to the URL of one request.
+//!
+//! A base URL may be given in any of the ways that people write it: a host alone, with the version, with the whole path.
+//! What is not said is filled in from the format's [`Layout`].
+
+use super::error::{BaseUrlError, RegistryError};
+use super::info::ProviderInfo;
+use super::layout::{Layout, Tail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Url;
+
+/// Where a provider's requests go.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    base: Url,
+    layout: Layout,
+}
+
+/// All characters that do not stand for themselves in a segment of a path.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// What the base URLs of some providers are made of.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place<'a> {
+    pub(crate) region: Option<&'a str>,
+    pub(crate) project: Option<&'a str>,
+}
+
+impl Endpoint {
+    /// The endpoint of a provider at its usual place, or at `base`.
+    ///
+    /// # Errors
+    /// The base URL makes no sense, or is missing, or cannot be made because something is missing.
+    pub(crate) fn new(
+        info: &'static ProviderInfo,
+        base: Option<&str>,
+        place: Place<'_>,
+    ) -> Result<Self, RegistryError> {
+        let layout = info.layout(base).ok_or(RegistryError::NeedsScript)?;
+        let text = match base {
+            Some(base) => base.trim().to_owned(),
+            None => usual(info, place)?,
+        };
+        let mut url = parse(info, &text)?;
+        let version = match layout.tail {
+            Tail::Vertex => vertex_version(info, place)?,
+            _ => layout.version.to_owned(),
+        };
+        let path = layout.base_path(url.path(), &version);
+        url.set_path(&path);
+        Ok(Self { base: url, layout })
+    }
+
+    /// The URL of a request to a model.
+    pub(crate) fn url(&self, model: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}/{}", self.base.path().trim_end_matches('/'), self.tail(model)));
+        if let Some((name, value)) = self.layout.query {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        url
+    }
+
+    /// The end of its path, which is the same whatever the base URL is.
+    pub(crate) fn tail(&self, model: &str) -> String {
+        match self.layout.tail {
+            Tail::Fixed(tail) => tail.to_owned(),
+            Tail::Gemini => format!("{}:streamGenerateContent", gemini_model(model)),
+            Tail::Vertex => format!("{}:streamGenerateContent", vertex_model(model)),
+            Tail::Bedrock => format!("model/{}/converse-stream", segment(model)),
+        }
+    }
+}
+
+/// The provider's own base URL, with its region filled in.
+fn usual(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
+    if info.base_url.is_empty() {
+        return Err(RegistryError::NeedsBaseUrl { provider: info.name });
+    }
+    if !info.base_url.contains("{region}") {
+        return Ok(info.base_url.to_owned());
+    }
+    let region = place.region.or(info.default_region).ok_or(RegistryError::NeedsRegion { provider: info.name })?;
+    if region.is_empty() || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return Err(RegistryError::Region { provider: info.name, region: region.to_owned() });
+    }
+    let own = info.regional_urls.iter().find(|(name, _)| *name == region);
+    Ok(own.map_or_else(|| info.base_url.replace("{region}", region), |(_, url)| (*url).to_owned()))
+}
+
+/// Requests of a project name it; those with an API key of Vertex' express mode name none.
+fn vertex_version(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
+    let Some(project) = place.project else { return Ok("v1".to_owned()) };
+    let region = place.region.or(info.default_region).ok_or(RegistryError::NeedsRegion { provider: info.name })?;
+    Ok(format!("v1/projects/{}/locations/{}", segment(project), segment(region)))
+}
+
+fn parse(info: &'static ProviderInfo, text: &str) -> Result<Url, RegistryError> {
+    let error = |url: &str, source| RegistryError::BaseUrl { provider: info.name, url: url.to_owned(), source };
+    // Text that is not a URL may hold a password in any place.
+    let url = Url::parse(text).map_err(|problem| error("…", BaseUrlError::Syntax(problem.into())))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(error(url.host_str().unwrap_or_default(), BaseUrlError::Password));
+    }
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(error(text, BaseUrlError::Scheme));
+    }
+    Ok(url)
+}
+
+fn gemini_model(model: &str) -> String {
+    match model.contains('/') {
+        true => segments(model),
+        false => format!("models/{}", segment(model)),
+    }
+}
+
+/// `MODEL`, `PUBLISHER/MODEL`, or a whole resource name.
+fn vertex_model(model: &str) -> String {
+    match model.split_once('/') {
+        None => format!("publishers/google/models/{}", segment(model)),
+        Some(("publishers" | "endpoints", _)) => segments(model),
+        Some((publisher, model)) => format!("publishers/{}/models/{}", segment(publisher), segment(model)),
+    }
+}
+
+fn segments(path: &str) -> String {
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+/// One segment of a path. A segment of dots, which would mean another folder, is left empty.
+fn segment(text: &str) -> String {
+    match text.bytes().all(|byte| byte == b'.') {
+        true => String::new(),
+        false => utf8_percent_encode(text, RESERVED).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causes::with_causes;
+    use crate::vendors::provider;
+
+    fn at(name: &str, base: Option<&str>, place: Place<'_>, model: &str) -> String {
+        let info = provider(name).unwrap();
+        match Endpoint::new(info, base, place) {
+            Ok(endpoint) => endpoint.url(model).to_string(),
+            Err(error) => with_causes(&error),
+        }
+    }
+
+    fn custom(name: &str, base: &str) -> String {
+        at(name, Some(base), Place::default(), "m:1")
+    }
+
+    #[test]
+    fn a_base_url_leads_to_the_endpoint_however_it_is_written() {
+        for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", " http://h:1/v1/messages "] {
+            assert_eq!(custom("anthropic", base), "http://h:1/v1/messages");
+        }
+        assert_eq!(custom("anthropic", "https://h/anthropic"), "https://h/anthropic/v1/messages");
+        for base in ["http://h:1", "http://h:1/v1", "http://h:1/v1/chat/completions"] {
+            assert_eq!(custom("openai-chat", base), "http://h:1/v1/chat/completions");
+        }
+        assert_eq!(custom("openai-chat", "https://h/api/v4"), "https://h/api/v4/chat/completions");
+        assert_eq!(custom("openai-chat", "https://h/x?api-version=1"), "https://h/x/chat/completions?api-version=1");
+        for base in ["http://h:1", "http://h:1/v1/", "http://h:1/v1/responses"] {
+            assert_eq!(custom("openai-responses", base), "http://h:1/v1/responses");
+        }
+        for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/api/chat"] {
+            assert_eq!(custom("ollama", base), "http://h:1/api/chat");
+        }
+        assert_eq!(custom("proxy", "http://h:1"), "http://h:1/v1/stream");
+        assert_eq!(custom("proxy", "https://h/pinion/v1"), "https://h/pinion/v1/stream");
+    }
+
+    #[test]
+    fn azure_has_a_version_of_its_own_and_the_older_paths() {
+        let host = "https://me.openai.azure.com";
+        assert_eq!(custom("azure", host), format!("{host}/openai/v1/responses"));
+        assert_eq!(custom("azure", &format!("{host}/openai/v1/")), format!("{host}/openai/v1/responses"));
+        assert_eq!(
+            custom("azure", &format!("{host}/openai/v1/chat/completions")),
+            format!("{host}/openai/v1/chat/completions")
+        );
+        assert_eq!(
+            custom("azure", &format!("{host}/openai/deployments/mine?api-version=2024-10-21")),
+            format!("{host}/openai/deployments/mine/chat/completions?api-version=2024-10-21")
+        );
+        assert_eq!(
+            custom("azure", &format!("{host}/openai?api-version=2025-04-01-preview")),
+            format!("{host}/openai/responses?api-version=2025-04-01-preview")
+        );
+        assert!(at("azure", None, Place::default(), "m").contains("needs a base URL"));
+    }
+
+    #[test]
+    fn the_model_is_part_of_some_urls() {
+        let gemini = "https://generativelanguage.googleapis.com/v1beta";
+        let usual = |name: &str, model: &str| at(name, None, Place::default(), model);
+        assert_eq!(
+            usual("gemini", "gemini-3.8-flash"),
+            format!("{gemini}/models/gemini-3.8-flash:streamGenerateContent?alt=sse")
+        );
+        assert_eq!(
+            usual("gemini", "tunedModels/a b"),
+            format!("{gemini}/tunedModels/a%20b:streamGenerateContent?alt=sse")
+        );
+        assert_eq!(custom("gemini", "http://h:1"), "http://h:1/v1beta/models/m%3A1:streamGenerateContent?alt=sse");
+        let bedrock = "https://bedrock-runtime.eu-west-1.amazonaws.com/model";
+        let place = Place { region: Some("eu-west-1"), project: None };
+        assert_eq!(
+            at("bedrock", None, place, "arn:aws:bedrock:x/y-v1:0"),
+            format!("{bedrock}/arn%3Aaws%3Abedrock%3Ax%2Fy-v1%3A0/converse-stream")
+        );
+        assert!(at("bedrock", None, Place::default(), "m").contains("needs a region"));
+        let strange = Place { region: Some("x.evil.org/"), project: None };
+        assert!(at("bedrock", None, strange, "m").contains("invalid region"));
+    }
+
+    #[test]
+    fn vertex_is_asked_for_a_project_or_in_express_mode() {
+        let tail = "publishers/google/models/g:streamGenerateContent?alt=sse";
+        let of = |region, project| at("vertex", None, Place { region, project }, "g");
+        assert_eq!(
+            of(None, Some("p")),
+            format!("https://aiplatform.googleapis.com/v1/projects/p/locations/global/{tail}")
+        );
+        assert_eq!(
+            of(Some("europe-west4"), Some("p")),
+            format!("https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/europe-west4/{tail}")
+        );
+        assert_eq!(
+            of(Some("eu"), Some("p")),
+            format!("https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/{tail}")
+        );
+        assert_eq!(of(None, None), format!("https://aiplatform.googleapis.com/v1/{tail}"));
+        assert!(at("vertex", None, Place::default(), "other/m").contains("/v1/publishers/other/models/m:"));
+    }
+
+    #[test]
+    fn no_model_leads_out_of_its_place() {
+        for model in ["..", "../../x", "a/../../b", "%2e%2e", "a?b#c"] {
+            for name in ["gemini", "vertex", "bedrock"] {
+                let url =
+                    Url::parse(&at(name, None, Place { region: Some("us"), project: Some("..") }, model)).unwrap();
+                assert!(!url.path().split('/').any(|part| part == "..") && url.fragment().is_none(), "{url}");
+                assert!(matches!(url.query(), None | Some("alt=sse")), "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_url_that_makes_no_sense_is_refused_without_showing_a_password() {
+        let message = |base: &str| custom("openai-chat", base);
+        assert!(message("ftp://h").contains("must begin with"));
+        assert!(message("nonsense").contains("relative URL"));
+        let secret = message("https://me:hunter22@h/v1");
+        assert!(secret.contains("password") && !secret.contains("hunter22"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Errors in the choice and the configuration of a provider.
+
+use super::table::PROVIDERS;
+use rustls::pki_types::pem;
+use std::error::Error;
+
+/// A provider or model could not be found, or a provider not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// No provider has this name.
+    #[error("unknown provider `{name}`")]
+    UnknownProvider {
+        /// The requested name.
+        name: String,
+        /// Existing names that it resembles.
+        similar: Vec<String>,
+    },
+    /// No provider is named, and the model's name belongs to none.
+    #[error("no provider is known for the model `{model}`")]
+    UnknownModel {
+        /// The requested name.
+        model: String,
+        /// Known names that it resembles.
+        similar: Vec<String>,
+    },
+    /// The base URL is unusable.
+    #[error("invalid base URL `{url}` for `{provider}`")]
+    BaseUrl {
+        /// The provider.
+        provider: &'static str,
+        /// The URL, without a password.
+        url: String,
+        /// The reason.
+        #[source]
+        source: BaseUrlError,
+    },
+    /// Every user of the provider has a base URL of their own, and none is configured.
+    #[error("the provider `{provider}` needs a base URL")]
+    NeedsBaseUrl {
+        /// The provider.
+        provider: &'static str,
+    },
+    /// The provider has regions without a default, and none is configured.
+    #[error("the provider `{provider}` needs a region")]
+    NeedsRegion {
+        /// The provider.
+        provider: &'static str,
+    },
+    /// The region cannot be part of a host name.
+    #[error("invalid region `{region}` for `{provider}`")]
+    Region {
+        /// The provider.
+        provider: &'static str,
+        /// The configured region.
+        region: String,
+    },
+    /// A configured header has an invalid name.
+    #[error("invalid header name `{name}`")]
+    Header {
+        /// The configured name.
+        name: String,
+    },
+    /// The certificate authorities are not PEM.
+    #[error("invalid certificates for `{provider}`")]
+    Certificates {
+        /// The provider.
+        provider: &'static str,
+        /// The parser's error; [`pem::Error::NoItemsFound`] when the text contains no certificate.
+        #[source]
+        source: pem::Error,
+    },
+    /// The provider plays a script and has no other configuration.
+    #[error("the provider `replay` needs a script")]
+    NeedsScript,
+}
+
+impl RegistryError {
+    /// The remedy, where one is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownProvider { similar, .. } => Some(did_you_mean(similar).unwrap_or_else(|| {
+                let names: Vec<&str> = PROVIDERS.iter().map(|info| info.name).collect();
+                format!("choose one of `{}`", names.join("`, `"))
+            })),
+            Self::UnknownModel { similar, .. } => {
+                Some(did_you_mean(similar).unwrap_or_else(|| "name it as `PROVIDER/MODEL`".to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn did_you_mean(similar: &[String]) -> Option<String> {
+    (!similar.is_empty()).then(|| format!("did you mean `{}`?", similar.join("` or `")))
+}
+
+/// The reason why a base URL is unusable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BaseUrlError {
+    /// It is not a URL.
+    #[error(transparent)]
+    Syntax(Box<dyn Error + Send + Sync>),
+    /// It contains credentials, which belong into a header.
+    #[error("it contains a password, which belongs in a header")]
+    Password,
+    /// Its scheme is not HTTP.
+    #[error("it must begin with `http://` or `https://`")]
+    Scheme,
+}

@@ -1,0 +1,127 @@
+//! [`ProviderInfo`]: the data about one vendor, and the questions that the data answers.
+
+use super::layout::{Layout, Tail};
+use crate::auth::Auth;
+use crate::formats::{Format, openai_chat};
+
+/// A vendor, before anything is configured or built.
+#[derive(Debug)]
+pub struct ProviderInfo {
+    /// The name in configs and on the command line.
+    pub name: &'static str,
+    /// The name shown to people.
+    pub label: &'static str,
+    /// The environment variable that holds its key; `None` when it works without one.
+    pub key_variable: Option<&'static str>,
+    /// The usual base URL, which may contain `{region}`. Empty for `replay`, and where every user has a URL of their own.
+    pub base_url: &'static str,
+    /// The region used unless one is configured; `None` when the vendor has no regions or no default.
+    pub default_region: Option<&'static str>,
+    /// Prefixes of model names that belong to this vendor when no provider is named.
+    pub prefixes: &'static [&'static str],
+    /// Further variables for its key, read after `key_variable`.
+    pub(super) other_key_variables: &'static [&'static str],
+    /// Variables for its base URL, in order of precedence.
+    pub(super) base_url_variables: &'static [&'static str],
+    /// Turns the value of such a variable into a URL.
+    pub(super) read_base_url: fn(&str) -> String,
+    /// Variables for the region, in order of precedence.
+    pub(super) region_variables: &'static [&'static str],
+    /// The variable for the project that is billed.
+    pub(super) project_variable: Option<&'static str>,
+    /// Base URLs of regions that do not follow the pattern of `base_url`.
+    pub(super) regional_urls: &'static [(&'static str, &'static str)],
+    /// Whether a URL that the user names is still the vendor's own server, which needs a key and takes every parameter.
+    pub(super) has_tenant_urls: bool,
+    /// Whether model names may begin with another vendor's name, so that a slash says nothing.
+    pub(super) routes: bool,
+    pub(crate) auth: Auth,
+    /// `None` for `replay`, which is built from a script.
+    pub(super) format: Option<Format>,
+    /// Chat Completions, where the vendor speaks it at some base URLs instead of `format`.
+    pub(super) chat: Option<openai_chat::Quirks>,
+    /// The version in the path, where it differs from the format's usual one.
+    pub(super) version: Option<&'static str>,
+    /// The end of the path, where it differs from the format's usual one.
+    pub(super) tail: Option<Tail>,
+}
+
+impl ProviderInfo {
+    /// A row with nothing filled in.
+    pub(super) const EMPTY: Self = Self {
+        name: "",
+        label: "",
+        key_variable: None,
+        base_url: "",
+        default_region: None,
+        prefixes: &[],
+        other_key_variables: &[],
+        base_url_variables: &[],
+        read_base_url: str::to_owned,
+        region_variables: &[],
+        project_variable: None,
+        regional_urls: &[],
+        has_tenant_urls: false,
+        routes: false,
+        auth: Auth::Bearer,
+        format: None,
+        chat: None,
+        version: None,
+        tail: None,
+    };
+
+    /// The environment variables that may hold its key as it is sent, in order of precedence.
+    pub fn key_variables(&self) -> impl Iterator<Item = &'static str> {
+        self.key_variable.into_iter().chain(self.other_key_variables.iter().copied())
+    }
+
+    /// The base URL that the vendor's own variables name. `variable` looks one up; empty values count as unset.
+    pub fn base_url_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        first_of(self.base_url_variables, variable).map(|value| (self.read_base_url)(&value))
+    }
+
+    /// The region that the vendor's own variables name.
+    pub fn region_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        first_of(self.region_variables, variable)
+    }
+
+    /// The project that the vendor's own variables name.
+    pub fn project_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        first_of(self.project_variable.as_slice(), variable)
+    }
+
+    /// Returns whether requests to `base_url`, or to the usual URL, need a key. A server of the user's own may not.
+    pub fn needs_key(&self, base_url: Option<&str>) -> bool {
+        self.key_variable.is_some() && !self.is_elsewhere(base_url)
+    }
+
+    /// Returns whether it plays a script instead of sending requests.
+    pub fn is_scripted(&self) -> bool {
+        self.format.is_none()
+    }
+
+    /// Returns whether `base_url` is a server that the vendor does not run.
+    pub(crate) fn is_elsewhere(&self, base_url: Option<&str>) -> bool {
+        base_url.is_some() && !self.has_tenant_urls
+    }
+
+    /// The format spoken at `base_url`, or at the usual URL. Elsewhere it asks for nothing that only the vendor knows.
+    pub(crate) fn format_at(&self, base_url: Option<&str>) -> Option<Format> {
+        let is_chat = |base: &str| base.contains("/deployments/") || base.contains("/chat/completions");
+        let format = match self.chat {
+            Some(quirks) if base_url.is_some_and(is_chat) => Format::OpenAiChat(quirks),
+            _ => self.format?,
+        };
+        Some(if self.is_elsewhere(base_url) { format.elsewhere() } else { format })
+    }
+
+    /// The structure of its URLs; `None` for `replay`.
+    pub(super) fn layout(&self, base_url: Option<&str>) -> Option<Layout> {
+        let usual = Layout::of(self.format_at(base_url)?);
+        Some(Layout { version: self.version.unwrap_or(usual.version), tail: self.tail.unwrap_or(usual.tail), ..usual })
+    }
+}
+
+fn first_of(names: &[&str], variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    names.iter().find_map(|name| variable(name).filter(|value| !value.is_empty()))
+}

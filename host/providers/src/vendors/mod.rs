@@ -1,0 +1,17 @@
+//! The vendors: data about each, and what follows from it.
+//!
+//! Everything about a vendor is one row of [`PROVIDERS`]: its URL, authentication, wire format, and the variables that
+//! its own tools read. Its models are a file in `src/models/builtin`. `docs/vendors.md` walks through adding one.
+
+mod endpoint;
+mod error;
+mod info;
+mod layout;
+mod resolve;
+mod table;
+
+pub(crate) use endpoint::{Endpoint, Place};
+pub use error::{BaseUrlError, RegistryError};
+pub use info::ProviderInfo;
+pub use resolve::{provider, resolve};
+pub use table::PROVIDERS;

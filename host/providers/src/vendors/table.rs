@@ -1,0 +1,214 @@
+//! The vendors, one row each.
+//!
+//! A vendor that speaks Chat Completions takes a few lines: a name, a base URL, the variable of its key, the prefixes of
+//! its model names, and [`Quirks`] where it departs from OpenAI. `replay` is listed here but built from a script: see
+//! [`Replay`](crate::Replay).
+
+use super::info::ProviderInfo;
+use super::layout::Tail;
+use crate::auth::Auth;
+use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
+use crate::formats::{Format, IdRule, openai_responses};
+
+/// Every provider, in the order in which they are listed.
+pub const PROVIDERS: &[ProviderInfo] = &[
+    ProviderInfo {
+        name: "anthropic",
+        label: "Anthropic Messages",
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        base_url: "https://api.anthropic.com/v1",
+        prefixes: &["claude"],
+        auth: Auth::Header("x-api-key"),
+        format: Some(Format::Anthropic),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "openai-responses",
+        label: "OpenAI Responses",
+        key_variable: Some("OPENAI_API_KEY"),
+        base_url: "https://api.openai.com/v1",
+        prefixes: &["gpt", "chatgpt", "codex", "o1", "o3", "o4"],
+        format: Some(Format::OpenAiResponses(openai_responses::Quirks::OPENAI)),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "openai-chat",
+        label: "OpenAI Chat Completions, and what is compatible",
+        key_variable: Some("OPENAI_API_KEY"),
+        base_url: "https://api.openai.com/v1",
+        format: Some(Format::OpenAiChat(Quirks::OPENAI)),
+        ..ProviderInfo::EMPTY
+    },
+    // https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle
+    ProviderInfo {
+        name: "azure",
+        label: "Azure OpenAI: Responses, or Chat Completions",
+        key_variable: Some("AZURE_OPENAI_API_KEY"),
+        base_url_variables: &["AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"],
+        has_tenant_urls: true,
+        routes: true,
+        auth: Auth::Azure,
+        format: Some(Format::OpenAiResponses(openai_responses::Quirks::PLAIN)),
+        chat: Some(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN }),
+        version: Some("openai/v1"),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "gemini",
+        label: "Google Gemini",
+        key_variable: Some("GEMINI_API_KEY"),
+        other_key_variables: &["GOOGLE_API_KEY"],
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        prefixes: &["gemini", "gemma"],
+        auth: Auth::Header("x-goog-api-key"),
+        format: Some(Format::Gemini),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "vertex",
+        label: "Google Vertex AI",
+        key_variable: Some("GOOGLE_API_KEY"),
+        base_url: "https://{region}-aiplatform.googleapis.com",
+        default_region: Some("global"),
+        region_variables: &["GOOGLE_CLOUD_LOCATION"],
+        project_variable: Some("GOOGLE_CLOUD_PROJECT"),
+        // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/learn/locations
+        regional_urls: &[
+            ("global", "https://aiplatform.googleapis.com"),
+            ("us", "https://aiplatform.us.rep.googleapis.com"),
+            ("eu", "https://aiplatform.eu.rep.googleapis.com"),
+        ],
+        routes: true,
+        auth: Auth::Google,
+        format: Some(Format::Gemini),
+        version: Some("v1"),
+        tail: Some(Tail::Vertex),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "bedrock",
+        label: "Amazon Bedrock, ConverseStream",
+        key_variable: Some("AWS_BEARER_TOKEN_BEDROCK"),
+        base_url: "https://bedrock-runtime.{region}.amazonaws.com",
+        base_url_variables: &["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"],
+        region_variables: &["AWS_REGION", "AWS_DEFAULT_REGION"],
+        routes: true,
+        auth: Auth::Aws,
+        format: Some(Format::Bedrock),
+        ..ProviderInfo::EMPTY
+    },
+    // https://docs.ollama.com/api
+    ProviderInfo {
+        name: "ollama",
+        label: "Ollama, on this machine or at ollama.com",
+        other_key_variables: &["OLLAMA_API_KEY"],
+        base_url: "http://127.0.0.1:11434",
+        base_url_variables: &["OLLAMA_HOST"],
+        read_base_url: ollama_url,
+        routes: true,
+        format: Some(Format::Ollama),
+        ..ProviderInfo::EMPTY
+    },
+    // https://docs.x.ai/developers/model-capabilities/text/best-practices: Chat Completions is deprecated there, and has
+    // no place for what the model thought before.
+    ProviderInfo {
+        name: "xai",
+        label: "xAI",
+        key_variable: Some("XAI_API_KEY"),
+        base_url: "https://api.x.ai/v1",
+        prefixes: &["grok"],
+        format: Some(Format::OpenAiResponses(openai_responses::Quirks {
+            cache_key: true,
+            summaries: false,
+            images_in_results: false,
+            ..openai_responses::Quirks::PLAIN
+        })),
+        ..ProviderInfo::EMPTY
+    },
+    // https://docs.mistral.ai/api: unknown fields are refused, ids of calls have nine letters.
+    ProviderInfo {
+        name: "mistral",
+        label: "Mistral",
+        key_variable: Some("MISTRAL_API_KEY"),
+        base_url: "https://api.mistral.ai/v1",
+        prefixes: &["mistral", "ministral", "magistral", "codestral", "devstral", "pixtral"],
+        format: Some(Format::OpenAiChat(Quirks {
+            stream_options: false,
+            cache_key: true,
+            ids: IdRule::NineLetters,
+            images_in_results: true,
+            thinking_back: ThinkingBack::Chunk,
+            ..Quirks::PLAIN
+        })),
+        ..ProviderInfo::EMPTY
+    },
+    // https://console.groq.com/docs/openai
+    ProviderInfo {
+        name: "groq",
+        label: "Groq",
+        key_variable: Some("GROQ_API_KEY"),
+        base_url: "https://api.groq.com/openai/v1",
+        routes: true,
+        format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
+        ..ProviderInfo::EMPTY
+    },
+    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on unless turned off, and goes back with calls.
+    ProviderInfo {
+        name: "deepseek",
+        label: "DeepSeek",
+        key_variable: Some("DEEPSEEK_API_KEY"),
+        base_url: "https://api.deepseek.com/v1",
+        prefixes: &["deepseek"],
+        format: Some(Format::OpenAiChat(Quirks {
+            thinking: ThinkingParam::Switch,
+            thinking_back: ThinkingBack::Field("reasoning_content"),
+            ..Quirks::PLAIN
+        })),
+        ..ProviderInfo::EMPTY
+    },
+    // https://openrouter.ai/docs/use-cases/reasoning-tokens
+    ProviderInfo {
+        name: "openrouter",
+        label: "OpenRouter",
+        key_variable: Some("OPENROUTER_API_KEY"),
+        base_url: "https://openrouter.ai/api/v1",
+        routes: true,
+        format: Some(Format::OpenAiChat(Quirks {
+            thinking: ThinkingParam::Object,
+            thinking_back: ThinkingBack::Field("reasoning"),
+            ..Quirks::PLAIN
+        })),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo {
+        name: "proxy",
+        label: "A Pinion proxy, which asks other providers",
+        key_variable: Some("PINION_PROXY_TOKEN"),
+        base_url_variables: &["PINION_PROXY_URL"],
+        routes: true,
+        format: Some(Format::Proxy),
+        ..ProviderInfo::EMPTY
+    },
+    ProviderInfo { name: "replay", label: "A scripted model, from a file", ..ProviderInfo::EMPTY },
+];
+
+/// Reads `OLLAMA_HOST` as Ollama does. Its server shares the variable, so the scheme and the port may be missing, and the
+/// address may stand for all interfaces.
+fn ollama_url(host: &str) -> String {
+    let url = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
+    let url = url.replace("://0.0.0.0", "://127.0.0.1");
+    let has_port = url.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port || host.contains("://") { url } else { format!("{}:11434", url.trim_end_matches('/')) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ollama_host_is_read_as_ollama_reads_it() {
+        assert_eq!(ollama_url("0.0.0.0"), "http://127.0.0.1:11434");
+        assert_eq!(ollama_url("box:8080"), "http://box:8080");
+        assert_eq!(ollama_url("https://ollama.example"), "https://ollama.example");
+    }
+}
