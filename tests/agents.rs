@@ -1,4 +1,4 @@
-//! Sub-agents that plugins start, with real components: what they can do, and what they cannot.
+//! Sub-agents started by plugins, with real components: their abilities and limits.
 
 use futures_util::StreamExt as _;
 use pinion_agent::{
@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
-/// What the model does: says something, calls a tool, or is silent until it is cancelled.
+/// The model's reply: a text, a tool call, or silence until it is cancelled.
 enum Say {
     Text(String),
     Call(&'static str, Value),
     Nothing,
 }
 
-/// A model that answers by what it is asked.
+/// A model that computes its reply from the request.
 struct Thinker<F> {
     think: F,
-    /// The tools that each request offered.
+    /// The tools offered in each request.
     offered: Mutex<Vec<Vec<String>>>,
     calls: AtomicUsize,
 }
@@ -67,7 +67,7 @@ fn is_sub_agent(request: &Request) -> bool {
     request.system.contains("You are a sub-agent")
 }
 
-/// The text of the last result of a tool; none when the conversation has none.
+/// Returns the text of the last tool result, if any.
 fn last_result(request: &Request) -> Option<String> {
     match &**request.messages.last()? {
         Message::ToolResult(result) => Some(result.content.iter().filter_map(Content::as_text).collect()),
@@ -75,7 +75,7 @@ fn last_result(request: &Request) -> Option<String> {
     }
 }
 
-/// The parent calls a tool, the sub-agent another one; each then says what came of it.
+/// Makes the parent call one tool and the sub-agent another; each then reports the result.
 fn relay(parent: (&'static str, Value), child: (&'static str, Value)) -> impl Fn(&Request) -> Say + Send + Sync {
     move |request| match last_result(request) {
         Some(result) => Say::Text(result),
@@ -100,10 +100,11 @@ async fn run(sandbox: &Sandbox, think: impl Fn(&Request) -> Say + Send + Sync + 
 
 fn config(sandbox: &Sandbox, model: Arc<dyn Provider>) -> LoopConfig {
     let approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll::default()));
-    LoopConfig { approval, ..LoopConfig::new(model, Model::default(), sandbox.runtime.clone()) }
+    let spawner = Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default()));
+    LoopConfig { approval, spawner, ..LoopConfig::new(model, Model::default(), sandbox.runtime.clone()) }
 }
 
-/// The guest that delegates, and the built-in files.
+/// The `delegator` guest and the built-in file tools.
 fn delegator() -> SandboxBuilder {
     SandboxBuilder::default().guest("delegator").file(builtin("fs")).trust("fs")
 }
@@ -117,7 +118,7 @@ fn prompt() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_lets_a_sub_agent_work_with_the_tools_of_the_agent() {
+async fn sub_agent_uses_the_agents_tools() {
     let sandbox = delegator().agents("delegator", None).build().await;
     let run = run(&sandbox, relay(("delegate", prompt()), write())).await;
     assert_eq!(run.outcome.end, RunEnd::Done { stop_reason: StopReason::Stop }, "{}", run.outcome.text());
@@ -127,7 +128,7 @@ async fn a_plugin_lets_a_sub_agent_work_with_the_tools_of_the_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_grant_no_agent_starts_and_the_user_is_told_how_to_give_it() {
+async fn sub_agent_needs_a_grant_and_error_says_how() {
     let sandbox = delegator().build().await;
     let run = run(&sandbox, relay(("delegate", prompt()), write())).await;
     let text = run.outcome.text();
@@ -139,7 +140,7 @@ async fn without_the_grant_no_agent_starts_and_the_user_is_told_how_to_give_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_can_do_no_more_than_the_tool_that_started_it_declares() {
+async fn sub_agent_is_limited_to_effects_of_its_tool() {
     let sandbox = delegator().agents("delegator", None).build().await;
     for (tool, expected) in [("delegate_reading", vec!["read", "list", "find", "search"]), ("delegate_nothing", vec![])]
     {
@@ -165,7 +166,7 @@ async fn tool_that_does_not_declare_delegates_starts_no_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_gets_only_the_tools_that_the_grant_names_whatever_it_is_given() {
+async fn sub_agent_gets_only_tools_named_in_the_grant() {
     let sandbox = delegator().agents("delegator", Some(&["read", "list"])).build().await;
     let seen = run(&sandbox, relay(("delegate", prompt()), write())).await;
     assert_eq!(seen.offered[1], ["read", "list"]);
@@ -177,7 +178,7 @@ async fn a_sub_agent_gets_only_the_tools_that_the_grant_names_whatever_it_is_giv
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_starts_sixteen_sub_agents_at_most() {
+async fn call_starts_at_most_sixteen_sub_agents() {
     let sandbox = delegator().agents("delegator", None).build().await;
     let often = json!({ "prompt": "say hello", "times": 20 });
     let run = run(&sandbox, move |request| match last_result(request) {
@@ -191,21 +192,21 @@ async fn a_call_starts_sixteen_sub_agents_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_starts_no_agents() {
+async fn command_cannot_start_sub_agents() {
     let sandbox = delegator().agents("delegator", None).build().await;
     let error = sandbox.runtime.run_command("delegate", "hello", "s", CancellationToken::new()).await.unwrap_err();
     assert!(error.to_string().contains("only calls of tools may"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_lives_as_long_as_the_session_starts_no_agents_that_would_wait_for_it() {
+async fn session_plugin_cannot_start_agents_that_call_it() {
     let sandbox = SandboxBuilder::default().guest("resident").agents("resident", None).build().await;
     let run = run(&sandbox, relay(("resident", prompt()), ("resident", prompt()))).await;
     assert!(run.outcome.text().contains("no agents can be started here"), "{}", run.outcome.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_wait_for_sub_agents_do_not_keep_these_from_running() {
+async fn waiting_calls_do_not_block_their_sub_agents() {
     let engine = EngineLimits { concurrent_calls: 1, ..EngineLimits::default() };
     let sandbox = delegator().agents("delegator", None).engine(engine).build().await;
     sandbox.write("a.txt", "contents");
@@ -220,7 +221,7 @@ async fn calls_that_wait_for_sub_agents_do_not_keep_these_from_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_that_hangs_ends_with_its_parent() {
+async fn hanging_sub_agent_ends_with_its_parent() {
     let sandbox = delegator().agents("delegator", None).build().await;
     let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
     let think = move |request: &Request| {
@@ -240,7 +241,7 @@ async fn a_sub_agent_that_hangs_ends_with_its_parent() {
     assert_eq!(outcome.unwrap().end, RunEnd::Aborted);
 }
 
-/// One reply of a script: calls of tools.
+/// One scripted reply that calls a tool.
 fn call(tool: &str, arguments: Value) -> Value {
     json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
 }
@@ -250,7 +251,7 @@ fn events(stdout: &str) -> Vec<Value> {
 }
 
 #[test]
-fn task_is_a_tool_of_the_command_and_its_session_is_linked_with_the_parents() {
+fn task_session_is_linked_with_its_parent() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "the answer is 42\n");
     let script = pinion.script(&[
@@ -278,7 +279,7 @@ fn task_is_a_tool_of_the_command_and_its_session_is_linked_with_the_parents() {
 }
 
 #[test]
-fn what_would_have_to_be_asked_is_denied_to_a_sub_agent_too() {
+fn headless_sub_agent_is_denied_what_needs_approval() {
     let pinion = Pinion::default();
     let script = pinion.script(&[
         call("task", json!({ "prompt": "write it" })),
@@ -293,7 +294,7 @@ fn what_would_have_to_be_asked_is_denied_to_a_sub_agent_too() {
 }
 
 #[test]
-fn agents_and_attempts_are_set_up_in_the_config() {
+fn config_sets_up_agents_and_attempts() {
     let pinion = Pinion::default();
     pinion.config(
         "[agents.kinds.counter]\ndescription = \"counts things\"\ninstructions = \"Count twice.\"\n\
@@ -318,7 +319,7 @@ fn agents_and_attempts_are_set_up_in_the_config() {
 }
 
 #[test]
-fn without_the_grant_task_does_nothing() {
+fn task_without_grant_does_nothing() {
     let pinion = Pinion::default();
     pinion.config("[plugins.task.grants]\nagents = false\n");
     let script = pinion.script(&[call("task", json!({ "prompt": "x" })), json!({ "text": "oh" })]);
@@ -328,7 +329,7 @@ fn without_the_grant_task_does_nothing() {
 }
 
 #[test]
-fn prompts_are_worked_off_on_branches_where_the_config_says_so_and_the_session_goes_on_from_the_chosen_one() {
+fn configured_branches_run_and_session_continues_from_the_chosen_one() {
     let pinion = Pinion::default();
     pinion.config("[branches]\nattempts = 2\nchoose = \"judge\"\n");
     let script =
@@ -339,7 +340,7 @@ fn prompts_are_worked_off_on_branches_where_the_config_says_so_and_the_session_g
     let next = pinion.script(&[json!({ "text": "one" }), json!({ "text": "two" }), json!({ "text": "none" })]);
     let ended = pinion.run(["-p", "-c", "--replay", next.to_str().unwrap(), "and then?"]);
     assert_eq!(ended.stdout, "one\n", "{}", ended.stderr);
-    assert!(ended.stderr.contains("! "), "the judge did not decide, which is told: {}", ended.stderr);
+    assert!(ended.stderr.contains("! "), "the undecided judge is reported: {}", ended.stderr);
     let id = pinion.run(["session", "list"]).stdout;
     let shown = pinion.run(["session", "show", id.split_whitespace().next().unwrap()]).stdout;
     let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown}"));
@@ -348,7 +349,7 @@ fn prompts_are_worked_off_on_branches_where_the_config_says_so_and_the_session_g
 }
 
 #[test]
-fn branches_change_nothing_unless_the_config_says_so() {
+fn branches_are_read_only_by_default() {
     for (more, is_made) in [("", false), ("write = true\n", true)] {
         let pinion = Pinion::default();
         pinion.config(&format!("approve = \"all\"\n[branches]\nattempts = 2\nchoose = \"first\"\n{more}"));

@@ -1,4 +1,4 @@
-//! The rules of `host/ARCHITECTURE.md`: who may depend on whom, which licences there are, what comes twice.
+//! The rules of `host/ARCHITECTURE.md`: dependencies between crates, licences, duplicate dependencies.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What each of our crates depends on when it is built, by name.
+/// Returns the build dependencies of each of our crates, by name.
 fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let ours = metadata["packages"].as_array().unwrap().iter().filter(|package| package["source"].is_null());
     ours.map(|package| {
@@ -30,20 +30,28 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
-/// What may be depended on, of our own crates.
+/// Our own crates on which each crate may depend.
 const OURS: &[(&str, &[&str])] = &[
     ("pinion-agent", &["pinion-protocol"]),
     ("pinion-protocol", &[]),
+    ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-protocol"]),
     ("pinion-plugin-runtime", &["pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
-    ("pinion-cli", &["pinion-agent", "pinion-providers", "pinion-plugin-runtime", "pinion-session-store"]),
+    (
+        "pinion-cli",
+        &["pinion-agent", "pinion-orchestration", "pinion-providers", "pinion-plugin-runtime", "pinion-session-store"],
+    ),
 ];
 
-/// What must not be named by whom: the loop knows no wasm, no HTTP and no terminal; only the command knows a terminal.
+/// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command knows a terminal.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-agent", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
+    (
+        "pinion-orchestration",
+        &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"],
+    ),
     (
         "pinion-protocol",
         &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
@@ -55,7 +63,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn crates_depend_only_on_what_they_may() {
+fn crates_depend_only_on_allowed_crates() {
     let metadata = metadata();
     let dependencies = dependencies(&metadata);
     for (name, allowed) in OURS {
@@ -72,7 +80,7 @@ fn crates_depend_only_on_what_they_may() {
 }
 
 #[test]
-fn every_crate_of_ours_has_its_rules() {
+fn every_crate_has_dependency_rules() {
     let known: BTreeSet<&str> =
         OURS.iter().map(|(name, _)| *name).chain(["pinion-examples", "pinion-proxy-server", "pinion-tests"]).collect();
     for name in dependencies(&metadata()).keys() {
@@ -80,16 +88,16 @@ fn every_crate_of_ours_has_its_rules() {
     }
 }
 
-/// The loop asks nobody for the environment, the home folder or the disk.
+/// The loop must not read the environment, the home directory or the disk.
 #[test]
-fn the_loop_does_no_io_of_its_own() {
+fn loop_does_no_io() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let mut folders = vec![host.join("agent/src"), host.join("protocol/src")];
+    let mut directories = vec![host.join("agent/src"), host.join("protocol/src"), host.join("orchestration/src")];
     let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let (subfolders, sources): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
-        folders.extend(subfolders);
+    while let Some(directory) = directories.pop() {
+        let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let (subdirectories, sources): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+        directories.extend(subdirectories);
         files.extend(sources);
     }
     assert!(files.len() > 20, "the sources are somewhere else");
@@ -101,7 +109,7 @@ fn the_loop_does_no_io_of_its_own() {
     }
 }
 
-/// The words of code that writes to a terminal, or has others write to it.
+/// Code fragments that write to a terminal or make others do so.
 const PRINTING: &[&str] = &[
     "print!(",
     "println!(",
@@ -125,7 +133,7 @@ const PRINTING: &[&str] = &[
     "\\x1b[",
 ];
 
-/// Words that hold those and write nothing: questions about a stream, and the pipe of a guest.
+/// Fragments that contain those but write nothing: stream queries, and a guest's pipe.
 const HARMLESS: &[&str] = &[
     "stdout().is_terminal()",
     "stderr().is_terminal()",
@@ -135,39 +143,39 @@ const HARMLESS: &[&str] = &[
     ".stdout(stderr.stdout())",
 ];
 
-/// Code outside of `output/streams.rs` that has these words and writes nothing untrusted itself, by file and line.
+/// Code outside of `output/streams.rs` that contains these fragments but writes nothing untrusted, by file and line.
 const PRINTS_SAFELY: &[(&str, &str)] = &[
-    // A literal around text that is neutralized already.
+    // A literal around neutralized text.
     ("cli/src/output/text.rs", "Self(format!(\"\\x1b[{code}m{}\\x1b[0m\", self.0))"),
-    // The line editor shows what the user types, and what plugins may put there is checked.
+    // The line editor shows what the user types; text that plugins add is checked.
     ("cli/src/run/chat.rs", "editor.readline_with_initial("),
-    // The output of cargo, which the user has run on a project of his own.
+    // The output of cargo for the user's own project.
     ("cli/src/commands/plugin/build.rs", ".stderr(Stdio::inherit());"),
-    // Into a buffer.
+    // Writes into a buffer.
     (
         "cli/src/commands/completions.rs",
         "clap_complete::generate(self.shell, &mut Cli::command(), \"pinion\", &mut script);",
     ),
-    // Into the one module that prints.
+    // Writes into the module that prints.
     ("cli/src/process/logging.rs", ".with_writer(crate::output::Log)"),
-    // Constant bytes, when the program ends at once and others may hold the lock of stdout for ever.
+    // Constant bytes, on immediate exit, when another thread may hold the lock of stdout forever.
     ("cli/src/process/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
-    // Compiled code, into the pipe of the process that asked for it.
+    // Compiled code for the pipe of the requesting process.
     ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
 ];
 
 #[test]
 fn only_one_module_prints() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host");
-    let mut folders: Vec<_> =
+    let mut directories: Vec<_> =
         std::fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
     let (mut files, mut used) = (0, BTreeSet::new());
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()) {
             let name = path.strip_prefix(&host).unwrap().to_string_lossy().into_owned();
             let is_test = name.ends_with("tests.rs") || name.contains("_tests/");
             match path.is_dir() {
-                true => folders.push(path),
+                true => directories.push(path),
                 false if name == "cli/src/output/streams.rs" || is_test => {}
                 false => {
                     files += 1;
@@ -195,7 +203,7 @@ fn prints_of(name: &str, source: &str, used: &mut BTreeSet<usize>) {
     }
 }
 
-/// Licences that ask for nothing but their own text.
+/// Licences that require no more than their own text.
 const LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -213,7 +221,7 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// An expression of SPDX is fine when one of its alternatives is; each part of an alternative has to be.
+/// Returns whether an SPDX expression is permissive: one alternative whose parts are all permissive suffices.
 fn is_permissive(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
     expression
@@ -229,9 +237,9 @@ fn all_licences_are_permissive() {
     }
 }
 
-/// Crates that come in several versions, each with its reason: `tests/duplicates.toml`.
+/// Crates in several versions, each with a reason: `tests/duplicates.toml`.
 #[test]
-fn what_comes_twice_has_a_reason() {
+fn duplicate_dependencies_have_a_reason() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("duplicates.toml");
     let reasons: BTreeMap<String, String> = std::fs::read_to_string(file)
         .unwrap()
@@ -241,7 +249,7 @@ fn what_comes_twice_has_a_reason() {
         .map(|(name, reason)| (name.to_owned(), reason.to_owned()))
         .collect();
     let metadata = metadata();
-    // Only what is in the graph of this platform: the list of packages also holds what other platforms would need.
+    // Uses only this platform's dependency graph; the list of packages includes those of other platforms.
     let used: BTreeSet<&str> =
         metadata["resolve"]["nodes"].as_array().unwrap().iter().map(|n| text(&n["id"])).collect();
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The built-in plugins as they are shipped, in the real runtime.
+//! The built-in plugins as shipped, in the real runtime.
 
 #[path = "builtin/commands.rs"]
 mod commands;
@@ -17,7 +17,7 @@ use pinion_agent::ToolOutput;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::Value;
 
-/// With these built-in plugins, each with what it asks for.
+/// A sandbox with these built-in plugins, each with the grants that it requests.
 async fn with(names: &[&str]) -> Sandbox {
     let builder = SandboxBuilder::default();
     let sandbox = names.iter().fold(builder, |b, name| b.file(builtin(name)).trust(name).catalog(name)).build().await;
@@ -25,12 +25,12 @@ async fn with(names: &[&str]) -> Sandbox {
     sandbox
 }
 
-/// A result's text and its details.
+/// Calls a tool and returns its text and details.
 async fn called(sandbox: &Sandbox, tool: &str, arguments: Value) -> (String, Value) {
-    told(sandbox.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
+    text_and_details(sandbox.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
 }
 
-fn told(output: ToolOutput) -> (String, Value) {
+fn text_and_details(output: ToolOutput) -> (String, Value) {
     let text = output.content.iter().filter_map(|content| content.as_text()).collect();
     (text, output.details.expect("details"))
 }

@@ -1,5 +1,5 @@
-//! The command as a whole: what it prints, what it keeps, how it ends. Every kind of bad input gives one clear message
-//! and the right exit status.
+//! The command end to end: output, stored files, exit status. Each kind of bad input causes one clear message and the
+//! right exit status.
 
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::{Value, json};
@@ -15,15 +15,15 @@ fn call(tool: &str, arguments: Value) -> Value {
     json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
 }
 
-/// A scripted run with more options.
+/// Runs scripted replies with more options.
 fn scripted(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
     let script = pinion.script(replies);
     let base = ["-p", "--replay", script.to_str().unwrap()];
     pinion.run(base.iter().chain(more).chain(&["go"]))
 }
 
-/// One message on stderr, of the lines that say something, that holds all these parts; and the status.
-fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
+/// Asserts the exit status and that stderr has exactly one error, which contains all `parts`.
+pub(crate) fn assert_error(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for part in parts {
         assert!(ended.stderr.contains(part), "`{part}` is not in: {ended:?}");
@@ -33,7 +33,7 @@ fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn a_run_prints_the_last_answer_and_nothing_else() {
+fn run_prints_only_the_final_answer() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     let ended = scripted(&pinion, &[call("read", json!({ "path": "a.txt" })), say("It says hello.")], &[]);
@@ -41,7 +41,7 @@ fn a_run_prints_the_last_answer_and_nothing_else() {
 }
 
 #[test]
-fn what_comes_through_the_pipe_is_added_to_the_prompt() {
+fn piped_stdin_is_appended_to_the_prompt() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("ok")]);
     let arguments = ["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "explain"];
@@ -50,7 +50,7 @@ fn what_comes_through_the_pipe_is_added_to_the_prompt() {
 }
 
 #[test]
-fn json_is_one_object_at_the_end() {
+fn json_output_is_one_final_object() {
     let pinion = Pinion::default();
     let usage = json!({ "text": "done", "usage": { "input": 7, "output": 3 } });
     let ended = scripted(&pinion, &[usage], &["--output-format", "json"]);
@@ -64,7 +64,7 @@ fn json_is_one_object_at_the_end() {
 }
 
 #[test]
-fn stream_json_is_one_event_a_line_and_the_result_last() {
+fn stream_json_is_one_event_per_line_and_a_final_result() {
     let pinion = Pinion::default();
     let replies = [call("list", json!({ "path": "." })), say("done")];
     let ended = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
@@ -76,7 +76,7 @@ fn stream_json_is_one_event_a_line_and_the_result_last() {
 }
 
 #[test]
-fn what_would_have_to_be_asked_is_denied_with_a_hint_and_allowed_by_option() {
+fn headless_run_denies_with_a_hint_unless_approved() {
     let pinion = Pinion::default();
     let replies = [call("write", json!({ "path": "a.txt", "content": "x" })), say("done")];
     let denied = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
@@ -87,7 +87,7 @@ fn what_would_have_to_be_asked_is_denied_with_a_hint_and_allowed_by_option() {
 }
 
 #[test]
-fn a_session_goes_on_where_it_ended() {
+fn session_continues_where_it_ended() {
     let pinion = Pinion::default();
     scripted(&pinion, &[say("first answer")], &[]);
     let ended = scripted(&pinion, &[say("second answer")], &["--continue", "--output-format", "json"]);
@@ -101,7 +101,7 @@ fn a_session_goes_on_where_it_ended() {
 }
 
 #[test]
-fn a_session_that_is_in_use_is_told_of() {
+fn session_in_use_is_an_error() {
     let pinion = Pinion::default();
     scripted(&pinion, &[say("hi")], &[]);
     let script = pinion.script(&[json!({ "hang": true, "text": "…" })]);
@@ -112,12 +112,12 @@ fn a_session_that_is_in_use_is_told_of() {
     let second = scripted(&pinion, &[say("me too")], &["-c"]);
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_told(&second, 2, &["in use", &first.id().to_string()]);
+    assert_error(&second, 2, &["in use", &first.id().to_string()]);
     assert_eq!(scripted(&pinion, &[say("now")], &["-c"]).code, Some(0));
 }
 
 #[test]
-fn an_interrupted_run_ends_with_130_and_keeps_its_session() {
+fn interrupted_run_exits_130_and_keeps_its_session() {
     let pinion = Pinion::default();
     let script = pinion.script(&[call("bash", json!({ "command": "sleep 600" }))]);
     let arguments =
@@ -140,66 +140,66 @@ fn an_interrupted_run_ends_with_130_and_keeps_its_session() {
 }
 
 #[test]
-fn limits_end_a_run_with_3_and_say_which() {
+fn reached_limit_exits_3_and_is_named() {
     let pinion = Pinion::default();
     let endless: Vec<Value> = (0..10).map(|_| call("list", json!({ "path": "." }))).collect();
-    assert_told(&scripted(&pinion, &endless, &["--max-turns", "2"]), 3, &["limit of 2 turns", "--max-turns"]);
+    assert_error(&scripted(&pinion, &endless, &["--max-turns", "2"]), 3, &["limit of 2 turns", "--max-turns"]);
 }
 
 #[test]
-fn wrong_usage_ends_with_2() {
+fn usage_error_exits_2() {
     let pinion = Pinion::default();
-    assert_told(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
-    assert_told(&pinion.run(["-p"]), 2, &["there is no prompt"]);
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
-    assert_told(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
-    assert_told(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
-    assert_told(
+    assert_error(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
+    assert_error(&pinion.run(["-p"]), 2, &["there is no prompt"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
+    assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
+    assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
+    assert_error(
         &pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]),
         2,
         &["unknown provider `anthropics`"],
     );
-    assert_told(&pinion.run(["-C", "/no/such/folder", "-p", "hi"]), 2, &["/no/such/folder"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);
-    assert_told(&scripted(&pinion, &[say("x")], &["--continue"]), 2, &["no session"]);
+    assert_error(&pinion.run(["-C", "/no/such/directory", "-p", "hi"]), 2, &["/no/such/directory"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--tools", "raed"]), 2, &["no tool `raed`", "read"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--resume", "zzz"]), 2, &["zzz"]);
+    assert_error(&scripted(&pinion, &[say("x")], &["--continue"]), 2, &["no session"]);
 }
 
 #[test]
-fn a_config_that_makes_no_sense_is_told_with_its_place() {
+fn invalid_config_is_reported_with_position() {
     let pinion = Pinion::default();
     pinion.config("model = \"x\"\n[limits]\nmax-turn = 3\n");
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["config.toml", "line 3", "max-turn"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["config.toml", "line 3", "max-turn"]);
     std::fs::remove_file(pinion.home().join("config.toml")).unwrap();
     std::fs::create_dir(pinion.home().join("config.toml")).unwrap();
-    assert_told(&pinion.run(["-p", "hi"]), 2, &["could not read the config"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["could not read the config"]);
 }
 
 #[test]
-fn a_script_that_makes_no_sense_is_told_with_its_line() {
+fn invalid_script_is_reported_with_line() {
     let pinion = Pinion::default();
     let script = pinion.write("bad.jsonl", "{\"text\":\"fine\"}\n{\"txet\":1}\n");
     let arguments = ["-p", "--replay", script.to_str().unwrap(), "hi"];
-    assert_told(&pinion.run(arguments), 2, &["line 2"]);
-    assert_told(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
+    assert_error(&pinion.run(arguments), 2, &["line 2"]);
+    assert_error(&pinion.run(["-p", "--replay", "/no/such.jsonl", "hi"]), 2, &["/no/such.jsonl"]);
 }
 
-/// A plugin that was named and cannot be loaded ends the run before it begins; the message says why.
+/// Runs with `--plugin` for a file of these bytes, which cannot be loaded.
 fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
     let plugin = pinion.write("broken.wasm", bytes);
     scripted(pinion, &[say("never")], &["--plugin", plugin.to_str().unwrap()])
 }
 
 #[test]
-fn components_that_are_none_are_told() {
+fn invalid_components_are_reported() {
     let pinion = Pinion::default();
     let good = std::fs::read(guest("echo")).unwrap();
-    assert_told(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
-    assert_told(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
-    assert_told(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
+    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
+    assert_error(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
+    assert_error(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
     let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();
     let future = replace(&good, api.as_bytes(), b"\"api\":\"9.9.9\"");
-    assert_told(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
+    assert_error(&with_plugin(&pinion, &future), 2, &["version `9.9.9` of the plugin API", "rebuild"]);
 }
 
 fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
@@ -214,7 +214,7 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn arguments_that_are_no_json_go_back_to_the_model() {
+fn invalid_json_arguments_are_returned_to_the_model() {
     let pinion = Pinion::default();
     let replies = [call("read", json!({ "path": 7 })), call("raed", json!({})), say("I see")];
     let ended = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
@@ -223,7 +223,7 @@ fn arguments_that_are_no_json_go_back_to_the_model() {
 }
 
 #[test]
-fn a_cache_entry_that_was_tampered_with_is_compiled_again() {
+fn tampered_cache_entry_is_recompiled() {
     let pinion = Pinion::default();
     assert_eq!(scripted(&pinion, &[say("one")], &[]).code, Some(0));
     let entries: Vec<PathBuf> =
@@ -241,7 +241,7 @@ fn a_cache_entry_that_was_tampered_with_is_compiled_again() {
     assert_eq!(scripted(&pinion, &[say("three")], &[]).stderr, "");
 }
 
-/// A server that answers every request with these bytes.
+/// Starts a server that answers every request with these bytes.
 fn server(answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -281,34 +281,34 @@ fn against(pinion: &Pinion, answer: Vec<u8>) -> Ended {
 }
 
 #[test]
-fn replies_that_make_no_sense_are_told() {
+fn invalid_replies_are_reported() {
     let pinion = Pinion::default();
     let huge = [b"data: ".to_vec(), vec![b'x'; 20 << 20], b"\n\n".to_vec()].concat();
     for body in [b"data: {\"choices\": [\n\n".to_vec(), b"data: \xff\xfe\n\n".to_vec(), b"data: 42\n\n".to_vec(), huge]
     {
-        assert_told(&against(&pinion, streamed(&body)), 1, &["malformed reply"]);
+        assert_error(&against(&pinion, streamed(&body)), 1, &["malformed reply"]);
     }
 }
 
 #[test]
-fn a_refused_key_is_told_and_never_shown() {
+fn rejected_key_is_reported_and_never_shown() {
     let pinion = Pinion::default();
     let body = "{\"error\":{\"message\":\"Incorrect API key provided: sk-very-secret-key-1234\"}}";
     let answer = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let ended = against(&pinion, answer.into_bytes());
-    assert_told(&ended, 1, &["Incorrect API key"]);
+    assert_error(&ended, 1, &["Incorrect API key"]);
     let sessions: String =
         walk(&pinion.home()).iter().map(|f| String::from_utf8_lossy(&std::fs::read(f).unwrap()).into_owned()).collect();
     assert!(!format!("{ended:?}{sessions}").contains("very-secret"));
 }
 
-fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+fn walk(directory: &std::path::Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
 #[test]
-fn a_stdout_that_is_full_or_gone_is_told() {
+fn failing_stdout_is_reported() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("the answer")]);
     let arguments = ["-p", "--replay", script.to_str().unwrap(), "hi"];
@@ -325,7 +325,7 @@ fn a_stdout_that_is_full_or_gone_is_told() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_of_a_list_is_no_error() {
+fn closed_pipe_is_not_an_error_for_lists() {
     let pinion = Pinion::default();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -334,10 +334,10 @@ fn a_reader_that_has_seen_enough_of_a_list_is_no_error() {
 }
 
 #[test]
-fn a_session_that_cannot_be_written_ends_the_run_and_says_so() {
+fn unwritable_session_ends_the_run_with_an_error() {
     let pinion = Pinion::default();
-    std::fs::write(pinion.home().join("sessions"), "a file where a folder should be").unwrap();
-    assert_told(&scripted(&pinion, &[say("x")], &[]), 1, &["sessions"]);
+    std::fs::write(pinion.home().join("sessions"), "a file where a directory should be").unwrap();
+    assert_error(&scripted(&pinion, &[say("x")], &[]), 1, &["sessions"]);
     assert_eq!(scripted(&pinion, &[say("x")], &["--no-session"]).code, Some(0));
 }
 
@@ -359,7 +359,7 @@ fn help_version_and_completions_go_to_stdout() {
 }
 
 #[test]
-fn doctor_finds_what_is_there() {
+fn doctor_reports_configured_parts() {
     let pinion = Pinion::default();
     let ended = pinion.run(["doctor"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -367,14 +367,14 @@ fn doctor_finds_what_is_there() {
 }
 
 #[test]
-fn colours_are_not_sent_into_a_pipe() {
+fn pipe_gets_no_colours() {
     let pinion = Pinion::default();
     let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), say("done")], &["-vv"]);
     assert!(ended.stderr.contains("● list") && !ended.stderr.contains('\x1b'), "{ended:?}");
 }
 
 #[test]
-fn the_demo_gets_to_its_end_and_shows_the_swap_in_mid_turn() {
+fn demo_completes_and_shows_the_swap_during_a_turn() {
     let pinion = Pinion::default();
     let ended = pinion.run(["demo"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");

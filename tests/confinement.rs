@@ -1,4 +1,4 @@
-//! What a plugin must not reach: files outside its folders, the host's environment, its streams, the network.
+//! Out of reach of a plugin: files outside its directories, the host's environment and streams, the network.
 
 use pinion_agent::Authority;
 use pinion_plugin_runtime::Access;
@@ -6,7 +6,7 @@ use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
-/// A workspace beside a file that nobody was granted.
+/// A workspace beside a file that no plugin was granted.
 async fn beside_a_secret() -> Sandbox {
     let sandbox = Sandbox::with(&["hostile"]).await;
     std::fs::write(sandbox.outside().join("secret.txt"), "the secret").unwrap();
@@ -16,7 +16,7 @@ async fn beside_a_secret() -> Sandbox {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_the_workspace_are_read_by_relative_and_by_absolute_path() {
+async fn workspace_files_are_readable_by_relative_and_absolute_path() {
     let sandbox = beside_a_secret().await;
     let absolute = sandbox.workspace().join("inside.txt");
     for path in ["inside.txt", "./inside.txt", absolute.to_str().unwrap()] {
@@ -25,7 +25,7 @@ async fn files_of_the_workspace_are_read_by_relative_and_by_absolute_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_path_leads_out_of_the_granted_folder() {
+async fn no_path_leaves_the_granted_directory() {
     let sandbox = beside_a_secret().await;
     let secret = sandbox.outside().join("secret.txt");
     let detour = sandbox.workspace().join("../secret.txt");
@@ -45,7 +45,7 @@ async fn no_path_leads_out_of_the_granted_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_do_not_lead_out_whoever_made_them() {
+async fn links_do_not_leave_the_granted_directory() {
     let sandbox = beside_a_secret().await;
     symlink(sandbox.outside().join("secret.txt"), sandbox.workspace().join("absolute")).unwrap();
     symlink("../secret.txt", sandbox.workspace().join("relative")).unwrap();
@@ -67,9 +67,9 @@ async fn links_do_not_lead_out_whoever_made_them() {
     }
 }
 
-/// Two instances swap a folder and a link under each other's feet while they read, walk and search through it.
+/// Two instances swap a directory and a link concurrently while they read, walk and search through it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rename_race_reads_nothing_outside() {
+async fn rename_race_reads_nothing_outside() {
     let sandbox = beside_a_secret().await;
     let arguments = json!({ "outside": "..", "tries": 300 });
     let (one, two) =
@@ -80,7 +80,7 @@ async fn a_rename_race_reads_nothing_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_granted_read_only_is_not_written() {
+async fn read_only_grant_is_never_written() {
     let builder = SandboxBuilder::default().guest("hostile").files("hostile", ".", Access::Read);
     let sandbox = builder.build().await;
     sandbox.write("inside.txt", "inside");
@@ -90,7 +90,7 @@ async fn what_was_granted_read_only_is_not_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_gets_no_more_than_it_declares_though_its_plugin_was_granted_more() {
+async fn tool_gets_only_the_effects_it_declares() {
     let sandbox = beside_a_secret().await;
     sandbox.error("write_undeclared", json!({ "path": "inside.txt" })).await;
     sandbox.error("read_unseen", json!({ "path": "inside.txt" })).await;
@@ -101,7 +101,7 @@ async fn a_tool_gets_no_more_than_it_declares_though_its_plugin_was_granted_more
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_grant_there_are_no_files_and_no_programs_and_the_error_says_what_to_grant() {
+async fn ungranted_plugin_has_no_files_or_programs_and_error_says_why() {
     let sandbox = SandboxBuilder::default().guest("hostile").build().await;
     sandbox.write("inside.txt", "inside");
     sandbox.error("read_path", json!({ "path": "inside.txt" })).await;
@@ -112,7 +112,7 @@ async fn without_a_grant_there_are_no_files_and_no_programs_and_the_error_says_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_granted_subfolder_is_all_there_is() {
+async fn only_the_granted_subdirectory_is_visible() {
     let builder = SandboxBuilder::default().guest("hostile").files("hostile", "sub", Access::Read);
     let sandbox = builder.build().await;
     sandbox.write("sub/a.txt", "in sub");
@@ -125,7 +125,7 @@ async fn a_granted_subfolder_is_all_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_environment_of_the_host_is_not_seen() {
+async fn host_environment_is_invisible() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     assert_eq!(sandbox.text("environment", json!({})).await, "");
     let seen = sandbox.text("run", json!({ "script": "env" })).await;
@@ -133,22 +133,22 @@ async fn the_environment_of_the_host_is_not_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_streams_of_the_host_are_not_reached() {
+async fn host_streams_are_unreachable() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     assert_eq!(sandbox.text("stdio", json!({})).await, "stdin: ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_no_network() {
+async fn network_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let sandbox = Sandbox::with(&["hostile"]).await;
     sandbox.error("connect", json!({ "path": listener.local_addr().unwrap().to_string() })).await;
 }
 
-/// Instances share pages of memory, one after the other: what one wrote must be gone for the next, whether the host keeps
-/// such pages or gives them back.
+/// Instances reuse memory pages one after another. A call must never see what the previous one wrote, whether the host
+/// keeps such pages or returns them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_finds_nothing_in_memory_of_the_calls_before_it() {
+async fn memory_is_cleared_between_calls() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     for pages in [1_u64, 8, 64] {
         for _ in 0..8 {
@@ -159,9 +159,10 @@ async fn a_call_finds_nothing_in_memory_of_the_calls_before_it() {
     }
 }
 
-/// As planners, branches and sub-agents call: the tool was offered for what it said then, and may be another one now.
+/// Planners, branches and sub-agents restrict calls: the tool was offered with other effects and may have changed
+/// since.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_gets_no_more_than_its_caller_may_pass_on_whatever_its_tool_declares_and_was_granted() {
+async fn call_never_exceeds_the_authority_of_its_caller() {
     let builder = SandboxBuilder::default().file(builtin("fs")).trust("fs").file(builtin("shell")).trust("shell");
     let sandbox = builder.build().await;
     sandbox.write("a.txt", "before");

@@ -1,4 +1,4 @@
-//! Files that are made from others are what would be made now. `PINION_UPDATE=1` makes them anew.
+//! Generated files are current. `PINION_UPDATE=1` regenerates them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use wit_parser::Resolve;
 struct Module {
     name: &'static str,
     world: &'static str,
-    /// The macro that exports it; none for the imports.
+    /// The macro that exports it; `None` for the imports.
     export: Option<&'static str>,
     /// Interfaces whose types come from the module of the imports.
     shared: &'static [&'static str],
@@ -18,7 +18,7 @@ struct Module {
 
 const ALL: &[&str] = &["types", "log", "progress", "cancellation", "workspace", "process", "catalog", "agents"];
 
-/// One small world for each export, so that a plugin exports just what it has; the linker merges them.
+/// One small world per export, so that a plugin exports only what it has; the linker merges them.
 const MODULES: &[Module] = &[
     Module { name: "imports", world: "imports", export: None, shared: &[] },
     Module { name: "tools", world: "tool-plugin", export: Some("__export_tools"), shared: ALL },
@@ -28,7 +28,7 @@ const MODULES: &[Module] = &[
 ];
 
 #[test]
-fn the_bindings_of_the_sdk_are_what_the_contract_gives() {
+fn sdk_bindings_match_the_contract() {
     for module in MODULES {
         let file = root().join("plugin-sdk/src/bindings").join(format!("{}.rs", module.name));
         assert_current(&file, &generate(module));
@@ -61,18 +61,18 @@ fn generate(module: &Module) -> String {
     String::from_utf8(contents.to_vec()).unwrap()
 }
 
-/// The built-in components as committed were made from the sources as they are.
+/// The committed components were built from the current sources.
 #[test]
-fn the_committed_components_are_made_from_the_sources_that_are_there() {
+fn committed_components_match_their_sources() {
     let record = root().join("plugins/dist/SOURCES");
     assert_current(&record, &sources());
 }
 
-/// A digest for each file that the built-in components are made from.
+/// Returns a digest for each source file of the built-in components.
 fn sources() -> String {
     let mut files = Vec::new();
-    for folder in ["plugins", "plugin-sdk"] {
-        collect(&root().join(folder), &mut files);
+    for directory in ["plugins", "plugin-sdk"] {
+        collect(&root().join(directory), &mut files);
     }
     files.sort();
     let line = |file: &PathBuf| {
@@ -82,8 +82,8 @@ fn sources() -> String {
     files.iter().map(line).collect()
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && !["target", "dist", "proptest-regressions"].contains(&name.as_str()) {

@@ -1,11 +1,11 @@
-//! A run that is killed at any moment leaves a session that loads, with everything in it that was shown as done.
+//! A run killed at any moment leaves a loadable session with everything that was reported as done.
 
 use pinion_tests::Pinion;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
 
-/// Kills, spread over the run.
+/// Number of kills, spread over the run.
 const MOMENTS: usize = 200;
 
 fn script(pinion: &Pinion) -> std::path::PathBuf {
@@ -25,7 +25,7 @@ fn script(pinion: &Pinion) -> std::path::PathBuf {
     pinion.script(&replies)
 }
 
-/// Runs until that many lines were read, then kills. Gives what was shown as done until then; none when the run was over.
+/// Runs, kills after `lines` lines, and returns the events reported until then; `None` if the run had ended.
 fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
     let script = script(pinion);
     let file = pinion.home().join("session.jsonl");
@@ -48,7 +48,7 @@ fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it had written by then was shown, too. The last line may be cut off.
+    // Includes what was written before the kill. The last line may be incomplete.
     shown.extend(out.map_while(Result::ok));
     let events: Vec<Value> = shown.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let is_over = events.iter().any(|event| event["type"] == "result");
@@ -57,7 +57,7 @@ fn run_and_kill(pinion: &Pinion, lines: usize) -> Option<Vec<Value>> {
 }
 
 #[test]
-fn nothing_that_was_shown_as_done_is_lost_to_a_kill_and_the_session_goes_on() {
+fn killed_run_loses_nothing_reported_and_session_continues() {
     let mut killed = 0;
     for moment in 0..MOMENTS {
         let pinion = Pinion::default();

@@ -1,4 +1,4 @@
-//! Each limit has its own error, names the plugin, and leaves the host and the other plugins alone.
+//! Each limit has its own error, which names the plugin, and affects neither the host nor other plugins.
 
 use pinion_agent::ToolError;
 use pinion_plugin_runtime::PartialLimits;
@@ -21,15 +21,15 @@ const NONE: PartialLimits = PartialLimits {
     programs: None,
 };
 
-/// Hostile under these limits, beside a plugin that does no harm.
+/// The `hostile` guest under these limits, beside a harmless plugin.
 async fn limited(limits: PartialLimits) -> Sandbox {
     let builder = SandboxBuilder::default().guest("hostile").guest("echo").trust("hostile").trust("echo");
     builder.limits("hostile", limits).build().await
 }
 
-/// The error names the plugin, the limit and how to raise it, and both plugins answer their next calls.
-async fn assert_told_and_survived(sandbox: &Sandbox, error: &str, told: &[&str]) {
-    for part in told.iter().chain(&["plugin `hostile`", "hint: "]) {
+/// Asserts that the error names the plugin, the limit and a remedy, and that both plugins answer the next call.
+async fn assert_limit_error(sandbox: &Sandbox, error: &str, parts: &[&str]) {
+    for part in parts.iter().chain(&["plugin `hostile`", "hint: "]) {
         assert!(error.contains(part), "`{part}` is not in: {error}");
     }
     assert_eq!(sandbox.text("echo", json!({ "message": "still here" })).await, "still here");
@@ -37,49 +37,49 @@ async fn assert_told_and_survived(sandbox: &Sandbox, error: &str, told: &[&str])
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_computes_for_ever_runs_out_of_fuel() {
+async fn endless_computation_runs_out_of_fuel() {
     let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
     let error = sandbox.error("spin", json!({})).await;
-    assert_told_and_survived(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
+    assert_limit_error(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_computes_past_its_deadline_is_stopped() {
+async fn computation_is_stopped_at_its_deadline() {
     let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(50), ..NONE }).await;
     let error = sandbox.error("spin", json!({})).await;
-    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms", "raise `deadline-ms`"]).await;
+    assert_limit_error(&sandbox, &error, &["deadline of 50 ms", "raise `deadline-ms`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_sleeps_past_its_deadline_is_stopped() {
+async fn sleeping_call_is_stopped_at_its_deadline() {
     let sandbox = limited(PartialLimits { deadline_ms: Some(50), ..NONE }).await;
     let error = sandbox.error("sleep", json!({ "amount": 3_600_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["deadline of 50 ms"]).await;
+    assert_limit_error(&sandbox, &error, &["deadline of 50 ms"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_bounded() {
     let sandbox = limited(PartialLimits { memory_bytes: Some(8 << 20), ..NONE }).await;
     let error = sandbox.error("eat_memory", json!({ "amount": 64 << 20 })).await;
-    assert_told_and_survived(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stack_is_bounded() {
+async fn stack_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("recurse", json!({ "amount": 1_000_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["stack of", "stack-bytes"]).await;
+    assert_limit_error(&sandbox, &error, &["stack of", "stack-bytes"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_is_too_long_is_refused() {
+async fn oversized_result_is_rejected() {
     let sandbox = limited(PartialLimits { output_bytes: Some(100_000), ..NONE }).await;
     let error = sandbox.error("talk", json!({ "amount": 1_000_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 100000 bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 100000 bytes of output", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_beyond_the_output_limit_is_not_heard() {
+async fn progress_beyond_the_output_limit_is_dropped() {
     let sandbox = limited(PartialLimits { output_bytes: Some(100_000), ..NONE }).await;
     let progress = Progress::default();
     let arguments = json!({ "amount": 1_000_000 });
@@ -88,19 +88,19 @@ async fn progress_beyond_the_output_limit_is_not_heard() {
     assert!(progress.seen().len() <= 100, "{}", progress.seen().len());
 }
 
-/// A list of strings that are all the same memory costs the guest nothing and would cost the host a copy each.
+/// A list of strings that share memory is free for the guest but would cost the host a copy of each.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_host_call_carries_is_bounded_however_it_is_made() {
+async fn size_of_one_host_call_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("alias", json!({ "amount": 10_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_to_the_host_are_counted_and_bounded() {
+async fn number_of_host_calls_is_bounded() {
     let sandbox = limited(PartialLimits { host_calls: Some(1000), ..NONE }).await;
     let error = sandbox.error("knock", json!({ "amount": 100_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 1000 times", "raise `host-calls`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 1000 times", "raise `host-calls`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,11 +108,11 @@ async fn open_handles_are_bounded() {
     let sandbox = limited(PartialLimits { handles: Some(100), ..NONE }).await;
     sandbox.write("held.txt", "x");
     let error = sandbox.error("hold", json!({ "amount": 10_000 })).await;
-    assert_told_and_survived(&sandbox, &error, &["more than 100 open handles", "raise `handles`"]).await;
+    assert_limit_error(&sandbox, &error, &["more than 100 open handles", "raise `handles`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_says_where_and_what() {
+async fn panic_is_reported_with_message_and_location() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("panic", json!({})).await;
     assert!(error.contains("plugin `hostile` trapped") && error.contains("as planned"), "{error}");
@@ -120,7 +120,7 @@ async fn a_panic_says_where_and_what() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exits_and_traps_end_the_call_and_nothing_else() {
+async fn exit_and_trap_end_only_their_call() {
     let sandbox = limited(NONE).await;
     for tool in ["exit", "divide"] {
         let error = sandbox.error(tool, json!({})).await;
@@ -129,9 +129,9 @@ async fn exits_and_traps_end_the_call_and_nothing_else() {
     assert_eq!(sandbox.text("echo", json!({ "message": "fine" })).await, "fine");
 }
 
-/// A pipe without a writer is opened by nobody: it would wait for ever, where no clock can interrupt it.
+/// Opening a pipe without a writer blocks forever, and no epoch interrupts it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_in_the_workspace_hangs_nobody() {
+async fn pipe_in_the_workspace_does_not_block() {
     let sandbox = limited(NONE).await;
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -146,7 +146,7 @@ async fn a_pipe_in_the_workspace_hangs_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_plugin_may_take_note_of_it() {
+async fn cancelled_plugin_can_react() {
     let sandbox = limited(PartialLimits { grace_ms: Some(60_000), ..NONE }).await;
     let (progress, token) = (Progress::default(), CancellationToken::new());
     let call = sandbox.call_with("wait_for_cancellation", json!({}), &progress, token.clone());
@@ -160,7 +160,7 @@ async fn a_cancelled_plugin_may_take_note_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_plugin_that_does_not_react_is_dropped_after_its_grace() {
+async fn unresponsive_cancelled_plugin_is_dropped_after_its_grace() {
     let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), grace_ms: Some(10), ..NONE }).await;
     let token = CancellationToken::new();
     token.cancel();
@@ -168,9 +168,9 @@ async fn a_cancelled_plugin_that_does_not_react_is_dropped_after_its_grace() {
     assert!(matches!(result, Err(ToolError::Cancelled { .. })), "{result:?}");
 }
 
-/// One plugin spins and one sleeps on every thread there is; calls of another go on.
+/// One plugin spins and one sleeps on every available thread; other plugins still answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_that_hang_do_not_stop_the_calls_of_others() {
+async fn hanging_plugins_do_not_block_others() {
     let sandbox = limited(PartialLimits { fuel: Some(u64::MAX), ..NONE }).await;
     let token = CancellationToken::new();
     let progress = Progress::default();
@@ -191,7 +191,7 @@ async fn plugins_that_hang_do_not_stop_the_calls_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_tells_what_a_call_used() {
+async fn ledger_reports_what_a_call_used() {
     let sandbox = limited(NONE).await;
     sandbox.write("inside.txt", "twelve bytes");
     let arguments = json!({ "path": "inside.txt" });
@@ -203,7 +203,7 @@ async fn a_ledger_tells_what_a_call_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_tells_what_a_call_used_that_broke_down() {
+async fn ledger_of_a_failed_call_reports_what_it_used() {
     let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
     let (_, ledger) = sandbox.call_with("spin", json!({}), &Progress::default(), CancellationToken::new()).await;
     assert_eq!(ledger.fuel, 50_000_000);

@@ -1,5 +1,5 @@
-//! The integration tests of Pinion: real components in the real runtime, scripted models, and the command as a whole.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+//! Integration tests of Pinion: real components in the real runtime, scripted models, and the command end to end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod agents;
 mod architecture;

@@ -1,12 +1,13 @@
-//! Plan mode: what plans can do nothing else, and what is planned is done step by step, as the user has left it.
+//! Plan mode: planners are read-only, and steps run one by one in the plan's current state.
 
+use crate::command::assert_error;
 use pinion_tests::{Ended, Pinion, guest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-const PLAN: &str = ".pinion/plans/mend-the-parser.md";
+const PLAN: &str = ".pinion/plans/fix-the-parser.md";
 
 fn call(tool: &str, arguments: Value) -> Value {
     json!({ "calls": [{ "tool": tool, "arguments": arguments }], "usage": { "input": 10, "output": 5 } })
@@ -15,7 +16,7 @@ fn call(tool: &str, arguments: Value) -> Value {
 fn planned() -> Value {
     let step = |title: &str| json!({ "title": title, "description": "As said.", "files": ["a.txt"], "acceptance": ["`a.txt` says so"] });
     let steps = [step("Find the bug"), step("Fix it"), step("Test it")];
-    call("final_answer", json!({ "title": "Mend the parser", "summary": "It reads too far.", "steps": steps }))
+    call("final_answer", json!({ "title": "Fix the parser", "summary": "It reads too far.", "steps": steps }))
 }
 
 fn report(done: bool, text: &str) -> Value {
@@ -33,7 +34,7 @@ fn scripted(pinion: &Pinion, replies: &[Value], arguments: &[&str]) -> Ended {
 
 /// Makes a plan of three steps.
 fn plan(pinion: &Pinion) -> PathBuf {
-    let ended = scripted(pinion, &[planned()], &["--plan", "mend it"]);
+    let ended = scripted(pinion, &[planned()], &["--plan", "fix it"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     pinion.workspace().join(PLAN)
 }
@@ -54,10 +55,10 @@ fn events(ended: &Ended) -> Vec<Value> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// All files below a folder, with what is in them.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Returns all files below a directory with their content.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files(&path));
@@ -68,22 +69,14 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn assert_told(ended: &Ended, code: i32, parts: &[&str]) {
-    assert_eq!(ended.code, Some(code), "{ended:?}");
-    for part in parts {
-        assert!(ended.stderr.contains(part), "`{part}` is not in: {ended:?}");
-    }
-    assert_eq!(ended.stderr.matches("error:").count(), 1, "{ended:?}");
-}
-
 #[test]
-fn a_plan_is_printed_and_kept_in_a_file_and_the_way_to_execute_it_is_told() {
+fn plan_is_printed_and_saved_with_next_command() {
     let pinion = Pinion::default();
-    let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), planned()], &["--plan", "mend it"]);
+    let ended = scripted(&pinion, &[call("list", json!({ "path": "." })), planned()], &["--plan", "fix it"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, read(&pinion.workspace().join(PLAN)));
     assert!(
-        ended.stdout.starts_with("# Mend the parser\n\nIt reads too far.\n\n## Step 1: Find the bug\nStatus: open\n")
+        ended.stdout.starts_with("# Fix the parser\n\nIt reads too far.\n\n## Step 1: Find the bug\nStatus: open\n")
     );
     assert_eq!(
         ended.stderr,
@@ -95,24 +88,24 @@ fn a_plan_is_printed_and_kept_in_a_file_and_the_way_to_execute_it_is_told() {
 }
 
 #[test]
-fn a_plan_never_takes_the_place_of_another_file_unless_that_was_named() {
+fn plan_overwrites_only_a_named_file() {
     let pinion = Pinion::default();
     let first = plan(&pinion);
     std::fs::write(&first, "mine").unwrap();
     plan(&pinion);
     assert_eq!(read(&first), "mine");
-    assert!(read(&pinion.workspace().join(".pinion/plans/mend-the-parser-2.md")).starts_with("# Mend the parser\n"));
-    let ended = scripted(&pinion, &[planned()], &["--plan", "--plan-file", PLAN, "-q", "mend it"]);
+    assert!(read(&pinion.workspace().join(".pinion/plans/fix-the-parser-2.md")).starts_with("# Fix the parser\n"));
+    let ended = scripted(&pinion, &[planned()], &["--plan", "--plan-file", PLAN, "-q", "fix it"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert_eq!(read(&first), ended.stdout);
     assert_eq!(std::fs::read_dir(first.parent().unwrap()).unwrap().count(), 2, "nothing is left beside them");
 }
 
 #[test]
-fn the_forms_for_programs_name_the_file_and_what_was_spent() {
+fn json_output_of_a_plan_has_file_and_usage() {
     let pinion = Pinion::default();
     let said = json!({ "text": "It is the parser.", "usage": { "input": 10, "output": 5 } });
-    let arguments = ["--plan", "--output-format", "stream-json", "mend it"];
+    let arguments = ["--plan", "--output-format", "stream-json", "fix it"];
     let ended = scripted(&pinion, &[said, planned()], &arguments);
     let events = events(&ended);
     let result = events.last().unwrap();
@@ -124,18 +117,18 @@ fn the_forms_for_programs_name_the_file_and_what_was_spent() {
 }
 
 #[test]
-fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
+fn planner_is_read_only_whatever_was_approved() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     let replies = [
         call("write", json!({ "path": "a.txt", "content": "changed" })),
         call("edit", json!({ "path": "a.txt", "old": "hello", "new": "changed" })),
         bash("echo changed > a.txt"),
-        // The same plugin can write, by its grant.
+        // The same plugin may write, by its grant.
         call("read", json!({ "path": "a.txt" })),
         planned(),
     ];
-    let arguments = ["--plan", "--approve", "all", "--output-format", "stream-json", "mend it"];
+    let arguments = ["--plan", "--approve", "all", "--output-format", "stream-json", "fix it"];
     let ended = scripted(&pinion, &replies, &arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let results: Vec<String> = events(&ended)
@@ -153,7 +146,7 @@ fn a_planner_can_change_nothing_and_run_nothing_whatever_was_approved() {
 }
 
 #[test]
-fn agents_that_a_planner_starts_can_only_read_either() {
+fn sub_agents_of_a_planner_are_read_only() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     pinion.config("[plugins.delegator.grants]\nagents = true\n");
@@ -169,7 +162,7 @@ fn agents_that_a_planner_starts_can_only_read_either() {
     let replies: Vec<Value> = [tries("task"), tries("delegate"), tries("delegate_reading")].concat();
     let replies = [replies, vec![planned()]].concat();
     let plugin = guest("delegator");
-    let arguments = ["--plan", "--approve", "all", "--plugin", plugin.to_str().unwrap(), "-v", "mend it"];
+    let arguments = ["--plan", "--approve", "all", "--plugin", plugin.to_str().unwrap(), "-v", "fix it"];
     let ended = scripted(&pinion, &replies, &arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let parts = ["✗ There is no tool `write`", "✗ There is no tool `bash`", "● read a.txt"];
@@ -183,26 +176,26 @@ fn agents_that_a_planner_starts_can_only_read_either() {
 }
 
 #[test]
-fn tools_that_are_named_are_no_way_around_planning() {
+fn naming_tools_does_not_lift_plan_mode() {
     let pinion = Pinion::default();
     let replies = [call("write", json!({ "path": "b.txt", "content": "x" })), planned()];
-    let ended = scripted(&pinion, &replies, &["--plan", "--approve", "all", "--tools", "write,bash", "mend it"]);
+    let ended = scripted(&pinion, &replies, &["--plan", "--approve", "all", "--tools", "write,bash", "fix it"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!pinion.workspace().join("b.txt").exists());
 }
 
 #[test]
-fn without_a_plan_nothing_is_written_and_the_reason_is_told() {
+fn missing_plan_writes_nothing_and_is_reported() {
     let pinion = Pinion::default();
     let silent = [json!({ "text": "no" }), json!({ "text": "no" }), json!({ "text": "no" })];
-    assert_told(&scripted(&pinion, &silent, &["--plan", "mend it"]), 1, &["no answer in 3 attempts"]);
+    assert_error(&scripted(&pinion, &silent, &["--plan", "fix it"]), 1, &["no answer in 3 attempts"]);
     let endless = [call("list", json!({ "path": "." })), call("list", json!({ "path": "." }))];
-    assert_told(&scripted(&pinion, &endless, &["--plan", "--max-turns", "1", "mend it"]), 3, &["limit of 1 turns"]);
+    assert_error(&scripted(&pinion, &endless, &["--plan", "--max-turns", "1", "fix it"]), 3, &["limit of 1 turns"]);
     assert!(!pinion.workspace().join(".pinion").exists());
 }
 
 #[test]
-fn steps_are_done_in_order_and_progress_is_told() {
+fn steps_run_in_order_with_progress() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [
@@ -234,7 +227,7 @@ fn steps_are_done_in_order_and_progress_is_told() {
 }
 
 #[test]
-fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
+fn executor_sees_the_plan_but_not_the_planning() {
     let pinion = Pinion::default();
     let said = json!({ "text": "A word of the planner.", "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
     assert_eq!(scripted(&pinion, &[said, planned()], &["--plan", "a secret wish"]).code, Some(0));
@@ -246,13 +239,13 @@ fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
     let prompt = events.iter().find(|event| event["message"]["role"] == "user").unwrap()["message"].to_string();
     assert!(prompt.contains("It reads too far.") && prompt.contains("Do step 1 of 3 now: Find the bug"), "{prompt}");
     assert!(!ended.stdout.contains("A word of the planner") && !ended.stdout.contains("a secret wish"), "{ended:?}");
-    let told: Vec<String> = events
+    let progress: Vec<String> = events
         .iter()
         .filter(|event| event["type"] == "plan_step")
         .map(|event| format!("{} of {}: {} {}", event["step"], event["steps"], event["title"], event["status"]))
         .collect();
-    assert_eq!(told[..2], [r#"1 of 3: "Find the bug" "running""#, r#"1 of 3: "Find the bug" "done""#]);
-    assert_eq!(told.len(), 6);
+    assert_eq!(progress[..2], [r#"1 of 3: "Find the bug" "running""#, r#"1 of 3: "Find the bug" "done""#]);
+    assert_eq!(progress.len(), 6);
     let result = events.last().unwrap();
     assert_eq!(result["steps"][2], json!({ "step": 3, "title": "Test it", "status": "done", "report": "c" }));
     assert_eq!(result["plan"], json!(pinion.workspace().join(PLAN).to_str().unwrap()));
@@ -260,11 +253,11 @@ fn the_executor_knows_the_plan_and_nothing_of_the_planning() {
 }
 
 #[test]
-fn a_step_that_is_not_done_stops_and_the_next_execution_goes_on_there() {
+fn failed_step_stops_and_next_execution_resumes_there() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let stopped = execute(&pinion, &[report(true, "Found."), report(false, "The disk is full.")], &[]);
-    assert_told(
+    assert_error(
         &stopped,
         1,
         &["step 2 of 3: Fix it … failed", "step 2 of 3, `Fix it`, is not done: The disk is full."],
@@ -281,26 +274,26 @@ fn a_step_that_is_not_done_stops_and_the_next_execution_goes_on_there() {
 }
 
 #[test]
-fn what_would_have_to_be_asked_is_denied_and_the_limits_hold_for_a_step() {
+fn approval_and_limits_apply_to_each_step() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
     let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
-    assert_told(&denied, 4, &["It was denied.", "lets it do what it has to", "no one could be asked"]);
+    assert_error(&denied, 4, &["It was denied.", "lets it do what it has to", "no one could be asked"]);
     assert!(!pinion.workspace().join("made").exists());
     let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
     let limited = execute(&pinion, &replies, &["--max-turns", "2"]);
-    assert_told(&limited, 3, &["step 1 of 3: Find the bug … done", "limit of 2 turns"]);
+    assert_error(&limited, 3, &["step 1 of 3: Find the bug … done", "limit of 2 turns"]);
     assert_eq!(statuses(&read(&file)), ["done", "failed", "open"]);
 }
 
 #[test]
-fn what_the_user_changes_while_a_step_is_done_holds_and_is_kept_byte_for_byte() {
+fn user_edits_during_a_step_are_kept_byte_for_byte() {
     let pinion = Pinion::default();
     let before =
         "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## First\r\nStatus:   OPEN\r\n\tDo  it.\r\n## Second\r\nNot this.\r\n";
     let file = pinion.write(PLAN, before);
-    // As an editor would do it while the first step runs: one step comes before it, the second one is another.
+    // Simulates an editor during the first step: inserts a step before it and replaces the second.
     let after = "\u{feff}# Mine\r\n\r\nWhy\\: so.  \r\n## New\r\nStatus: done\r\n## First\r\nStatus: running\r\n\tDo  it.\r\n\
                  ## Second\r\nBut this.  \r\n\r\n```\nStatus: open\n```";
     pinion.write("after.md", after);
@@ -316,17 +309,17 @@ fn what_the_user_changes_while_a_step_is_done_holds_and_is_kept_byte_for_byte() 
 }
 
 #[test]
-fn a_plan_that_is_broken_while_a_step_is_done_is_told_and_left_alone() {
+fn plan_broken_during_a_step_is_reported_and_kept() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies = [bash(&format!("printf '## a\\nStatus: perhaps\\n' > {PLAN}")), report(true, "ok")];
     let ended = execute(&pinion, &replies, &[]);
-    assert_told(&ended, 2, &["step 1, `Find the bug`, is done", "line 2: unknown status `perhaps`"]);
+    assert_error(&ended, 2, &["step 1, `Find the bug`, is done", "line 2: unknown status `perhaps`"]);
     assert_eq!(read(&file), "## a\nStatus: perhaps\n");
 }
 
 #[test]
-fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
+fn interrupted_step_stays_running_and_next_executor_knows() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let script = pinion.script(&[bash("sleep 600")]);
@@ -342,10 +335,10 @@ fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     out.read_to_string(&mut line).unwrap();
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
-    assert!(told.starts_with("step 1 of 3: Find the bug … interrupted\nerror: interrupted\nhint:"), "{told}");
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+    assert!(stderr.starts_with("step 1 of 3: Find the bug … interrupted\nerror: interrupted\nhint:"), "{stderr}");
     assert_eq!(statuses(&read(&file)), ["running", "open", "open"]);
     let ended = execute(&pinion, &[report(false, "no")], &["--output-format", "stream-json"]);
     let prompt = ended.stdout.lines().find(|line| line.contains("Do step 1 of 3 now")).unwrap();
@@ -353,36 +346,36 @@ fn an_interrupted_step_stays_running_and_its_next_executor_is_told() {
 }
 
 #[test]
-fn files_that_are_no_plans_are_told() {
+fn invalid_plan_files_are_reported() {
     let pinion = Pinion::default();
     let executed = |path: &str| pinion.run(["--execute", path]);
-    assert_told(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
-    assert_told(&executed("."), 2, &["it is a directory"]);
+    assert_error(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
+    assert_error(&executed("."), 2, &["it is a directory"]);
     pinion.write("a.md", "# Only words\n");
-    assert_told(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
+    assert_error(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
     pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
-    assert_told(&executed("a.md"), 2, &["line 2: unknown status `maybe \\u{1b}[2J`", "write `open`"]);
+    assert_error(&executed("a.md"), 2, &["line 2: unknown status `maybe \\u{1b}[2J`", "write `open`"]);
     pinion.write("a.md", "## a\n```\n## b\n");
-    assert_told(&executed("a.md"), 2, &["line 2: the code fence"]);
+    assert_error(&executed("a.md"), 2, &["line 2: the code fence"]);
     pinion.write("a.md", [0xff, 0xfe]);
-    assert_told(&executed("a.md"), 2, &["not UTF-8"]);
+    assert_error(&executed("a.md"), 2, &["not UTF-8"]);
     pinion.write("a.md", "#".repeat(2_000_000));
-    assert_told(&executed("a.md"), 2, &["more than 1048576 bytes"]);
+    assert_error(&executed("a.md"), 2, &["more than 1048576 bytes"]);
 }
 
 #[test]
-fn options_that_make_no_sense_together_are_told() {
+fn conflicting_options_are_reported() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     for options in [&["--plan"][..], &["-c"], &["--resume", "x"], &["--fork", "x"], &["and", "words"]] {
-        assert_told(&pinion.run([&["--execute", PLAN], options].concat()), 2, &["cannot be used with"]);
+        assert_error(&pinion.run([&["--execute", PLAN], options].concat()), 2, &["cannot be used with"]);
     }
-    assert_told(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
-    assert_told(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
-    assert_told(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["it is a directory"]);
+    assert_error(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
+    assert_error(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
+    assert_error(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["it is a directory"]);
     let session = pinion.home().join("s.jsonl");
     let session = ["--session", session.to_str().unwrap()];
     assert_eq!(scripted(&pinion, &[json!({ "text": "hi" })], &[&session[..], &["-p", "hi"]].concat()).code, Some(0));
-    assert_told(&execute(&pinion, &[report(true, "x")], &session), 2, &["holds a conversation already"]);
+    assert_error(&execute(&pinion, &[report(true, "x")], &session), 2, &["holds a conversation already"]);
     assert_eq!(statuses(&read(&file)), ["open", "open", "open"]);
 }

@@ -1,10 +1,10 @@
-//! `pinion plugin`: from nothing to a tool that runs, with the commands of the README.
+//! `pinion plugin`: from an empty directory to a running tool, with the README's commands.
 
 use pinion_tests::{Pinion, guest};
 use serde_json::json;
 
 #[test]
-fn a_plugin_is_made_built_checked_and_called_in_a_few_commands() {
+fn plugin_is_created_built_checked_and_called() {
     let pinion = Pinion::default();
     pinion.write("text.txt", "one two three");
     let made = pinion.run(["plugin", "new", "word-count"]);
@@ -36,7 +36,7 @@ fn a_plugin_is_made_built_checked_and_called_in_a_few_commands() {
     let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");
 
-    // What the user builds over it keeps its grants; what anybody else puts there does not.
+    // A rebuild by the user keeps the grants; a change by anyone else loses them.
     pinion.write("word-count/src/lib.rs", source.replace(" words", " words in it"));
     assert_eq!(pinion.run(["plugin", "build", "word-count", "--install"]).code, Some(0));
     let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
@@ -51,7 +51,7 @@ fn a_plugin_is_made_built_checked_and_called_in_a_few_commands() {
 }
 
 #[test]
-fn a_name_that_cannot_be_one_and_a_folder_that_is_there_are_refused() {
+fn invalid_name_and_existing_directory_are_rejected() {
     let pinion = Pinion::default();
     let ended = pinion.run(["plugin", "new", "../x"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("cannot be the name"), "{ended:?}");
@@ -61,7 +61,7 @@ fn a_name_that_cannot_be_one_and_a_folder_that_is_there_are_refused() {
 }
 
 #[test]
-fn a_component_of_another_language_gets_its_manifest_by_packing() {
+fn pack_adds_a_manifest_to_a_foreign_component() {
     let pinion = Pinion::default();
     let file = pinion.write("echo.wasm", std::fs::read(guest("echo")).unwrap());
     let file = file.to_str().unwrap();
@@ -74,7 +74,7 @@ fn a_component_of_another_language_gets_its_manifest_by_packing() {
 }
 
 #[test]
-fn what_is_asked_of_a_plugin_that_is_not_there_is_told() {
+fn unknown_plugin_is_reported() {
     let pinion = Pinion::default();
     let ended = pinion.run(["plugin", "info", "nothing"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, task, commands"), "{ended:?}");

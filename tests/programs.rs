@@ -1,12 +1,11 @@
-//! Programs that plugins run, and what becomes of them.
+//! Programs run by plugins: output, limits and cleanup.
 
-use pinion_tests::{Progress, Sandbox};
+use pinion_tests::{Progress, Sandbox, until_gone};
 use serde_json::json;
-use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_gives_its_output_and_its_exit_code() {
+async fn program_returns_output_and_exit_code() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let said = sandbox.text("run", json!({ "script": "pwd; exit 3" })).await;
     let workspace = sandbox.workspace().canonicalize().unwrap();
@@ -21,7 +20,7 @@ async fn a_program_gives_its_output_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_long_output_start_and_end_are_kept_and_all_of_it_is_in_a_file() {
+async fn long_program_output_is_cut_and_spilled_to_a_file() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let script = "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done";
     let said = sandbox.text("run", json!({ "script": script, "max_output": 1000 })).await;
@@ -32,7 +31,7 @@ async fn of_long_output_start_and_end_are_kept_and_all_of_it_is_in_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_killed_with_all_its_children_at_its_timeout() {
+async fn timeout_kills_program_and_children() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let script = "sleep 1000 & echo $!; sleep 1000";
     let said = sandbox.text("run", json!({ "script": script, "timeout_ms": 200 })).await;
@@ -41,7 +40,7 @@ async fn a_program_is_killed_with_all_its_children_at_its_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_killed_with_all_its_children_when_the_call_is_cancelled() {
+async fn cancellation_kills_program_and_children() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let token = CancellationToken::new();
     let progress = Progress::default();
@@ -58,7 +57,7 @@ async fn a_program_is_killed_with_all_its_children_when_the_call_is_cancelled() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_program_leaves_running_is_killed_when_it_ends() {
+async fn processes_left_behind_are_killed() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let said = sandbox.text("run", json!({ "script": "sleep 1000 & echo $!" })).await;
     assert!(said.starts_with("ended code=Some(0)"), "{said}");
@@ -66,7 +65,7 @@ async fn what_a_program_leaves_running_is_killed_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_killed_when_nobody_waits_for_the_call_any_more() {
+async fn dropped_call_kills_its_program() {
     let sandbox = Sandbox::with(&["hostile"]).await;
     let progress = Progress::default();
     {
@@ -78,27 +77,11 @@ async fn a_program_is_killed_when_nobody_waits_for_the_call_any_more() {
         }
     }
     let pid: i32 = sandbox.read("pid").trim().parse().unwrap();
-    wait_until_gone(pid).await;
+    until_gone(pid).await;
 }
 
-/// The number on the first line of its own that is one. A process that was killed may take a moment to go.
+/// Asserts that the process whose id is on a line of `said` ends; after a kill this takes a moment.
 async fn assert_gone(said: &str) {
     let pid: i32 = said.lines().find_map(|line| line.trim().parse().ok()).expect("a process id");
-    wait_until_gone(pid).await;
-}
-
-fn is_running(pid: i32) -> bool {
-    // A process that is dead and not yet reaped by its new parent does not run.
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    status.is_ok_and(|status| !status.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
-}
-
-async fn wait_until_gone(pid: i32) {
-    tokio::task::spawn_blocking(move || {
-        while is_running(pid) {
-            std::thread::yield_now();
-        }
-    })
-    .await
-    .unwrap();
+    until_gone(pid).await;
 }

@@ -1,5 +1,4 @@
-//! The command against a vendor that is played by a socket: runs that are recorded and played back, and where keys come
-//! from and never get to.
+//! The command against a vendor simulated on a socket: recording, replay, and the flow of keys.
 
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
@@ -11,15 +10,15 @@ use std::sync::{Arc, Mutex};
 
 const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
 
-/// A vendor that speaks Chat Completions.
+/// A simulated vendor that speaks Chat Completions.
 pub(crate) struct Vendor {
     pub(crate) url: String,
-    /// The heads of the requests that it was sent.
+    /// The heads of the requests received.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Vendor {
-    /// Answers one request after the other so, and the last answer from then on.
+    /// Answers requests in this order and repeats the last answer.
     pub(crate) fn answering(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -79,7 +78,7 @@ pub(crate) fn reply(delta: &Value, finish: &str) -> String {
     answer("200 OK", "text/event-stream", &body)
 }
 
-/// A run of two turns: a look at the folder, and an answer. The call has no id, so that one is made up.
+/// A run of two turns: a directory listing and an answer. The call has no id, so the client generates one.
 fn two_turns() -> Vendor {
     let call =
         json!({ "index": 0, "type": "function", "function": { "name": "list", "arguments": "{\"path\":\".\"}" } });
@@ -103,7 +102,7 @@ fn live(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
     ended(command)
 }
 
-/// The events of a run, without what is of its time.
+/// Returns the events of a run without times and durations.
 fn events(stdout: &str) -> Vec<Value> {
     const OF_ITS_TIME: &[&str] =
         &["timestamp", "session_id", "loop_id", "parent_loop_id", "duration_ms", "elapsed_ms", "ledger", "details"];
@@ -120,13 +119,13 @@ fn events(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| without(serde_json::from_str(line).unwrap())).collect()
 }
 
-pub(crate) fn all_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+pub(crate) fn all_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
 }
 
 #[test]
-fn a_recorded_run_is_played_back_event_for_event() {
+fn recorded_run_replays_event_for_event() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     let file = pinion.home().join("run.jsonl");
@@ -141,7 +140,7 @@ fn a_recorded_run_is_played_back_event_for_event() {
 }
 
 #[test]
-fn a_replay_that_parts_from_its_recording_says_where() {
+fn diverging_replay_says_where() {
     let pinion = Pinion::default();
     let file = pinion.home().join("run.jsonl");
     live(&pinion, &two_turns(), &["--record", file.to_str().unwrap(), "what is here?"]);
@@ -158,9 +157,9 @@ fn a_replay_that_parts_from_its_recording_says_where() {
     );
 }
 
-/// Every place in turn holds the key, and the vendor repeats it in its refusal; `-vv` says all that there is to say.
+/// The key is in each supported place in turn, and the vendor repeats it in its refusal; `-vv` logs everything.
 #[test]
-fn a_key_from_any_place_gets_to_the_vendor_and_nowhere_else() {
+fn key_reaches_the_vendor_and_nothing_else() {
     let said = json!({ "error": { "message": format!("Incorrect API key provided: {KEY}, {}****{}", &KEY[..5], &KEY[20..]) } });
     for place in ["environment", "auth.toml", "key-command"] {
         let pinion = Pinion::default();
@@ -205,7 +204,7 @@ fn a_key_from_any_place_gets_to_the_vendor_and_nowhere_else() {
 }
 
 #[test]
-fn models_are_listed_with_what_is_configured() {
+fn model_list_shows_configured_models() {
     let pinion = Pinion::default();
     let mut command = pinion.command(["model", "list"]);
     command.env("MISTRAL_API_KEY", KEY);
@@ -220,7 +219,7 @@ fn models_are_listed_with_what_is_configured() {
 }
 
 #[test]
-fn the_fallback_answers_when_the_model_fails_for_good() {
+fn fallback_answers_after_permanent_failure() {
     let pinion = Pinion::default();
     let refused = Vendor::answering(vec![answer("404 Not Found", "application/json", "{\"error\":\"no such model\"}")]);
     let other = Vendor::answering(vec![reply(&json!({ "content": "Here I am." }), "stop")]);

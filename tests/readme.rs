@@ -1,8 +1,8 @@
-//! Every command in the README is run by a test or by the test script.
+//! Each command in the README is run by a test or by the test script.
 
 use std::path::Path;
 
-/// Beginnings of commands, and where they are run.
+/// Prefixes of commands, and where each is run.
 const RUN: &[(&str, &str)] = &[
     ("cargo run --release -- demo", "tests/run.sh"),
     ("tests/run.sh", "CI"),
@@ -30,7 +30,7 @@ const RUN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_command_of_the_readme_is_run_somewhere() {
+fn every_readme_command_is_tested() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let mut in_shell = false;
     let mut commands = 0;

@@ -1,15 +1,14 @@
-//! Which generation of which plugin answers.
+//! The generation of a plugin that answers after changes.
 
-use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory, Runtime};
-use pinion_tests::{Sandbox, SandboxBuilder, guest};
+use pinion_plugin_runtime::{FileOrigin, NoticeEvent, PluginDirectory};
+use pinion_tests::{Sandbox, SandboxBuilder, guest, until};
 use serde_json::json;
 use std::path::Path;
-use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A plugin file that can be replaced.
-fn greet(folder: &Path) -> std::path::PathBuf {
-    let file = folder.join("greet.wasm");
+/// Copies a replaceable plugin file into a directory.
+fn greet(directory: &Path) -> std::path::PathBuf {
+    let file = directory.join("greet.wasm");
     std::fs::copy(guest("greet_one"), &file).unwrap();
     file
 }
@@ -19,9 +18,9 @@ async fn greeting(sandbox: &Sandbox) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_after_a_change_is_answered_by_the_new_generation() {
-    let folder = TempDir::new().unwrap();
-    let file = greet(folder.path());
+async fn call_after_a_change_uses_the_new_generation() {
+    let directory = TempDir::new().unwrap();
+    let file = greet(directory.path());
     let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
     assert_eq!(greeting(&sandbox).await, "hello from version one");
     std::fs::copy(guest("greet_two"), &file).unwrap();
@@ -30,9 +29,9 @@ async fn the_call_after_a_change_is_answered_by_the_new_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_file_keeps_the_old_generation_and_says_why() {
-    let folder = TempDir::new().unwrap();
-    let file = greet(folder.path());
+async fn broken_file_keeps_the_old_generation_and_is_reported() {
+    let directory = TempDir::new().unwrap();
+    let file = greet(directory.path());
     let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
     for broken in [b"not wasm".to_vec(), std::fs::read(guest("broken")).unwrap(), truncated()] {
         std::fs::write(&file, broken).unwrap();
@@ -52,14 +51,14 @@ fn truncated() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_self_test_says_what_the_plugin_says() {
+async fn failed_self_test_reports_the_plugins_message() {
     let sandbox = Sandbox::with(&["broken"]).await;
     let (_, problem) = sandbox.runtime.problems()[0].clone();
     assert!(problem.contains("its self-test failed: the sky is green"), "{problem}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_plugins_with_one_name_the_first_is_loaded_and_the_second_told() {
+async fn second_plugin_of_a_name_is_rejected_and_reported() {
     let sandbox = Sandbox::with(&["echo", "collides"]).await;
     assert_eq!(sandbox.text("echo", json!({ "message": "mine" })).await, "mine");
     let (_, problem) = sandbox.runtime.problems()[0].clone();
@@ -67,9 +66,9 @@ async fn of_two_plugins_with_one_name_the_first_is_loaded_and_the_second_told() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_whose_file_is_gone_is_gone() {
-    let folder = TempDir::new().unwrap();
-    let file = greet(folder.path());
+async fn deleting_the_file_unloads_the_plugin() {
+    let directory = TempDir::new().unwrap();
+    let file = greet(directory.path());
     let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
     std::fs::remove_file(file).unwrap();
     let error = sandbox.error("greet", json!({})).await;
@@ -78,28 +77,26 @@ async fn a_plugin_whose_file_is_gone_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watched_folder_brings_new_plugins_and_new_generations_by_itself() {
-    let folder = TempDir::new().unwrap();
+async fn watched_directory_loads_plugins_and_generations() {
+    let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().build().await;
     let _watch = sandbox
         .runtime
-        .watch(vec![PluginDirectory { path: folder.path().to_owned(), origin: FileOrigin::User }])
+        .watch(vec![PluginDirectory { path: directory.path().to_owned(), origin: FileOrigin::User }])
         .unwrap();
-    let file = greet(folder.path());
-    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 1)).await;
+    let file = greet(directory.path());
+    until("the plugin is loaded", || generation(&sandbox) == Some(1)).await;
     std::fs::copy(guest("greet_two"), &file).unwrap();
-    until(&sandbox.runtime, |runtime| runtime.plugins().iter().any(|p| p.generation == 2)).await;
+    until("the plugin is reloaded", || generation(&sandbox) == Some(2)).await;
     assert_eq!(greeting(&sandbox).await, "hello from version two");
 }
 
-async fn until(runtime: &Arc<Runtime>, holds: impl Fn(&Runtime) -> bool) {
-    while !holds(runtime) {
-        tokio::task::yield_now().await;
-    }
+fn generation(sandbox: &Sandbox) -> Option<u32> {
+    sandbox.runtime.plugins().first().map(|plugin| plugin.generation)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_of_lifetime_session_keeps_its_instance_and_loses_it_only_to_a_trap() {
+async fn session_plugin_keeps_its_instance_until_a_trap() {
     let sandbox = Sandbox::with(&["counter"]).await;
     for expected in ["1", "2", "3"] {
         assert_eq!(sandbox.text("count", json!({})).await, expected);
@@ -111,13 +108,13 @@ async fn a_plugin_of_lifetime_session_keeps_its_instance_and_loses_it_only_to_a_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn state_survives_a_reload() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("counter.wasm");
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("counter.wasm");
     std::fs::copy(guest("counter"), &file).unwrap();
     let sandbox = SandboxBuilder::default().file(file.clone()).build().await;
     assert_eq!(sandbox.text("count", json!({})).await, "1");
     let mut changed = std::fs::read(&file).unwrap();
-    // An empty custom section: another file, the same program.
+    // An empty custom section makes another file with the same code.
     changed.extend([0, 2, 1, b'x']);
     std::fs::write(&file, changed).unwrap();
     assert_eq!(sandbox.text("count", json!({})).await, "2");
@@ -125,7 +122,7 @@ async fn state_survives_a_reload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_is_told_its_own_config() {
+async fn plugin_reads_its_own_config() {
     let builder = SandboxBuilder::default().guest("configured").config("configured", json!({ "greeting": "moin" }));
     assert_eq!(builder.build().await.text("greeting", json!({})).await, "moin");
     let unset = SandboxBuilder::default().guest("configured").build().await;
@@ -133,7 +130,7 @@ async fn a_plugin_is_told_its_own_config() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_does_not_like_its_config_is_not_loaded_and_says_why() {
+async fn plugin_that_rejects_its_config_is_not_loaded() {
     let builder = SandboxBuilder::default().guest("configured").config("configured", json!({ "refuse": true }));
     let (_, problem) = builder.build().await.runtime.problems()[0].clone();
     assert!(problem.contains("told to refuse") && problem.contains("[plugins.configured.config]"), "{problem}");

@@ -1,12 +1,11 @@
-//! Many agents at once, and one agent for very long, with real components.
+//! Many concurrent agents, and one very long run, with real components.
 
 use pinion_agent::{
     CompactionPolicy, EventKind, Message, Outcome, RunEnd, SessionStore, StopReason, StoreError, ToolResultMessage,
 };
-use pinion_tests::{EchoModel, Sandbox, as_result, assert_paired};
+use pinion_tests::{EchoModel, Sandbox, as_result, assert_paired, until};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -14,7 +13,7 @@ use tokio::task::JoinSet;
 const AGENTS: usize = 100;
 const CALLS: usize = 10;
 const TURNS: usize = 1_000;
-/// Tokens; about twenty turns fill it.
+/// Context window in tokens; about twenty turns fill it.
 const WINDOW: u64 = 8_000;
 
 fn assert_done(outcome: &Outcome) {
@@ -26,7 +25,7 @@ fn results(outcome: &Outcome) -> Vec<&ToolResultMessage> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_agents_with_ten_calls_each_get_their_own_results_in_order() {
+async fn hundred_agents_get_their_own_results_in_order() {
     let sandbox = Sandbox::with(&["echo"]).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     let together = Arc::new(Barrier::new(AGENTS));
@@ -52,17 +51,12 @@ async fn a_hundred_agents_with_ten_calls_each_get_their_own_results_in_order() {
     assert_no_task_is_left(tasks).await;
 }
 
-/// A task that has ended is counted until its worker has looked after it.
+/// The runtime counts an ended task until its worker has noticed.
 async fn assert_no_task_is_left(before: usize) {
-    let gone = async {
-        while Handle::current().metrics().num_alive_tasks() > before {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("tasks are left");
+    until("all tasks have ended", || Handle::current().metrics().num_alive_tasks() <= before).await;
 }
 
-/// Keeps everything, as a session does, and counts the compactions.
+/// Keeps all messages, like a session, and counts compactions.
 #[derive(Default)]
 struct Kept {
     messages: Mutex<Vec<Arc<Message>>>,
@@ -82,7 +76,7 @@ impl SessionStore for Kept {
     }
 }
 
-/// A thousand turns in a small window: the order, the pairs and the room hold, whoever writes the summaries.
+/// Runs a thousand turns in a small window: order, pairing and window must hold with either kind of summary.
 async fn a_thousand_turns(by_model: bool) -> Arc<EchoModel> {
     let sandbox = Sandbox::with(&["echo"]).await;
     let model = EchoModel::new("long", TURNS, 1);
@@ -108,11 +102,11 @@ async fn a_thousand_turns(by_model: bool) -> Arc<EchoModel> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_turns_stay_in_order_and_in_the_window() {
+async fn thousand_turns_stay_in_order_and_in_the_window() {
     assert_eq!(a_thousand_turns(false).await.summaries(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_turns_stay_in_the_window_when_the_model_writes_the_summaries() {
+async fn thousand_turns_with_model_summaries_stay_in_the_window() {
     assert!(a_thousand_turns(true).await.summaries() > TURNS / 80);
 }

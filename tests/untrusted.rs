@@ -1,9 +1,9 @@
-//! What a project folder must not do before the user trusts it.
+//! Limits of a project directory before the user trusts it.
 
 use pinion_tests::{Pinion, guest};
 use serde_json::{Value, json};
 
-/// A project that would like to have its way.
+/// A project that tries to influence the run.
 fn hostile_project(pinion: &Pinion) {
     pinion.write(".pinion/plugins/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
     pinion.write(
@@ -22,7 +22,7 @@ fn run(pinion: &Pinion, tool: &str, status: i32) -> (String, String) {
 }
 
 #[test]
-fn plugins_and_config_of_a_project_are_inert_until_it_is_trusted() {
+fn untrusted_project_plugins_and_config_are_inert() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
     let (out, err) = run(&pinion, "greet", 0);
@@ -33,7 +33,7 @@ fn plugins_and_config_of_a_project_are_inert_until_it_is_trusted() {
 }
 
 #[test]
-fn a_trusted_project_brings_its_plugins_and_widens_nothing() {
+fn trusted_project_loads_plugins_and_widens_nothing() {
     let pinion = Pinion::default();
     hostile_project(&pinion);
     pinion.config(&format!("trusted = [{:?}]\n", pinion.workspace()));

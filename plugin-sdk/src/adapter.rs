@@ -1,4 +1,4 @@
-//! From the generated traits of the contract to [`Plugin`] and [`State`].
+//! Adapts [`Plugin`] and [`State`] to the generated export traits of the contract.
 
 use crate::bindings::commands::exports::pinion::plugin::commands as wit_commands;
 use crate::bindings::imports::pinion::plugin::types::{CallContext, ToolError, ToolOutput};
@@ -8,7 +8,7 @@ use crate::bindings::tools::exports::pinion::plugin::tools as wit_tools;
 use crate::{Call, Plugin, State, config};
 use std::marker::PhantomData;
 
-/// Implements the contract's exports for a plugin type. Named only by [`crate::export!`].
+/// Implements the contract's exports for a plugin type. Used only by [`crate::export!`].
 pub struct Adapter<P>(PhantomData<P>);
 
 impl<P: Plugin> wit_tools::Guest for Adapter<P> {

@@ -1,4 +1,4 @@
-//! What a running call knows about itself, and how it says that it is alive.
+//! Context of a running call, cancellation and progress reports.
 
 use crate::bindings::imports::pinion::plugin::types;
 use crate::{Error, Output, Result};
@@ -15,32 +15,33 @@ impl Call {
         Self { context }
     }
 
-    /// The id of the tool call or command invocation, unique in the session.
+    /// Returns the id of the tool call or command invocation, unique in the session.
     pub fn id(&self) -> &str {
         &self.context.call_id
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub fn session_id(&self) -> &str {
         &self.context.session_id
     }
 
-    /// Absolute path of the workspace root.
+    /// Returns the absolute path of the workspace root.
     pub fn workspace(&self) -> &Path {
         Path::new(&self.context.workspace)
     }
 
-    /// The absolute path of what a model or user names, relative to the workspace or absolute: for `std::fs`, instead of
-    /// the name itself.
+    /// Resolves a path that a model or user wrote to an absolute path for `std::fs`.
     ///
-    /// `.` and `..` are resolved by their letters. WASI's C libraries take an absolute path outside all granted folders
-    /// for one below the workspace (`/tmp/a` for `./tmp/a`): here it is refused.
+    /// Relative paths start at the workspace; `.` and `..` are resolved lexically. Pass the result to `std::fs`, not
+    /// the original name: WASI's C libraries resolve an absolute path outside the granted directories relative to the
+    /// workspace (`/tmp/a` becomes `./tmp/a`). This function rejects such a path instead.
     ///
     /// # Errors
-    /// [`Error::InvalidArguments`] for what cannot be a path, [`Error::Denied`] for what is in no granted folder.
+    /// [`Error::InvalidArguments`] if the path is empty or contains NUL, [`Error::Denied`] if it is outside all granted
+    /// directories.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         if name.is_empty() || name.contains('\0') {
-            return Err(Error::invalid_arguments("a path is not empty and holds no NUL"));
+            return Err(Error::invalid_arguments("a path must not be empty or contain NUL"));
         }
         let path = absolute(&self.context.workspace, name);
         let below = path.strip_prefix(self.context.workspace.trim_end_matches('/'));
@@ -50,17 +51,17 @@ impl Call {
         Ok(path.into())
     }
 
-    /// Milliseconds that the host gave this call, counted from its start.
+    /// Returns the call's time limit in milliseconds, counted from its start.
     pub fn deadline_ms(&self) -> u64 {
         self.context.deadline_ms
     }
 
-    /// Has the call been cancelled? Cheap enough for inner loops.
+    /// Returns whether the call has been cancelled. Cheap enough for inner loops.
     pub fn cancelled(&self) -> bool {
         host::cancelled()
     }
 
-    /// For loops that end with `?` when the call is cancelled.
+    /// Fails if the call has been cancelled, for use with `?` in loops.
     ///
     /// # Errors
     /// [`Error::Cancelled`] once the call has been cancelled.
@@ -68,18 +69,18 @@ impl Call {
         if self.cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// A short line for the user, such as "compiling 12 of 80".
+    /// Reports progress to the user as one short line, such as "compiling 12 of 80".
     pub fn progress(&self, message: &str) {
         host::report(message);
     }
 
-    /// The result so far; replaces what was shown before.
+    /// Shows a partial result; it replaces the previous one.
     pub fn update(&self, partial: impl Into<Output>) {
         host::update(&partial.into().content);
     }
 }
 
-/// `name` from `workspace` on, without `.` and `..`.
+/// Resolves `name` against `workspace` and removes `.` and `..` lexically.
 fn absolute(workspace: &str, name: &str) -> String {
     let base = if name.starts_with('/') { "" } else { workspace };
     let mut parts = Vec::new();
@@ -101,7 +102,7 @@ mod host {
     pub(super) use crate::cancellation::cancelled;
     pub(super) use crate::progress::{report, update};
 
-    /// Asks for as little as can be asked of a folder, for the sake of the refusal.
+    /// Makes the smallest possible request for `path`, to learn whether the host denies it.
     pub(super) fn require_granted(path: &str) -> Result<()> {
         let options = WalkOptions {
             root: path.to_owned(),
@@ -113,14 +114,16 @@ mod host {
             limit: 1,
         };
         match walk(&options) {
-            Err(WorkspaceError::Denied(_)) => Err(Error::Denied(format!("`{path}` is in no granted folder"))),
+            Err(WorkspaceError::Denied(_)) => {
+                Err(Error::Denied(format!("`{path}` is outside the granted directories")))
+            }
             Err(WorkspaceError::Cancelled) => Err(Error::Cancelled),
             _ => Ok(()),
         }
     }
 }
 
-/// Outside a host, as in an author's tests, nobody watches, and all is granted.
+/// Stand-in for the host in native tests: grants every path and drops progress.
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
     use super::types::Content;
@@ -142,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_made_absolute_by_its_letters() {
+    fn path_is_resolved_lexically() {
         let workspace = "/home/me/project";
         for (name, expected) in [
             ("src/lib.rs", "/home/me/project/src/lib.rs"),
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_path_is_refused() {
+    fn empty_path_and_nul_are_rejected() {
         let call = crate::testing::call();
         assert!(matches!(call.path(""), Err(Error::InvalidArguments(_))));
         assert!(matches!(call.path("a\0"), Err(Error::InvalidArguments(_))));

@@ -1,4 +1,4 @@
-//! A slash command: its definition for the user, and the functions behind it.
+//! Slash commands: definition, completion and handler.
 
 pub use crate::bindings::commands::exports::pinion::plugin::commands::{Completion, Effect, Mode};
 
@@ -8,7 +8,7 @@ use crate::bindings::commands::exports::pinion::plugin::commands::CommandDefinit
 type Run = Box<dyn Fn(&str, &Call) -> Result<Vec<Effect>, String>>;
 type Complete = Box<dyn Fn(&str) -> Vec<Completion>>;
 
-/// One slash command.
+/// A slash command.
 pub struct Command {
     pub(crate) name: &'static str,
     description: String,
@@ -18,7 +18,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command; `run` gets what the user typed after its name. An error is shown to the user.
+    /// Creates a command. `run` receives the text after the command's name; the user sees its error.
     pub fn new(
         name: &'static str,
         description: impl Into<String>,
@@ -27,14 +27,14 @@ impl Command {
         Self { name, description: description.into(), argument_hint: None, complete: None, run: Box::new(run) }
     }
 
-    /// Shown after the name, for example `<model>`.
+    /// Sets the argument hint, shown after the name, for example `<model>`.
     #[must_use]
     pub fn argument(mut self, hint: impl Into<String>) -> Self {
         self.argument_hint = Some(hint.into());
         self
     }
 
-    /// Offers what the argument could be, given what was typed of it so far.
+    /// Sets the completer, which maps the text typed so far to candidates for the argument.
     #[must_use]
     pub fn complete(mut self, complete: impl Fn(&str) -> Vec<Completion> + 'static) -> Self {
         self.complete = Some(Box::new(complete));

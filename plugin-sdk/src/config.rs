@@ -1,4 +1,4 @@
-//! The plugin's own section of the user's config.
+//! The plugin's section of the user's config.
 
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -11,12 +11,12 @@ pub(crate) fn store(json: String) {
     CONFIG.set(json);
 }
 
-/// The config that the user wrote for this plugin, read as `T`; all that is missing takes `T`'s defaults.
+/// Deserializes the plugin's section of the user's config; missing fields take `T`'s defaults.
 ///
-/// Only plugins that export `lifecycle` are told their config; for others it is empty.
+/// Only plugins that export `lifecycle` receive their config; others read an empty one.
 ///
 /// # Errors
-/// The config does not fit `T`; the text says where.
+/// A message with the position if the config does not match `T`.
 pub fn config<T: DeserializeOwned>() -> Result<T, String> {
     CONFIG.with_borrow(|json| {
         let json = if json.is_empty() { "{}" } else { json };

@@ -1,4 +1,4 @@
-//! A tool's failure, made to be returned with `?`.
+//! Errors of tools, designed to be returned with `?`.
 
 use crate::bindings::imports::pinion::plugin::{agents, process, types, workspace};
 use std::any::Any;
@@ -8,40 +8,40 @@ use std::io;
 /// The result of a tool.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a tool failed. The text goes to the model, so it should say what to do.
+/// A tool's error. The model reads the text, so it should say what to do next.
 ///
-/// Any [`std::error::Error`] turns into one by `?`; for an [`io::Error`] the kind is kept.
+/// `?` converts any [`std::error::Error`] into it; an [`io::Error`] keeps its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The arguments fit the schema and are still wrong.
+    /// The arguments match the schema but are still wrong.
     InvalidArguments(String),
     /// Something named in the arguments does not exist.
     NotFound(String),
-    /// A capability is missing or does not reach that far.
+    /// A capability is missing or does not extend to this target.
     Denied(String),
-    /// The call was cancelled, and stopped because of it.
+    /// The call stopped because it was cancelled.
     Cancelled,
-    /// Anything else.
+    /// Any other failure.
     Failed {
-        /// What failed.
+        /// Text for the model.
         message: String,
-        /// Would the same call succeed later?
+        /// `true` if the same call might succeed later.
         retryable: bool,
     },
 }
 
 impl Error {
-    /// A failure that trying again does not mend.
+    /// Creates a failure that a retry does not fix.
     pub fn failed(message: impl Display) -> Self {
         Self::Failed { message: message.to_string(), retryable: false }
     }
 
-    /// The arguments fit the schema and are still wrong; say how to mend them.
+    /// Creates an error for arguments that match the schema but are wrong; say how to fix them.
     pub fn invalid_arguments(message: impl Display) -> Self {
         Self::InvalidArguments(message.to_string())
     }
 
-    /// Says what was being done when this error came up: `context: error`.
+    /// Prefixes the text with `context: `; [`Error::Cancelled`] stays as it is.
     #[must_use]
     pub fn context(self, context: impl Display) -> Self {
         match self {
@@ -75,7 +75,7 @@ impl<E: std::error::Error + 'static> From<E> for Error {
 }
 
 impl Error {
-    /// The host's own errors implement [`std::error::Error`] too, and carry more than their text.
+    /// Converts the host's own errors, which carry more than their text.
     fn from_foreign(error: &dyn Any) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<workspace::WorkspaceError>() {
             return Some(match error {
@@ -98,7 +98,7 @@ impl Error {
         Some(match error {
             process::ProcessError::Denied(text) => Self::Denied(text.clone()),
             process::ProcessError::NotFound(text) => Self::NotFound(text.clone()),
-            process::ProcessError::TimedOut(_) => Self::failed("the program ran out of time"),
+            process::ProcessError::TimedOut(_) => Self::failed("the program timed out"),
             process::ProcessError::Cancelled(_) => Self::Cancelled,
             process::ProcessError::Io(text) => Self::failed(text),
         })
@@ -126,25 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn an_io_error_keeps_its_kind() {
+    fn io_error_keeps_its_kind() {
         assert!(matches!(read(), Err(Error::NotFound(_))));
         assert!(matches!(Error::from(io::Error::from(io::ErrorKind::PermissionDenied)), Error::Denied(_)));
     }
 
     #[test]
-    fn any_other_error_is_a_failure_with_its_text() {
+    fn foreign_error_becomes_failure_with_its_text() {
         let error = Error::from("x".parse::<u8>().unwrap_err());
         assert_eq!(error, Error::failed("invalid digit found in string"));
     }
 
     #[test]
-    fn an_error_of_the_host_keeps_its_meaning() {
+    fn host_error_keeps_its_kind() {
         let error = workspace::WorkspaceError::InvalidPattern("unclosed group".into());
         assert_eq!(Error::from(error), Error::InvalidArguments("unclosed group".into()));
     }
 
     #[test]
-    fn context_goes_before_the_text() {
+    fn context_is_prefixed_to_the_text() {
         let error = Error::NotFound("no such file".into()).context("`a.txt`");
         assert_eq!(error, Error::NotFound("`a.txt`: no such file".into()));
     }

@@ -1,21 +1,21 @@
-//! The one macro: exports, and the manifest section that the host reads before it compiles anything.
+//! The [`export!`](crate::export!) macro, and the manifest section that the host reads before it compiles a component.
 //!
-//! The manifest is JSON in the custom section `pinion:manifest`, put together at compile time from the author's
-//! `Cargo.toml` and the macro's arguments.
+//! The manifest is JSON in the custom section `pinion:manifest`, built at compile time from the author's `Cargo.toml`
+//! and the macro's arguments.
 
-/// The contract that this SDK speaks.
+/// Version of the contract that this SDK implements.
 pub const API: &str = "0.1.0";
 
-/// A part of the manifest: JSON as it is, or the inside of a JSON string that has yet to be escaped.
+/// A piece of the manifest: JSON to copy, or the content of a JSON string to escape.
 #[derive(Clone, Copy)]
 pub enum Part {
-    /// Copied.
+    /// Copied unchanged.
     Json(&'static str),
-    /// Escaped; the quotes are the caller's.
+    /// Escaped; the caller adds the quotes.
     Text(&'static str),
 }
 
-/// Bytes that `parts` take.
+/// Returns the length of the concatenated `parts` in bytes.
 pub const fn length(parts: &[Part]) -> usize {
     let mut total = 0;
     let mut i = 0;
@@ -29,7 +29,7 @@ pub const fn length(parts: &[Part]) -> usize {
     total
 }
 
-/// `parts`, one after the other; `N` is their [`length`].
+/// Concatenates `parts`; `N` must be their [`length`].
 pub const fn concat<const N: usize>(parts: &[Part]) -> [u8; N] {
     let mut out = [0; N];
     let mut at = 0;
@@ -45,7 +45,7 @@ pub const fn concat<const N: usize>(parts: &[Part]) -> [u8; N] {
                 out[at] = b'\\';
                 at += 1;
             }
-            // A control character in a description is a typing error; a space does.
+            // A control character in a description is a typo; replace it with a space.
             out[at] = if bytes[j] < 0x20 { b' ' } else { bytes[j] };
             at += 1;
             j += 1;
@@ -73,14 +73,14 @@ const fn needs_escape(byte: u8) -> bool {
 
 /// Exports a plugin from the component.
 ///
-/// - `exports` lists what the component offers, of `tools`, `commands`, `lifecycle` and `state`.
-/// - `name` is the plugin's name, where the one of its package does not fit.
-/// - `asks` is what it would like to be granted, as JSON: `"files": "read"` or `"write"`, `"process": true`,
-///   `"catalog": true`, `"agents": true`.
-/// - `limits` are the limits that it would like raised, as JSON, with the names of the host's limits file.
+/// - `exports` lists what the component exports: any of `tools`, `commands`, `lifecycle` and `state`.
+/// - `name` overrides the plugin's name; the default is the package's.
+/// - `asks` lists the requested capabilities as JSON: `"files": "read"` or `"write"`, `"process": true`, `"catalog":
+///   true`, `"agents": true`.
+/// - `limits` lists requested limits as JSON, with the names of the host's limits file.
 /// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
 ///
-/// Version, description and, where none is given, the name come from the plugin's `Cargo.toml`.
+/// The version, the description and the default name come from the plugin's `Cargo.toml`.
 #[macro_export]
 macro_rules! export {
     (
@@ -94,7 +94,7 @@ macro_rules! export {
     ) => {
         #[allow(non_camel_case_types, dead_code)]
         type __pinion_plugin = $crate::Adapter<$plugin>;
-        // A component's names are no symbols that other linkers take, and tests need none.
+        // Exported names are not valid symbols for native linkers, and native tests need no exports.
         $(#[cfg(target_arch = "wasm32")] $crate::__export_one!($export);)+
 
         const _: () = {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_escaped_and_json_is_not() {
+    fn text_is_escaped_and_json_is_copied() {
         const PARTS: &[Part] = &[Part::Json("{\"d\":\""), Part::Text("a \"b\" \\ c\nd"), Part::Json("\"}")];
         const BYTES: [u8; length(PARTS)] = concat(PARTS);
         let value: serde_json::Value = serde_json::from_slice(&BYTES).unwrap();

@@ -1,4 +1,4 @@
-//! What a plugin author in Rust depends on: write a trait, call one macro, build a component.
+//! SDK for Pinion plugins in Rust: implement a trait, call one macro, build a component.
 //!
 //! ```no_run
 //! use pinion_plugin_sdk::prelude::*;
@@ -27,15 +27,15 @@
 //! # fn main() {}
 //! ```
 //!
-//! The granted folders are where they are for everyone: `std::fs` opens them by absolute path, or relative to the
-//! workspace; [`Call::path`] finds what a model names. What the host offers beyond WASI is in [`workspace`],
-//! [`process`], [`agents`], [`catalog`] and [`log`]; importing one is asking for it, and its calls answer `denied` until
-//! the user grants it.
+//! Granted directories appear at their usual paths: `std::fs` opens them by absolute path or relative to the workspace,
+//! and [`Call::path`] resolves a path that the model wrote. The host's functions beyond WASI are in [`workspace`],
+//! [`process`], [`agents`], [`catalog`] and [`log`]. Importing one requires the matching capability; its calls fail
+//! with `denied` until the user grants it.
 //!
-//! A plugin's tests call its tools through [`testing`], on any machine and without a host.
+//! A plugin's tests call its tools through [`testing`], natively and without a host.
 //!
-//! The bindings in `src/bindings` are generated ahead from `wit/`, so that an author's build needs no WIT parser. A test
-//! of the integration tests keeps them current.
+//! The bindings in `src/bindings` are generated from `wit/` in advance, so that an author's build needs no WIT parser.
+//! An integration test keeps them current.
 
 mod adapter;
 #[allow(missing_docs, unsafe_code, unreachable_pub, unused_qualifications, rust_2018_idioms)]
@@ -73,7 +73,7 @@ pub use tool::Tool;
 pub use adapter::Adapter;
 pub use {schemars, serde, serde_json};
 
-/// All that a plugin usually names.
+/// The items that most plugins need.
 pub mod prelude {
     pub use crate::{Call, Command, Completion, Effect, Error, Output, Plugin, Result, State, Tool, config, export};
     pub use schemars::JsonSchema;
@@ -81,44 +81,45 @@ pub mod prelude {
     pub use serde_json::{Value, json};
 }
 
-/// A plugin. Every part has a default; say in [`export!`] which of them the component exports.
+/// A plugin. Every method has a default; [`export!`] selects which parts the component exports.
 pub trait Plugin: 'static {
-    /// The tools, in the order in which the model is told of them. Called once a load and once a call, so it must be
-    /// cheap and must not touch files.
+    /// Returns the tools, in the order in which the model sees them.
+    ///
+    /// The host calls this once per load and once per tool call, so it must be cheap and must not access files.
     fn tools() -> Vec<Tool> {
         Vec::new()
     }
 
-    /// The slash commands. Like [`Plugin::tools`], called often.
+    /// Returns the slash commands. Called as often as [`Plugin::tools`].
     fn commands() -> Vec<Command> {
         Vec::new()
     }
 
-    /// Called once on every instance before anything else, when `lifecycle` is exported. [`config`] is ready by then.
+    /// Prepares a new instance; runs before anything else if `lifecycle` is exported. [`config`] is available.
     ///
     /// # Errors
-    /// Fails the call that the instance was made for.
+    /// Fails the call that the instance was created for.
     fn init() -> Result<(), String> {
         Ok(())
     }
 
-    /// Called once a load, when `lifecycle` is exported, without files or programs.
+    /// Checks the plugin once per load if `lifecycle` is exported, without access to files or programs.
     ///
     /// # Errors
-    /// Keeps the last generation of the plugin, and tells the user why.
+    /// Keeps the previous generation of the plugin; the user sees the message.
     fn self_test() -> Result<(), String> {
         Ok(())
     }
 }
 
-/// For plugins of lifetime `session` that export `state`: what one instance hands to the next over a reload.
+/// State that a plugin of lifetime `session` passes to its next generation on reload, if it exports `state`.
 pub trait State: 'static {
-    /// Called when no call is running; at most 1 MiB.
+    /// Serializes the state, at most 1 MiB. Called while no call is running.
     fn save() -> Vec<u8>;
 
-    /// Called on the new instance, with what the plugin of version `from_version` saved.
+    /// Restores the state on a new instance; version `from_version` of the plugin saved it.
     ///
     /// # Errors
-    /// The plugin starts without state, and the user is told why.
+    /// The plugin starts without state; the user sees the message.
     fn restore(saved: Vec<u8>, from_version: &str) -> Result<(), String>;
 }

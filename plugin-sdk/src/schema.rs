@@ -1,11 +1,12 @@
-//! JSON Schemas as a model should see them: every byte of them is paid for in each request.
+//! JSON Schemas for models, kept small because every request pays for each byte.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Without `$schema` and `title`, which tell a model nothing, and without references, which some providers refuse, but
-/// for types that contain themselves.
+/// Generates the schema of `T` without `$schema`, `title` and references.
+///
+/// Some providers reject references; they remain only for recursive types.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     let mut generator = settings.into_generator();
@@ -18,12 +19,12 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Drops what follows from Rust's types and not from the author's words: the width of a number, and the `null` of an
-/// `Option`, which is already said by its not being required.
+/// Removes what comes from Rust's type system and not from the author: integer widths, and the `null` of an `Option`,
+/// which is already absent from `required`.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            // Anew, as removing from a map would be the larger part of a small component.
+            // Rebuilds the map: code that removes entries would be the larger part of a small component.
             for (name, mut value) in std::mem::take(members) {
                 if !is_noise(&name, &value) {
                     without_null(&name, &mut value);
@@ -85,7 +86,7 @@ mod tests {
     #[derive(Deserialize, JsonSchema)]
     #[allow(dead_code)]
     struct Arguments {
-        /// Where to look.
+        /// Directory to search.
         path: String,
         range: Option<Inner>,
         limit: Option<u64>,
@@ -93,16 +94,16 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_inline_and_holds_the_doc_comments() {
+    fn schema_is_inline_and_contains_doc_comments() {
         let schema = schema_of::<Arguments>();
-        assert_eq!(schema["properties"]["path"]["description"], "Where to look.");
+        assert_eq!(schema["properties"]["path"]["description"], "Directory to search.");
         assert_eq!(schema["required"], json!(["path"]));
         let text = schema.to_string();
         assert!(!text.contains("$ref") && !text.contains("$schema"), "{text}");
     }
 
     #[test]
-    fn an_option_is_not_required_and_has_the_type_of_its_value() {
+    fn option_is_optional_and_has_the_inner_type() {
         let schema = schema_of::<Arguments>();
         assert_eq!(schema["properties"]["limit"], json!({"type": "integer", "minimum": 0}));
         assert_eq!(schema["properties"]["mode"], json!({"type": "string", "enum": ["fast", "slow"]}));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_contains_itself_has_a_definition() {
+    fn recursive_type_gets_a_definition() {
         let schema = schema_of::<Tree>();
         assert!(schema["$defs"]["Tree"].is_object(), "{schema}");
     }

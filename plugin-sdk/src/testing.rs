@@ -1,7 +1,8 @@
-//! Calls a plugin's tools and commands from its author's tests: on the machine's own target, without a host.
+//! Calls a plugin's tools and commands from native tests, without a host.
 //!
-//! Files are the machine's own, reached by absolute paths. [`Call::cancelled`] and [`Call::progress`] work; the other
-//! imports ([`crate::workspace`], [`crate::process`], [`crate::agents`], [`crate::catalog`], [`crate::log`]) are the host's, and panic.
+//! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work. The other imports
+//! ([`crate::workspace`], [`crate::process`], [`crate::agents`], [`crate::catalog`], [`crate::log`]) need the host and
+//! panic.
 //!
 //! ```
 //! use pinion_plugin_sdk::prelude::*;
@@ -16,7 +17,7 @@
 //!
 //! impl Plugin for Greeter {
 //!     fn tools() -> Vec<Tool> {
-//!         vec![Tool::new("greet", "Greets.", |a: Arguments, _: &Call| Ok(format!("Hello {}", a.name)))]
+//!         vec![Tool::new("greet", "Greets someone.", |a: Arguments, _: &Call| Ok(format!("Hello {}", a.name)))]
 //!     }
 //! }
 //!
@@ -34,59 +35,59 @@ use serde_json::Value;
 use std::cell::Cell;
 
 thread_local! {
-    static QUESTIONS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    static CHECKS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// What a tool gave back.
+/// A tool's result.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// All text parts, one after the other.
+    /// All text parts, concatenated.
     pub text: String,
-    /// All pictures.
+    /// All images.
     pub images: Vec<Image>,
-    /// [`Value::Null`] where there are none.
+    /// Details for the UI, or [`Value::Null`].
     pub details: Value,
 }
 
-/// The definitions of the plugin's tools, as the host gets them.
+/// Returns the definitions of the plugin's tools, as the host receives them.
 pub fn tools<P: Plugin>() -> Vec<ToolDefinition> {
     P::tools().iter().map(|tool| tool.definition()).collect()
 }
 
-/// Calls a tool, with a deadline of ten minutes.
+/// Calls a tool with a deadline of ten minutes.
 ///
 /// # Errors
-/// The tool's own, and [`Error::NotFound`] where the plugin has no tool of this name.
+/// The tool's error, or [`Error::NotFound`] if the plugin has no tool of this name.
 pub fn call_tool<P: Plugin>(name: &str, arguments: Value) -> Result<Reply> {
     let tools = P::tools();
     let tool = tools.iter().find(|tool| tool.name == name);
     let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
     let output = tool.run(&arguments.to_string(), &call());
-    QUESTIONS_LEFT.set(None);
+    CHECKS_LEFT.set(None);
     Ok(output?.into())
 }
 
-/// Runs a command with what was typed after its name.
+/// Runs a command; `typed` is the text after its name.
 ///
 /// # Errors
-/// The command's own, and one for a name that the plugin does not have.
+/// The command's error, or a message if the plugin has no command of this name.
 pub fn run_command<P: Plugin>(name: &str, typed: &str) -> Result<Vec<Effect>, String> {
     let commands = P::commands();
     let command = commands.iter().find(|command| command.name == name);
     command.ok_or_else(|| format!("no command `/{name}` in this plugin"))?.run(typed, &call())
 }
 
-/// The next call on this thread is cancelled after it has asked `questions` times whether it is.
-pub fn cancel_after(questions: u32) {
-    QUESTIONS_LEFT.set(Some(questions));
+/// Cancels the next call on this thread after `checks` calls of [`Call::cancelled`] or [`Call::check`].
+pub fn cancel_after(checks: u32) {
+    CHECKS_LEFT.set(Some(checks));
 }
 
-/// What [`crate::config()`] reads from now on, on this thread.
+/// Sets the config that [`crate::config()`] reads on this thread.
 pub fn set_config(value: &Value) {
     config::store(value.to_string());
 }
 
-/// A call as the host would make it, for functions that want one. The workspace is the current directory.
+/// Creates a call like the host does, for functions that take one. The workspace is the current directory.
 pub fn call() -> Call {
     let workspace = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
     let (call_id, session_id) = ("call".to_owned(), "session".to_owned());
@@ -94,8 +95,8 @@ pub fn call() -> Call {
 }
 
 pub(crate) fn cancelled() -> bool {
-    let left = QUESTIONS_LEFT.get();
-    QUESTIONS_LEFT.set(left.map(|questions| questions.saturating_sub(1)));
+    let left = CHECKS_LEFT.get();
+    CHECKS_LEFT.set(left.map(|checks| checks.saturating_sub(1)));
     left == Some(0)
 }
 
@@ -119,14 +120,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_cancelled_from_the_chosen_question_on() {
+    fn call_is_cancelled_after_the_chosen_number_of_checks() {
         cancel_after(2);
         let call = call();
         assert_eq!(
             [call.cancelled(), call.cancelled(), call.cancelled(), call.cancelled()],
             [false, false, true, true]
         );
-        QUESTIONS_LEFT.set(None);
+        CHECKS_LEFT.set(None);
         assert!(!call.cancelled());
     }
 }

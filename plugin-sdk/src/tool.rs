@@ -1,4 +1,4 @@
-//! A tool: its definition for the model, and the function behind it.
+//! Tools: definition, schema and handler.
 
 use crate::bindings::imports::pinion::plugin::types::{Effects, Execution};
 use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 type Run = Box<dyn Fn(&str, &Call) -> Result<Output>>;
 
-/// One tool.
+/// A tool.
 pub struct Tool {
     pub(crate) name: &'static str,
     label: String,
@@ -23,9 +23,10 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool with typed arguments: the model is told the JSON Schema of `A`, where doc comments are descriptions.
+    /// Creates a tool with typed arguments. The model receives the JSON Schema of `A`, with doc comments as
+    /// descriptions.
     ///
-    /// A tool has no effects until it says so: without [`Tool::reads`] or [`Tool::writes`] its calls see no files,
+    /// A tool declares no effects by default: without [`Tool::reads`] or [`Tool::writes`] its calls see no files,
     /// whatever the plugin was granted.
     pub fn new<A, O>(
         name: &'static str,
@@ -52,63 +53,63 @@ impl Tool {
         }
     }
 
-    /// The name that people see; the tool's name with spaces where nothing is said.
+    /// Sets the name shown to users. The default is the tool's name with spaces for `_` and `-`.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// A sentence for the system prompt, while the tool is offered.
+    /// Adds a sentence to the system prompt while the tool is offered.
     #[must_use]
     pub fn guideline(mut self, sentence: impl Into<String>) -> Self {
         self.guidelines.push(sentence.into());
         self
     }
 
-    /// It reads files in the granted folders.
+    /// Declares that the tool reads files in the granted directories.
     #[must_use]
     pub fn reads(mut self) -> Self {
         self.effects |= Effects::READS;
         self
     }
 
-    /// It reads, creates, changes or removes files in the granted folders.
+    /// Declares that the tool reads, creates, changes or removes files in the granted directories.
     #[must_use]
     pub fn writes(mut self) -> Self {
         self.effects |= Effects::READS | Effects::WRITES;
         self
     }
 
-    /// It runs programs.
+    /// Declares that the tool runs programs.
     #[must_use]
     pub fn executes(mut self) -> Self {
         self.effects |= Effects::EXECUTES;
         self
     }
 
-    /// It talks to the network.
+    /// Declares that the tool uses the network.
     #[must_use]
     pub fn network(mut self) -> Self {
         self.effects |= Effects::NETWORK;
         self
     }
 
-    /// The tool starts sub-agents, which get no more authority than its other effects declare.
+    /// Declares that the tool starts sub-agents, which get no more authority than its other effects declare.
     #[must_use]
     pub fn delegates(mut self) -> Self {
         self.effects |= Effects::DELEGATES;
         self
     }
 
-    /// It may lose data that cannot be brought back.
+    /// Declares that the tool may destroy data irrecoverably.
     #[must_use]
     pub fn destructive(mut self) -> Self {
         self.effects |= Effects::DESTRUCTIVE;
         self
     }
 
-    /// Its calls run alone, not beside others of the same message.
+    /// Runs the tool's calls one at a time, not in parallel with others of the same message.
     #[must_use]
     pub fn sequential(mut self) -> Self {
         self.execution = Execution::Sequential;

@@ -1,10 +1,10 @@
-//! What many agents and long runs cost the whole process, with real components: a hundred agents with ten calls each at
-//! once, and a thousand turns of one agent whose context is compacted again and again.
+//! Cost of many agents and long runs for the whole process, with real components: a hundred concurrent agents with ten
+//! calls each, and a thousand turns of one agent whose context is compacted repeatedly.
 //!
-//! `cargo bench -p pinion-tests --bench scale`, after `tests/build-guests.sh`. Fails when the process holds over a tenth
-//! more after 1,000 turns than after 100. Linux only: memory is what `/proc/self` says.
+//! Run `tests/build-guests.sh`, then `cargo bench -p pinion-tests --bench scale`. Fails if the process holds over a
+//! tenth more memory after 1,000 turns than after 100. Linux only: reads `/proc/self`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
 use futures_util::future::BoxFuture;
 use pinion_agent::{CompactionPolicy, Context, Flow, Hooks, Limit, Message, RunEnd, Usage};
@@ -18,17 +18,17 @@ use tokio::task::JoinSet;
 
 const AGENTS: usize = 100;
 const CALLS: usize = 10;
-/// Times that the hundred agents are started.
+/// Number of times the hundred agents are started.
 const ROUNDS: usize = 20;
 const TURNS: usize = 1_000;
 /// The turn whose memory is compared with that of the last one.
 const EARLY_TURN: usize = 100;
-/// Tokens; about twenty turns fill it.
+/// Context window in tokens; about twenty turns fill it.
 const WINDOW: u64 = 8_000;
-/// How much more memory there may be after the last turn.
-const MOST_GROWTH: f64 = 1.10;
+/// Maximum ratio of memory after the last turn to memory after the early turn.
+const MAX_GROWTH: f64 = 1.10;
 
-/// How the thousand turns are gone.
+/// A variant of the long run.
 struct Way {
     what: &'static str,
     turns_a_run: usize,
@@ -36,7 +36,7 @@ struct Way {
 }
 
 fn main() -> ExitCode {
-    // `cargo test --benches` only wants to know that it builds.
+    // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
         return ExitCode::SUCCESS;
     }
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
             growth = growth.max(turns(&sandbox, way).await);
         }
         agents(&sandbox).await;
-        growth <= MOST_GROWTH
+        growth <= MAX_GROWTH
     });
     if is_bounded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A hundred agents at once, some times over.
+/// Runs a hundred concurrent agents, several times.
 async fn agents(sandbox: &Sandbox) {
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = rss();
@@ -83,7 +83,7 @@ async fn agents(sandbox: &Sandbox) {
     println!("  memory             {before:>8.1} MB before, {:.1} MB at its peak, {:.1} MB after", peak(), rss());
 }
 
-/// A thousand turns of one agent. How much more memory is there after the last turn than after an early one?
+/// Runs a thousand turns of one agent; returns the ratio of memory after the last turn to an early one.
 async fn turns(sandbox: &Sandbox, way: Way) -> f64 {
     let model = EchoModel::new("long", TURNS, 1);
     let sampler = Arc::new(Sampler::default());
@@ -108,7 +108,7 @@ async fn turns(sandbox: &Sandbox, way: Way) -> f64 {
     late / early
 }
 
-/// Looks at the memory after two turns.
+/// Samples memory after two turns.
 #[derive(Default)]
 struct Sampler {
     turns: AtomicUsize,
@@ -137,14 +137,14 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the process holds now, in MB.
+/// Returns the resident memory of the process in MB.
 fn rss() -> f64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: f64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
     pages * rustix::param::page_size() as f64 / 1e6
 }
 
-/// The most that it held since the peak was last forgotten, in MB.
+/// Returns the peak resident memory since the last reset, in MB.
 fn peak() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

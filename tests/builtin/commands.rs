@@ -10,7 +10,7 @@ async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<E
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_has_the_effect_that_it_is_for() {
+async fn every_command_has_its_effect() {
     let sandbox = with(&["commands"]).await;
     for (name, arguments, effect) in [
         ("reload", "", Effect::ReloadPlugins),
@@ -26,7 +26,7 @@ async fn every_command_has_the_effect_that_it_is_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_shown() {
+async fn commands_show_current_state() {
     let sandbox = with(&["commands", "fs", "shell"]).await;
     for (name, arguments, shown) in [
         ("help", "", "/compact [what to keep]"),
@@ -34,7 +34,7 @@ async fn what_is_there_is_shown() {
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),
         ("model", "", "No models are known"),
-        ("cost", "", "Nothing was spent yet"),
+        ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {
             Ok([Effect::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
@@ -44,12 +44,12 @@ async fn what_is_there_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_understood_is_refused() {
+async fn invalid_command_arguments_are_rejected() {
     let sandbox = with(&["commands"]).await;
     for (name, arguments, said) in [
-        ("new", "one", "`/new` takes no argument"),
+        ("new", "one", "`/new` takes no arguments"),
         ("model", "one two", "`/model` takes one word"),
-        ("help", "nothing", "there is no command `/nothing`"),
+        ("help", "nothing", "no command `/nothing`"),
     ] {
         let refused = entered(&sandbox, name, arguments).await.unwrap_err();
         assert!(refused.to_string().contains(said), "{refused}");
@@ -58,7 +58,7 @@ async fn what_cannot_be_understood_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_argument_is_completed() {
+async fn arguments_are_completed() {
     let sandbox = with(&["commands"]).await;
     let completed = sandbox.runtime.complete("help", "co").await;
     let names: Vec<_> = completed.iter().map(|completion| completion.value.as_str()).collect();

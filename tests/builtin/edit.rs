@@ -6,7 +6,7 @@ use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_written_with_its_folders_and_keeps_its_mode() {
+async fn write_creates_directories_and_keeps_the_mode() {
     let sandbox = with(&["fs"]).await;
     let write = |content: &str| json!({ "path": "a/b/run.sh", "content": content });
     let (text, details) = called(&sandbox, "write", write("one\ntwo\n")).await;
@@ -22,25 +22,25 @@ async fn a_file_is_written_with_its_folders_and_keeps_its_mode() {
     let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
     let error = sandbox.error("write", json!({ "path": "a/b", "content": "" })).await;
-    assert!(error.contains("is a folder"), "{error}");
+    assert!(error.contains("is a directory"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_edits_are_made_at_once_and_shown_as_a_diff() {
+async fn several_edits_return_one_diff() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\n");
     let edits = json!([{ "old_text": "one", "new_text": "uno" }, { "old_text": "three()", "new_text": "tres()" }]);
     let output = sandbox.call("edit", json!({ "path": "a.rs", "edits": edits })).await.unwrap();
     assert_eq!(sandbox.read("a.rs"), "fn uno() {}\nfn two() {}\nfn tres() {}\n");
     assert_eq!(output.display, Display::Diff);
-    let (text, details) = super::told(output);
+    let (text, details) = super::text_and_details(output);
     assert!(text.contains("-fn one() {}\n+fn uno() {}\n fn two() {}\n-fn three() {}\n+fn tres() {}"), "{text}");
     let counts = ["replacements", "added", "removed", "first_changed_line"].map(|name| details[name].as_u64());
     assert_eq!(counts, [Some(2), Some(2), Some(2), Some(1)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn line_endings_stay_as_the_file_has_them() {
+async fn edit_keeps_line_endings() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("dos.txt", "one\r\ntwo\r\nthree\r\n");
     let edits = json!([{ "old_text": "one\ntwo", "new_text": "1\n2\n2.5" }]);
@@ -49,15 +49,15 @@ async fn line_endings_stay_as_the_file_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_matches_not_once_changes_nothing_and_says_why() {
+async fn ambiguous_or_missing_edit_changes_nothing() {
     let sandbox = with(&["fs"]).await;
     let before = "let x = 1;\nlet y = 2;\nlet x = 1;\n";
     sandbox.write("a.rs", before);
     let edit = |old: &str| json!({ "path": "a.rs", "edits": [{ "old_text": "y", "new_text": "z" }, { "old_text": old, "new_text": "?" }] });
     let error = sandbox.error("edit", edit("let x = 1;")).await;
-    assert!(error.contains("edits[1]: old_text is in it 2 times, at lines 1, 3"), "{error}");
+    assert!(error.contains("edits[1]: old_text occurs 2 times, at lines 1, 3"), "{error}");
     let error = sandbox.error("edit", edit("let  y = 2;")).await;
-    assert!(error.contains("edits[1]: old_text is not in it; ") && error.contains("     2\tlet y = 2;"), "{error}");
+    assert!(error.contains("edits[1]: old_text not found; ") && error.contains("     2\tlet y = 2;"), "{error}");
     assert_eq!(sandbox.read("a.rs"), before);
     let all = json!({ "path": "a.rs", "edits": [{ "old_text": "x", "new_text": "z", "replace_all": true }] });
     let (_, details) = called(&sandbox, "edit", all).await;

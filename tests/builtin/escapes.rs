@@ -1,17 +1,17 @@
-//! No tool of `fs` leads out of the workspace, by whatever path.
+//! No tool of `fs` leaves the workspace by any path.
 
 use super::with;
 use pinion_tests::Sandbox;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 
-/// A workspace with links to a file and a folder beside it.
+/// A workspace with links to a file and a directory outside.
 async fn beside_a_secret() -> Sandbox {
     let sandbox = with(&["fs"]).await;
     std::fs::create_dir(sandbox.outside().join("private")).unwrap();
     std::fs::write(sandbox.outside().join("private/secret.txt"), "the secret\n").unwrap();
     symlink("../private/secret.txt", sandbox.workspace().join("file-link")).unwrap();
-    symlink("../private", sandbox.workspace().join("folder-link")).unwrap();
+    symlink("../private", sandbox.workspace().join("directory-link")).unwrap();
     symlink(sandbox.outside().join("private"), sandbox.workspace().join("absolute-link")).unwrap();
     sandbox
 }
@@ -28,15 +28,15 @@ fn calls(path: &str) -> [(&'static str, Value); 6] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tool_refuses_a_path_that_leads_out() {
+async fn every_tool_rejects_paths_outside_the_workspace() {
     let sandbox = beside_a_secret().await;
     let absolute = sandbox.outside().join("private");
     let absolute = absolute.to_str().unwrap();
-    let folders =
-        ["../private", absolute, "folder-link", "absolute-link", "folder-link/../../private", "a/../../private"];
-    let files = folders.map(|folder| format!("{folder}/secret.txt"));
-    for path in files.iter().map(String::as_str).chain(folders).chain([
-        "folder-link/secrt.txt",
+    let directories =
+        ["../private", absolute, "directory-link", "absolute-link", "directory-link/../../private", "a/../../private"];
+    let files = directories.map(|directory| format!("{directory}/secret.txt"));
+    for path in files.iter().map(String::as_str).chain(directories).chain([
+        "directory-link/secrt.txt",
         "../private/secrt.txt",
         "file-link",
         "..",
@@ -45,7 +45,10 @@ async fn every_tool_refuses_a_path_that_leads_out() {
     ]) {
         for (tool, arguments) in calls(path) {
             let error = sandbox.error(tool, arguments).await;
-            assert!(!error.contains("the secret") && !error.contains("near it: `secret"), "{tool} {path}: {error}");
+            assert!(
+                !error.contains("the secret") && !error.contains("similar names: `secret"),
+                "{tool} {path}: {error}"
+            );
         }
     }
     assert_eq!(std::fs::read_to_string(sandbox.outside().join("private/secret.txt")).unwrap(), "the secret\n");
@@ -53,19 +56,19 @@ async fn every_tool_refuses_a_path_that_leads_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_are_listed_and_neither_walked_nor_searched() {
+async fn links_are_listed_but_not_followed() {
     let sandbox = beside_a_secret().await;
     sandbox.write("inside.txt", "my secret\n");
     symlink("inside.txt", sandbox.workspace().join("inside-link")).unwrap();
     symlink(".", sandbox.workspace().join("loop")).unwrap();
     let found = sandbox.text("find", json!({ "pattern": "*" })).await;
-    assert_eq!(found, "absolute-link\nfile-link\nfolder-link\ninside-link\ninside.txt\nloop");
+    assert_eq!(found, "absolute-link\nfile-link\ndirectory-link\ninside-link\ninside.txt\nloop");
     assert_eq!(sandbox.text("search", json!({ "pattern": "secret" })).await, "inside.txt\n1: my secret");
     assert!(sandbox.text("read", json!({ "path": "inside-link" })).await.contains("my secret"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ignore_file_outside_is_not_read() {
+async fn ignore_file_outside_is_not_read() {
     let sandbox = with(&["fs"]).await;
     std::fs::write(sandbox.outside().join(".gitignore"), "*.txt\n").unwrap();
     std::fs::write(sandbox.outside().join("rules"), "*.txt\n").unwrap();

@@ -21,7 +21,7 @@ async fn project() -> Sandbox {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_are_found_by_glob_without_what_is_ignored() {
+async fn find_matches_globs_and_skips_ignored_files() {
     let sandbox = project().await;
     let (text, details) = called(&sandbox, "find", json!({ "pattern": "*.rs" })).await;
     assert_eq!(text, "src/deep/mod.rs\nsrc/lib.rs");
@@ -43,7 +43,7 @@ async fn files_are_found_by_glob_without_what_is_ignored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_is_found_in_all_that_is_neither_ignored_nor_binary() {
+async fn search_skips_ignored_and_binary_files() {
     let sandbox = project().await;
     let (text, details) = called(&sandbox, "search", json!({ "pattern": "needle" })).await;
     assert_eq!(
@@ -55,7 +55,7 @@ async fn text_is_found_in_all_that_is_neither_ignored_nor_binary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_is_narrowed_by_expression_glob_type_and_path() {
+async fn search_filters_by_expression_glob_type_and_path() {
     let sandbox = project().await;
     let arguments = json!({ "pattern": r"^needle \d+$", "ignore_case": true, "context": 1, "type": "rust" });
     let (text, _) = called(&sandbox, "search", arguments).await;
@@ -73,9 +73,9 @@ async fn a_search_is_narrowed_by_expression_glob_type_and_path() {
     assert!(error.contains("unclosed group"), "{error}");
 }
 
-/// Which matches are left out does not depend on which thread was faster.
+/// The selection of matches must not depend on thread timing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_with_too_many_matches_gives_the_first_ones_each_time() {
+async fn truncated_search_is_deterministic() {
     let sandbox = with(&["fs"]).await;
     (0..300).for_each(|n| sandbox.write(&format!("{}/{n:03}.txt", n % 7), "many\n".repeat(n % 5 + 1)));
     let search = json!({ "pattern": "many", "limit": 20 });
@@ -89,7 +89,7 @@ async fn a_search_with_too_many_matches_gives_the_first_ones_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_result_of_a_search_is_bounded() {
+async fn search_result_is_bounded() {
     let sandbox = with(&["fs"]).await;
     (0..100).for_each(|n| sandbox.write(&format!("{n:03}.txt"), format!("{}match\n", "x".repeat(100_000)).repeat(3)));
     let (text, details) = called(&sandbox, "search", json!({ "pattern": "match", "limit": 2_000 })).await;

@@ -15,7 +15,7 @@ fn lines(count: u32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lines_asked_for_are_read_with_their_numbers() {
+async fn read_returns_requested_lines_with_numbers() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("long.txt", lines(3_000));
     let (text, details) = called(&sandbox, "read", json!({ "path": "long.txt", "offset": 10, "limit": 2 })).await;
@@ -35,7 +35,7 @@ async fn the_lines_asked_for_are_read_with_their_numbers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_line_is_cut_and_a_large_file_is_read_by_parts() {
+async fn long_lines_are_cut_and_large_files_read_in_parts() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("wide.txt", "x".repeat(5_000));
     let (text, details) = called(&sandbox, "read", json!({ "path": "wide.txt" })).await;
@@ -43,13 +43,13 @@ async fn a_long_line_is_cut_and_a_large_file_is_read_by_parts() {
     assert_eq!(details["truncated"], true);
     sandbox.write("large.txt", lines(200_000));
     let error = sandbox.error("read", json!({ "path": "large.txt" })).await;
-    assert!(error.contains("give offset and limit"), "{error}");
+    assert!(error.contains("pass offset and limit"), "{error}");
     let (text, _) = called(&sandbox, "read", json!({ "path": "large.txt", "offset": 150_000, "limit": 1 })).await;
     assert!(text.contains("150000\tline 150000\n[more lines follow; continue with offset=150001]"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_text_is_named_and_a_picture_is_shown() {
+async fn binary_files_are_named_and_images_returned() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("data.bin", b"a\0b");
     let error = sandbox.error("read", json!({ "path": "data.bin" })).await;
@@ -65,7 +65,7 @@ async fn what_is_no_text_is_named_and_a_picture_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_file_is_told_with_what_comes_near() {
+async fn missing_file_suggests_similar_names() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("src/parser.rs", "");
     let error = sandbox.error("read", json!({ "path": "src/parsr.rs" })).await;
@@ -77,17 +77,17 @@ async fn a_missing_file_is_told_with_what_comes_near() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_is_not_waited_for() {
+async fn reading_a_pipe_does_not_block() {
     let sandbox = with(&["fs"]).await;
     rustix::fs::mkfifoat(rustix::fs::CWD, sandbox.workspace().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
     let error = sandbox.error("read", json!({ "path": "pipe" })).await;
-    assert!(error.contains("neither a file nor a folder"), "{error}");
+    assert!(error.contains("neither a file nor a directory"), "{error}");
     let (text, _) = called(&sandbox, "search", json!({ "pattern": "x" })).await;
     assert!(text.starts_with("no match"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_call_is_cancelled() {
+async fn cancelled_call_ends() {
     let sandbox = with(&["fs"]).await;
     sandbox.write("a.txt", "x");
     for (tool, arguments) in [
@@ -104,7 +104,7 @@ async fn a_cancelled_call_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_is_listed_and_deeper_without_what_is_ignored() {
+async fn list_skips_ignored_files_beyond_one_level() {
     let sandbox = with(&["fs"]).await;
     sandbox.write(".gitignore", "target\n");
     sandbox.write("src/a.rs", "12345");
@@ -117,10 +117,10 @@ async fn a_folder_is_listed_and_deeper_without_what_is_ignored() {
     (0..250).for_each(|n| sandbox.write(&format!("many/{n:03}"), ""));
     let (text, details) = called(&sandbox, "list", json!({ "path": "many" })).await;
     assert!(
-        text.ends_with("199  0 bytes\n[200 of 250 entries; list a subfolder, or use find with a pattern]"),
+        text.ends_with("199  0 bytes\n[200 of 250 entries; list a subdirectory, or use find with a pattern]"),
         "{text}"
     );
     assert_eq!(details["truncated"], true);
     let error = sandbox.error("list", json!({ "path": "src/a.rs" })).await;
-    assert!(error.contains("is a file, not a folder"), "{error}");
+    assert!(error.contains("is a file, not a directory"), "{error}");
 }

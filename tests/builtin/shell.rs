@@ -1,14 +1,14 @@
 //! The tool `bash`.
 
-use super::{called, told, with};
+use super::{called, text_and_details, with};
 use pinion_agent::ToolError;
-use pinion_tests::{Progress, SandboxBuilder, builtin};
+use pinion_tests::{Progress, SandboxBuilder, builtin, until_gone};
 use serde_json::json;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_gives_both_streams_and_its_exit_code() {
+async fn command_returns_both_streams_and_exit_code() {
     let sandbox = with(&["shell"]).await;
     std::fs::create_dir(sandbox.workspace().join("sub")).unwrap();
     let command = "basename $PWD; echo bad >&2; exit 3";
@@ -26,18 +26,18 @@ async fn a_command_gives_both_streams_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_takes_too_long_is_killed_with_its_children() {
+async fn timeout_kills_command_and_children() {
     let sandbox = with(&["shell"]).await;
     let arguments = json!({ "command": "sleep 1000 & echo $!; sleep 1000", "timeout": 1 });
     let (text, details) = called(&sandbox, "bash", arguments).await;
     let (pid, ending) = text.split_once('\n').unwrap();
     assert_eq!(ending, "[timed out after 1 s and was killed; a longer timeout may help]");
     assert_eq!((&details["timed_out"], &details["success"]), (&json!(true), &json!(false)));
-    wait_until_gone(pid).await;
+    until_gone(pid.trim().parse().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_command_is_killed_with_its_children_and_says_what_it_wrote() {
+async fn cancelled_command_is_killed_and_keeps_its_output() {
     let sandbox = with(&["shell"]).await;
     let (token, progress) = (CancellationToken::new(), Progress::default());
     let arguments = json!({ "command": "sleep 1000 & echo $!; while true; do echo on; sleep 0.05; done" });
@@ -46,19 +46,19 @@ async fn a_cancelled_command_is_killed_with_its_children_and_says_what_it_wrote(
         progress.first().await;
         token.cancel();
     });
-    let (text, details) = told(result.unwrap());
-    assert!(text.ends_with("[cancelled, and killed]"), "{text}");
+    let (text, details) = text_and_details(result.unwrap());
+    assert!(text.ends_with("[cancelled and killed]"), "{text}");
     assert_eq!((&details["cancelled"], &details["success"]), (&json!(true), &json!(false)));
-    wait_until_gone(text.lines().next().unwrap()).await;
+    until_gone(text.lines().next().unwrap().trim().parse().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_huge_output_start_and_end_are_kept_and_all_of_it_is_in_a_file() {
+async fn huge_command_output_is_cut_and_spilled_to_a_file() {
     let sandbox = with(&["shell"]).await;
     let (text, details) = called(&sandbox, "bash", json!({ "command": "seq 1 500000; seq 1 100000 >&2" })).await;
     assert!(text.len() < 2 * 51 * 1024 && text.starts_with("1\n2\n3\n"), "{} bytes", text.len());
     assert!(
-        text.contains(" bytes left out ...]\n")
+        text.contains(" bytes omitted ...]\n")
             && text.contains("\n500000\n[stderr]\n1\n")
             && text.contains("\n100000\n[full")
     );
@@ -80,21 +80,8 @@ async fn denied_commands_are_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_grant_nothing_runs() {
+async fn command_needs_the_process_grant() {
     let sandbox = SandboxBuilder::default().file(builtin("shell")).build().await;
     let error = sandbox.error("bash", json!({ "command": "echo ran > ran" })).await;
     assert!(error.contains("[plugins.shell.grants] process = true"), "{error}");
-}
-
-async fn wait_until_gone(pid: &str) {
-    let stat = Path::new("/proc").join(pid.trim().parse::<u32>().unwrap().to_string()).join("stat");
-    // One that is dead and not yet reaped does not run.
-    let runs = move || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-    tokio::task::spawn_blocking(move || {
-        while runs() {
-            std::thread::yield_now();
-        }
-    })
-    .await
-    .unwrap();
 }

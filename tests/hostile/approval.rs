@@ -1,4 +1,4 @@
-//! What was approved is what runs: plugins whose file is replaced between the decision and the call.
+//! Only what was approved runs, even if a plugin's file is replaced between the decision and the call.
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Makes these calls, one list a turn, and then stops.
+/// Makes these calls, one list per turn, and then ends.
 struct Script(Mutex<Vec<Vec<(&'static str, Value)>>>);
 
 impl Provider for Script {
@@ -40,7 +40,7 @@ impl Provider for Script {
     }
 }
 
-/// Answers every question the same way, after doing something.
+/// Answers every question the same way after a side effect.
 struct Answer<F> {
     decision: Decision,
     first: F,
@@ -65,10 +65,10 @@ fn unanswered() -> Arc<DenyAll> {
     Arc::new(DenyAll { reason: "no one to ask".into() })
 }
 
-/// A plugin `greet` that writes nothing yet, in a file that may be replaced, granted to write.
+/// A plugin `greet` in a replaceable file, granted to write, whose tool does not write yet.
 struct Target {
     sandbox: Sandbox,
-    _folder: TempDir,
+    _directory: TempDir,
     file: PathBuf,
 }
 
@@ -78,11 +78,11 @@ impl Target {
     }
 
     async fn with(component: &str, change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Self {
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("greet.wasm");
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("greet.wasm");
         std::fs::copy(guest(component), &file).unwrap();
         let builder = SandboxBuilder::default().file(file.clone()).files("greet", ".", Access::Write);
-        Self { sandbox: change(builder).build().await, _folder: folder, file }
+        Self { sandbox: change(builder).build().await, _directory: directory, file }
     }
 
     fn armed(&self) -> bool {
@@ -93,6 +93,7 @@ impl Target {
         let model = Arc::new(Script(Mutex::new(turns)));
         let config = LoopConfig {
             approval: Approval::new(mode, approver),
+            spawner: Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default())),
             ..LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone())
         };
         Agent::new(config, Context::new("You are a test.", "s"))
@@ -103,7 +104,7 @@ fn replace(file: &Path, component: &str) {
     std::fs::copy(guest(component), file).unwrap();
 }
 
-/// The same code in other bytes: one more empty custom section.
+/// Rewrites the file with the same code but other bytes: an additional empty custom section.
 fn rewrite(file: &Path) {
     let mut bytes = std::fs::read(file).unwrap();
     bytes.extend([0, 2, 1, b'x']);
@@ -114,7 +115,7 @@ fn greet() -> (&'static str, Value) {
     ("greet", json!({}))
 }
 
-/// The results of a run, as text.
+/// Returns the results of a run as text.
 async fn results(agent: &Agent) -> Vec<String> {
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
     let results = outcome.messages.iter().filter_map(|message| match &**message {
@@ -125,7 +126,7 @@ async fn results(agent: &Agent) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_replaced_after_load_is_decided_on_as_it_is_now() {
+async fn file_replaced_after_load_is_approved_in_its_new_form() {
     let target = Target::new("greet_one").await;
     replace(&target.file, "greet_armed");
     let agent = target.agent(ApprovalMode::Smart, unanswered(), vec![vec![greet()]]);
@@ -135,7 +136,7 @@ async fn a_file_replaced_after_load_is_decided_on_as_it_is_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_replaced_while_the_question_is_shown_is_asked_about_again() {
+async fn file_replaced_during_the_question_is_asked_about_again() {
     let target = Target::new("greet_armed").await;
     let file = target.file.clone();
     let approver = answer(Decision::Allow, move |times| {
@@ -151,7 +152,7 @@ async fn a_file_replaced_while_the_question_is_shown_is_asked_about_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_bytes_written_again_are_not_asked_about_again() {
+async fn rewriting_identical_bytes_asks_nothing() {
     let target = Target::new("greet_armed").await;
     let file = target.file.clone();
     let approver = answer(Decision::Allow, move |_| replace(&file, "greet_armed"));
@@ -161,7 +162,7 @@ async fn the_same_bytes_written_again_are_not_asked_about_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn always_does_not_hold_for_another_component_of_the_same_name() {
+async fn always_does_not_cover_another_component_of_that_name() {
     let target = Target::new("greet_armed").await;
     let approver = answer(Decision::AllowForSession, |_| {});
     let turns = || vec![vec![greet()], vec![greet()]];
@@ -175,7 +176,7 @@ async fn always_does_not_hold_for_another_component_of_the_same_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn always_does_not_hold_in_the_next_session() {
+async fn always_ends_with_the_session() {
     let target = Target::new("greet_armed").await;
     let approver = answer(Decision::AllowForSession, |_| {});
     let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
@@ -187,12 +188,12 @@ async fn always_does_not_hold_in_the_next_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_call_of_a_batch_cannot_arm_the_second() {
+async fn first_call_of_a_batch_cannot_replace_the_second() {
     for strategy in [Strategy::Sequential, Strategy::Parallel] {
         let target = Target::with("greet_one", |builder| builder.file(builtin("shell")).trust("shell")).await;
         let armed = guest("greet_armed");
         let command = format!("cp {} {}", armed.display(), target.file.display());
-        // The user allows the program, and nothing that writes by itself.
+        // The user allows the program but no tool that writes by itself.
         struct ProgramsOnly;
         impl Approver for ProgramsOnly {
             fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
@@ -210,7 +211,7 @@ async fn the_first_call_of_a_batch_cannot_arm_the_second() {
     }
 }
 
-/// Replaces the file in the time that an application's hook takes.
+/// Replaces the file while an application's hook runs.
 struct SwappingHook {
     file: PathBuf,
     calls: Mutex<usize>,
@@ -228,7 +229,7 @@ impl Hooks for SwappingHook {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_replaced_while_a_hook_thinks_is_decided_on_again_by_user_and_hook() {
+async fn file_replaced_during_a_hook_is_decided_again() {
     let target = Target::new("greet_armed").await;
     let hook = Arc::new(SwappingHook { file: target.file.clone(), calls: Mutex::default() });
     let approver = answer(Decision::Allow, |_| {});
@@ -239,7 +240,7 @@ async fn a_file_replaced_while_a_hook_thinks_is_decided_on_again_by_user_and_hoo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_runtime_refuses_what_was_not_decided_on_before_any_code_runs() {
+async fn runtime_rejects_unapproved_generation_before_running_code() {
     let target = Target::new("greet_one").await;
     let call = target.sandbox.invocation("greet", json!({}), CancellationToken::new());
     replace(&target.file, "greet_armed");
@@ -249,7 +250,7 @@ async fn the_runtime_refuses_what_was_not_decided_on_before_any_code_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_of_another_plugin_is_no_way_to_a_tool_of_the_same_name() {
+async fn definition_of_another_plugin_does_not_reach_a_tool() {
     let target = Target::new("greet_armed").await;
     let mut call = target.sandbox.invocation("greet", json!({}), CancellationToken::new());
     for change in [0, 1, 2, 3] {
@@ -268,7 +269,7 @@ async fn a_definition_of_another_plugin_is_no_way_to_a_tool_of_the_same_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_whose_plugin_is_removed_after_approval_is_unknown() {
+async fn tool_removed_after_approval_is_unknown() {
     let target = Target::new("greet_armed").await;
     let file = target.file.clone();
     let approver = answer(Decision::Allow, move |_| std::fs::remove_file(&file).unwrap());
@@ -279,12 +280,12 @@ async fn a_tool_whose_plugin_is_removed_after_approval_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planner_gets_nothing_from_a_tool_that_grows_after_it_was_offered() {
+async fn planner_gains_nothing_from_a_growing_tool() {
     let target = Target::new("greet_one").await;
     let approver = answer(Decision::Allow, |_| {});
     let agent = target.agent(ApprovalMode::All, approver, vec![vec![greet()]]);
     replace(&target.file, "greet_armed");
-    let _ = agent.plan(vec![Message::user("plan")]).await;
+    let _ = pinion_orchestration::make_plan(&agent, vec![Message::user("plan")]).await;
     assert!(!target.armed());
 }
 
@@ -293,7 +294,7 @@ fn delegate() -> (&'static str, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agents_call_is_bound_to_what_was_approved_as_its_parents_is() {
+async fn sub_agent_call_is_bound_to_the_approved_generation() {
     let target = Target::with("greet_armed", |builder| builder.guest("delegator").agents("delegator", None)).await;
     let file = target.file.clone();
     let approver = answer(Decision::AllowForSession, move |times| {
@@ -309,20 +310,23 @@ async fn a_sub_agents_call_is_bound_to_what_was_approved_as_its_parents_is() {
     assert_eq!(asked.iter().map(|(_, _, generation)| *generation).collect::<Vec<_>>(), [1, 2], "the parent knows, too");
 }
 
-/// Says yes after longer than the call may take.
+/// Time limit of the delegating call.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Answers yes after more time than the call may take.
 struct Slow;
 
 impl Approver for Slow {
     fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async {
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            tokio::time::sleep(2 * DEADLINE).await;
             Decision::Allow
         })
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_deadline_of_a_call_stands_still_while_the_user_is_asked_for_its_sub_agent() {
+async fn deadline_pauses_while_the_user_decides_for_a_sub_agent() {
     let limits = PartialLimits { deadline_ms: Some(2_000), grace_ms: Some(100), ..PartialLimits::default() };
     let target = Target::with("greet_armed", |builder| {
         builder.guest("delegator").agents("delegator", None).limits("delegator", limits)

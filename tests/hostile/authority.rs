@@ -1,8 +1,9 @@
-//! A call never exceeds what its tool declares, on any instance.
+//! A call never exceeds the effects that its tool declares, on any instance.
 //!
-//! The guest `lingering` lives as long as the session. What it opens in one call it tries in the next, and its tools run
+//! The guest `lingering` lives as long as the session and reuses in one call what it opened in another. Its tools run
 //! the same script under different declarations.
 
+use super::steps::{done, refused, run};
 use pinion_agent::Authority;
 use pinion_plugin_runtime::{Access, PartialLimits};
 use pinion_tests::{Sandbox, SandboxBuilder};
@@ -17,26 +18,6 @@ async fn lingering() -> Sandbox {
 
 fn script(steps: &[&[&str]]) -> Value {
     json!({ "steps": steps })
-}
-
-async fn run(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text(tool, script(steps)).await.lines().map(str::to_owned).collect()
-}
-
-/// All steps fail.
-async fn refused(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, tool, steps).await) {
-        assert!(line.starts_with("err"), "{tool} {step:?}: {line}");
-    }
-}
-
-/// All steps succeed; what they answer.
-async fn done(sandbox: &Sandbox, tool: &str, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, tool, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{tool} {step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +44,7 @@ async fn directories_of_a_writing_call_do_not_stay_writable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_that_declares_nothing_reads_nothing_after_one_that_reads() {
+async fn tool_without_effects_reads_nothing_after_a_reading_tool() {
     let sandbox = lingering().await;
     done(&sandbox, "l_look", &[&["read", "a.txt"], &["list", "."]]).await;
     let steps: &[&[&str]] = &[
@@ -78,7 +59,7 @@ async fn tool_that_declares_nothing_reads_nothing_after_one_that_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_call_without_authority_leaves_later_ones_theirs() {
+async fn first_call_without_authority_does_not_limit_later_calls() {
     let sandbox = lingering().await;
     refused(&sandbox, "l_blind", &[&["read", "a.txt"]]).await;
     assert_eq!(done(&sandbox, "l_look", &[&["read", "a.txt"]]).await, ["first"]);
@@ -112,7 +93,7 @@ async fn directories_opened_in_a_call_do_not_stay_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_streams_do_not_go_on_after_their_call() {
+async fn directory_streams_end_with_their_call() {
     let sandbox = lingering().await;
     for number in 0..2000 {
         sandbox.write(&format!("many/file-{number}"), "");
@@ -122,10 +103,9 @@ async fn directory_streams_do_not_go_on_after_their_call() {
     assert!(!line.contains("file-"), "{line}");
 }
 
-/// Handles that ended with their call are dropped by the guest later; neither that nor new handles in their place may
-/// harm it or revive them.
+/// The guest drops ended handles later. Neither that nor new handles in their place may harm it or revive the old ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_what_ended_with_its_call_does_no_harm() {
+async fn dropping_ended_handles_is_harmless() {
     let sandbox = lingering().await;
     let hold: &[&[&str]] = &[&["hold-write", "a.txt"], &["hold-directory", "sub"], &["hold-entries", "."]];
     for _ in 0..3 {
@@ -135,9 +115,9 @@ async fn dropping_what_ended_with_its_call_does_no_harm() {
     }
 }
 
-/// A handle that ended must not come back to life when another one gets its number.
+/// An ended handle must not come back to life when another one gets its number.
 #[tokio::test(flavor = "multi_thread")]
-async fn ended_handles_do_not_become_new_ones() {
+async fn ended_handles_are_not_revived_by_new_ones() {
     let sandbox = lingering().await;
     done(&sandbox, "l_change", &[&["hold-write", "a.txt"]]).await;
     let lines =
@@ -147,7 +127,7 @@ async fn ended_handles_do_not_become_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn caller_that_may_only_read_gets_no_more_on_a_used_instance() {
+async fn read_only_caller_stays_read_only_on_a_used_instance() {
     let sandbox = lingering().await;
     done(&sandbox, "l_change", &[&["hold-write", "a.txt"], &["write", "a.txt", "changed"]]).await;
     let write = script(&[&["write", "a.txt", "again"], &["held-write", "again"]]);
@@ -161,7 +141,7 @@ async fn caller_that_may_only_read_gets_no_more_on_a_used_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_granted_read_only_is_not_written_on_a_used_instance() {
+async fn read_only_grant_is_never_written_on_a_used_instance() {
     let sandbox = SandboxBuilder::default().guest("lingering").files("lingering", ".", Access::Read).build().await;
     sandbox.write("a.txt", "first");
     done(&sandbox, "l_change", &[&["read", "a.txt"], &["hold", "a.txt"]]).await;
@@ -171,9 +151,9 @@ async fn what_was_granted_read_only_is_not_written_on_a_used_instance() {
     assert_eq!(sandbox.read("a.txt"), "first");
 }
 
-/// On fresh instances the same holds, with every operation there is.
+/// The same holds on fresh instances, for every operation.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_operation_changes_anything_in_a_call_that_only_reads() {
+async fn no_operation_writes_in_a_read_only_call() {
     let sandbox = Sandbox::with(&["intruder"]).await;
     sandbox.write("a.txt", "first");
     sandbox.write("dir/b.txt", "x");
@@ -201,18 +181,18 @@ async fn no_operation_changes_anything_in_a_call_that_only_reads() {
     assert_eq!((sandbox.read("a.txt"), sandbox.read("dir/b.txt")), ("first".to_owned(), "x".to_owned()));
 }
 
-/// One call holds as many files as it gets; the calls of another plugin and programs still have theirs.
+/// One call holds as many files as it can; another plugin's calls and programs still work.
 #[tokio::test(flavor = "multi_thread")]
-async fn descriptors_of_one_plugin_leave_enough_to_the_others() {
+async fn one_plugin_cannot_exhaust_descriptors() {
     let handles = PartialLimits { handles: Some(100_000), ..PartialLimits::default() };
     let guests = SandboxBuilder::default().guest("lingering").trust("lingering").guest("intruder").trust("intruder");
     let sandbox = guests.limits("intruder", handles).build().await;
     sandbox.write("a.txt", "first");
     let lines = run(&sandbox, "look", &[&["hold-all", "a.txt"], &["read", "a.txt"], &["drop"]]).await;
     assert!(lines[0].starts_with("ok") && lines[1].starts_with("err"), "{lines:?}");
-    // It gave everything back.
+    // It returned everything.
     assert_eq!(done(&sandbox, "look", &[&["hold-many", "a.txt", "10"]]).await, ["10"]);
-    // An instance that stays has given everything back, too, though it never dropped it.
+    // An instance that stays has returned everything as well, although it never dropped it.
     for _ in 0..3 {
         let lines = run(&sandbox, "l_look", &[&["hold-many", "a.txt", "500"]]).await;
         assert!(lines[0].starts_with("ok"), "{lines:?}");

@@ -1,6 +1,6 @@
-//! Everything the host does for a guest is bounded in bytes, time and count.
+//! All work of the host for a guest is bounded in bytes, time and count.
 //!
-//! Memory is measured in a process of its own: these tests start themselves once more, with the name of an attack in
+//! Memory is measured in a separate process: these tests start themselves again with the name of an attack in
 //! [`ATTACK`], and read what [`measured_attack`] prints.
 
 use pinion_agent::{Content, OutputBounds, ToolError};
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio_util::sync::CancellationToken;
 
-/// Names the attack that a process is started for.
+/// Name of the variable that selects the attack in the separate process.
 const ATTACK: &str = "PINION_TESTS_ATTACK";
 const MIB: u64 = 1024 * 1024;
 
-/// A tree, a tool to call in it, and its arguments.
+/// A directory tree, a tool to call in it, and its arguments.
 struct Attack {
     name: &'static str,
     tree: fn(&Path),
@@ -50,14 +50,14 @@ fn attacks() -> Vec<Attack> {
 
 fn empty(_: &Path) {}
 
-/// A directory whose path has 3.7 KiB.
+/// Creates a directory whose path has 3.7 KiB.
 fn far_directory(workspace: &Path) -> PathBuf {
     let directory = workspace.join(vec!["d".repeat(250); 14].join("/"));
     fs::create_dir_all(&directory).unwrap();
     directory
 }
 
-/// 12,000 files, each with a path of 3.7 KiB.
+/// Creates 12,000 files, each with a path of 3.7 KiB.
 fn long_paths(workspace: &Path) {
     let directory = far_directory(workspace);
     for part in 0..4 {
@@ -67,40 +67,40 @@ fn long_paths(workspace: &Path) {
     }
 }
 
-/// 120 levels of long names: longer than any system call takes.
+/// Creates 120 levels of long names, longer in total than any system call accepts.
 fn deep_paths(workspace: &Path) {
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
     let name = "d".repeat(250);
-    let mut folder = openat(CWD, workspace, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let mut directory = openat(CWD, workspace, OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..120 {
-        mkdirat(&folder, &name, Mode::RWXU).unwrap();
-        folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        mkdirat(&directory, &name, Mode::RWXU).unwrap();
+        directory = openat(&directory, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
         for file in 0..10 {
             let flags = OFlags::CREATE | OFlags::WRONLY;
-            openat(&folder, format!("{file}{}", "f".repeat(250)), flags, Mode::RWXU).unwrap();
+            openat(&directory, format!("{file}{}", "f".repeat(250)), flags, Mode::RWXU).unwrap();
         }
     }
 }
 
-/// 8,000 directories that wait to be listed, each with a path of 3.7 KiB.
+/// Creates 8,000 directories to list, each with a path of 3.7 KiB.
 fn waiting_directories(workspace: &Path) {
     let directory = far_directory(workspace);
     (0..8000).for_each(|number| fs::create_dir(directory.join(number.to_string())).unwrap());
 }
 
-/// In each of 100 directories, one below the other, thousands of patterns, some of them made to explode.
+/// Creates 100 nested directories, each with thousands of ignore patterns, some of them pathological.
 fn ignore_files(workspace: &Path) {
-    let mut folder = workspace.to_owned();
+    let mut directory = workspace.to_owned();
     let nested = format!("{}a{}", "{a,".repeat(50_000), "}".repeat(50_000));
     let alternatives = "{a,b,c,d}*?".repeat(80);
     let plain: String = (0..8000).map(|n| format!("name-{n}\n")).collect();
     let globs: String = (0..2000).map(|n| format!("**/a*{n}?b*[a-z]c*/**\n")).collect();
     for level in 0..100 {
-        folder.push(format!("d{level}"));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("file"), "").unwrap();
-        fs::write(folder.join(".gitignore"), format!("{nested}\n{alternatives}\n{plain}")).unwrap();
-        fs::write(folder.join(".ignore"), &globs).unwrap();
+        directory.push(format!("d{level}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("file"), "").unwrap();
+        fs::write(directory.join(".gitignore"), format!("{nested}\n{alternatives}\n{plain}")).unwrap();
+        fs::write(directory.join(".ignore"), &globs).unwrap();
     }
 }
 
@@ -117,7 +117,7 @@ fn long_lines(workspace: &Path) {
     }
 }
 
-/// Every 200th line matches, and all are long.
+/// Creates a file of long lines, of which every 200th matches.
 fn context(workspace: &Path) {
     for file in 0..3 {
         let mut file = BufWriter::new(File::create(workspace.join(file.to_string())).unwrap());
@@ -128,17 +128,17 @@ fn context(workspace: &Path) {
     }
 }
 
-/// What one attack came to.
+/// Measurements of one attack.
 struct Measured {
-    /// What the call said.
+    /// The text of the call's result.
     said: String,
-    /// Memory that the host took for it, in MiB, without that of the guest.
+    /// Memory that the host used for the call, in MiB, without the guest's.
     mib: u64,
-    /// Seconds that the call took.
+    /// Duration of the call in seconds.
     seconds: u64,
 }
 
-/// Runs an attack in a process of its own.
+/// Runs an attack in a separate process.
 fn measure(name: &str) -> Measured {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "hostile::bounds::measured_attack", "--nocapture"])
@@ -157,7 +157,7 @@ fn measure(name: &str) -> Measured {
     }
 }
 
-/// The process that [`measure`] starts; does nothing otherwise.
+/// Runs in the process that [`measure`] starts; does nothing otherwise.
 #[tokio::test(flavor = "multi_thread")]
 #[allow(clippy::print_stdout, reason = "it is read by the process that started this one")]
 async fn measured_attack() {
@@ -165,9 +165,9 @@ async fn measured_attack() {
     let attack = attacks().into_iter().find(|attack| attack.name == name).unwrap();
     let sandbox = Sandbox::with(&["hostile"]).await;
     (attack.tree)(&sandbox.workspace());
-    // A first call, so that what is made once is not counted.
+    // A first call, so that one-time allocations are not counted.
     sandbox.error("walk_all", json!({ "root": "nowhere" })).await;
-    // The peak so far is forgotten, where the system allows it.
+    // Resets the peak, where the system allows it.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (before, started) = (status("VmRSS:"), std::time::Instant::now());
     let progress = Progress::default();
@@ -182,14 +182,14 @@ async fn measured_attack() {
     println!("measured: {}", json!({ "said": said, "bytes": bytes, "seconds": seconds }));
 }
 
-/// A line of this process's status, in bytes.
+/// Returns a field of this process's status in bytes.
 fn status(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// The attack ends in time and within `mib` of memory, and the result says `said`.
+/// Asserts that the attack ends in time and within `mib` of memory, and that the result contains `said`.
 #[cfg(target_os = "linux")]
 fn assert_bounded(name: &str, mib: u64, said: &str) {
     let measured = measure(name);
@@ -204,32 +204,32 @@ mod memory {
     use super::assert_bounded;
 
     #[test]
-    fn a_walk_over_long_paths_is_bounded() {
+    fn walk_over_long_paths_is_bounded() {
         assert_bounded("long paths", 64, "truncated: true");
     }
 
     #[test]
-    fn a_walk_over_deep_paths_is_bounded() {
+    fn walk_over_deep_paths_is_bounded() {
         assert_bounded("deep paths", 64, "truncated: true");
     }
 
     #[test]
-    fn directories_that_wait_to_be_listed_are_bounded() {
+    fn queue_of_directories_is_bounded() {
         assert_bounded("waiting directories", 64, "0 entries, truncated: true");
     }
 
     #[test]
-    fn hostile_ignore_files_hold_neither_memory_nor_time() {
+    fn hostile_ignore_files_are_bounded_in_memory_and_time() {
         assert_bounded("ignore files", 64, "entries, truncated: false");
     }
 
     #[test]
-    fn globs_are_refused_before_they_are_compiled() {
+    fn oversized_globs_are_rejected_before_compilation() {
         assert_bounded("many globs", 64, "200000 globs, of at most 100");
     }
 
     #[test]
-    fn a_match_over_many_lines_is_bounded() {
+    fn multiline_match_is_bounded() {
         assert_bounded("match of newlines", 100, "truncated: true");
         assert_bounded("matches of newlines", 100, "truncated: true");
     }
@@ -257,7 +257,7 @@ async fn sandbox() -> Sandbox {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn globs_that_nest_too_deeply_are_refused_and_the_host_survives() {
+async fn deeply_nested_globs_are_rejected() {
     let sandbox = sandbox().await;
     let nested = "{a,".repeat(5000);
     for globs in [vec![nested], vec!["x".repeat(1025)], vec!["[a-z]*".repeat(100); 50]] {
@@ -269,7 +269,7 @@ async fn globs_that_nest_too_deeply_are_refused_and_the_host_survives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_parts_are_dropped_and_too_many_parts_refused() {
+async fn empty_parts_are_dropped_and_too_many_parts_rejected() {
     let sandbox = sandbox().await;
     let output = sandbox.call("give_parts", json!({ "amount": 100_000 })).await.unwrap();
     assert_eq!(output.content, [Content::text("")]);
@@ -278,16 +278,16 @@ async fn empty_parts_are_dropped_and_too_many_parts_refused() {
     assert_eq!(sandbox.text("give_texts", json!({ "amount": 1000 })).await, "x".repeat(1000));
 }
 
-/// Each part counts, so that the limit on output holds for parts of no size as well.
+/// Each part counts, so that the output limit also holds for empty parts.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_empty_parts_use_up_the_output_limit() {
+async fn empty_parts_count_towards_the_output_limit() {
     let sandbox = sandbox().await;
     let error = sandbox.error("give_parts", json!({ "amount": 600_000 })).await;
     assert!(error.contains("bytes of output") && error.contains("raise `output-bytes`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn updates_carry_few_parts_and_none_that_are_empty() {
+async fn updates_have_few_and_no_empty_parts() {
     let (sandbox, progress) = (sandbox().await, Progress::default());
     let arguments = json!({ "amount": 50_000 });
     let (result, _) = sandbox.call_with("update_parts", arguments, &progress, CancellationToken::new()).await;
@@ -299,7 +299,7 @@ async fn updates_carry_few_parts_and_none_that_are_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_that_is_none_is_an_error_of_its_plugin() {
+async fn invalid_image_is_an_error_of_its_plugin() {
     let sandbox = sandbox().await;
     for (media_type, start) in [
         ("image/png", "474946383961"),
@@ -316,9 +316,9 @@ async fn a_picture_that_is_none_is_an_error_of_its_plugin() {
     }
 }
 
-/// What the loop puts into the history: a picture that a vendor refuses would make the session unusable.
+/// Content of the history: an image that a vendor rejects would make the session unusable.
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_that_vendors_refuse_are_kept_out_of_the_history() {
+async fn images_that_vendors_reject_stay_out_of_the_history() {
     let sandbox = sandbox().await;
     let huge = "89504e470d0a1a0a0000000d49484452000100000001000008";
     let large = "89504e470d0a1a0a0000000d49484452000000100000001008";
@@ -347,7 +347,7 @@ async fn details_and_languages_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_text_of_an_error_counts_as_output() {
+async fn error_text_counts_as_output() {
     let sandbox = sandbox().await;
     let result = sandbox.call("fail_loudly", json!({ "amount": 34 * MIB })).await;
     assert!(matches!(result, Err(ToolError::Fault { .. })));
@@ -356,7 +356,7 @@ async fn the_text_of_an_error_counts_as_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_temporary_files_cannot_be_taken_in_advance() {
+async fn temporary_file_names_are_unpredictable() {
     let sandbox = sandbox().await;
     for number in 0..200 {
         sandbox.write(&format!(".pinion-{}-{number}.tmp", std::process::id()), "taken");
@@ -378,7 +378,7 @@ async fn written(sandbox: &Sandbox, how: &str, bytes: u64, times: u64) -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_written_are_bounded_whichever_way_they_go() {
+async fn bytes_written_are_bounded_on_every_path() {
     let limits = PartialLimits { bytes_written: Some(MIB), ..PartialLimits::default() };
     let sandbox = limited(limits).await;
     for how in ["write", "append", "replace"] {
@@ -395,7 +395,7 @@ async fn bytes_written_are_bounded_whichever_way_they_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sparse_file_cannot_exceed_the_limit_on_its_size() {
+async fn sparse_file_cannot_exceed_the_size_limit() {
     let sandbox = sandbox().await;
     for (how, bytes) in [("set_len", 1 << 40), ("set_len", i64::MAX as u64), ("far", 1 << 40), ("far", 1 << 30)] {
         let error = written(&sandbox, how, bytes, 1).await.unwrap_err();
@@ -409,14 +409,14 @@ async fn a_sparse_file_cannot_exceed_the_limit_on_its_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_user_can_raise_the_limit_on_file_sizes() {
+async fn user_can_raise_the_file_size_limit() {
     let limits = PartialLimits { file_bytes: Some(2 << 40), ..PartialLimits::default() };
     written(&limited(limits).await, "set_len", 1 << 40, 1).await.unwrap();
 }
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_are_bounded_in_number() {
+async fn number_of_programs_is_bounded() {
     let sandbox = limited(PartialLimits { programs: Some(3), ..PartialLimits::default() }).await;
     sandbox.text("spawn", json!({ "script": "true", "times": 3 })).await;
     let error = sandbox.error("spawn", json!({ "script": "true", "times": 4 })).await;
@@ -425,7 +425,7 @@ async fn programs_are_bounded_in_number() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_that_no_system_takes_are_a_clean_error() {
+async fn invalid_program_arguments_are_a_clean_error() {
     let sandbox = sandbox().await;
     let error = sandbox.error("spawn", json!({ "script": "true", "argument_bytes": 8 * MIB })).await;
     assert!(error.contains("`sh` did not start"), "{error}");
@@ -434,7 +434,7 @@ async fn arguments_that_no_system_takes_are_a_clean_error() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn kept_output_of_programs_counts_as_written() {
+async fn spilled_program_output_counts_as_written() {
     let sandbox = limited(PartialLimits { bytes_written: Some(100_000), ..PartialLimits::default() }).await;
     let script = "head -c 10000000 /dev/zero | tr '\\0' x";
     let said = sandbox.text("spawn", json!({ "script": script, "times": 3 })).await;

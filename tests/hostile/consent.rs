@@ -1,13 +1,11 @@
-//! Denials that no one was asked about are told, steps of plans are not done without them, and results survive a kill.
+//! Denials without a question are reported, steps with denials are not done, and results survive a kill.
 
+#[cfg(target_os = "linux")]
+use pinion_tests::Terminal;
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 const PLAN: &str = "plan.md";
 
@@ -41,7 +39,7 @@ fn tools(result: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_denial_is_told_on_stderr_once_a_tool_and_is_exit_status_4() {
+fn denial_is_reported_once_per_tool_and_exits_4() {
     let pinion = Pinion::default();
     let write = call("write", json!({ "path": "a.txt", "content": "x" }));
     let ended = run(&pinion, &[bash("touch made"), bash("touch too"), write, say("I may not.")], &["-p", "go"]);
@@ -54,7 +52,7 @@ fn a_denial_is_told_on_stderr_once_a_tool_and_is_exit_status_4() {
 }
 
 #[test]
-fn a_quiet_run_still_says_that_calls_were_denied() {
+fn quiet_run_still_reports_denials() {
     let ended = run(&Pinion::default(), &[bash("true"), say("no")], &["-p", "-q", "go"]);
     assert_eq!(ended.code, Some(4));
     assert!(
@@ -65,7 +63,7 @@ fn a_quiet_run_still_says_that_calls_were_denied() {
 }
 
 #[test]
-fn denials_are_in_both_kinds_of_json() {
+fn denials_appear_in_json_and_stream_json() {
     for format in ["json", "stream-json"] {
         let arguments = ["-p", "--output-format", format, "go"];
         let ended = run(&Pinion::default(), &[bash("true"), bash("false"), say("no")], &arguments);
@@ -83,18 +81,18 @@ fn denials_are_in_both_kinds_of_json() {
 }
 
 #[test]
-fn a_run_without_denials_says_so_and_ends_with_0() {
+fn run_without_denials_exits_0() {
     let arguments = ["-p", "--output-format", "json", "--approve", "all", "go"];
     let ended = run(&Pinion::default(), &[bash("true"), say("done")], &arguments);
     assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
-    // What the model gets wrong, and what a plugin refuses, was not denied for want of someone to ask.
+    // The model's mistakes and a plugin's own errors are not denials.
     let wrong = [call("no_such_tool", json!({})), call("read", json!({ "path": "/etc/passwd" })), say("done")];
     let ended = run(&Pinion::default(), &wrong, &["-p", "--output-format", "json", "go"]);
     assert_eq!((ended.code, &last(&ended)["denied"]), (Some(0), &json!([])), "{}", ended.stderr);
 }
 
 #[test]
-fn a_run_that_ends_otherwise_keeps_its_own_status_and_still_names_what_was_denied() {
+fn failed_run_keeps_its_exit_status_and_reports_denials() {
     let arguments = ["-p", "--output-format", "json", "--max-turns", "2", "go"];
     let limited = run(&Pinion::default(), &[bash("true"), bash("true 2"), say("no")], &arguments);
     assert_eq!((limited.code, tools(&last(&limited))), (Some(3), vec!["bash", "bash"]));
@@ -104,7 +102,7 @@ fn a_run_that_ends_otherwise_keeps_its_own_status_and_still_names_what_was_denie
 }
 
 #[test]
-fn reading_is_denied_too_where_everything_is_to_be_asked() {
+fn approve_ask_denies_reads_in_headless_runs() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");
     let replies = [call("read", json!({ "path": "a.txt" })), say("no")];
@@ -114,14 +112,14 @@ fn reading_is_denied_too_where_everything_is_to_be_asked() {
 }
 
 #[test]
-fn what_a_sub_agent_is_denied_is_denied() {
+fn denials_of_a_sub_agent_are_reported() {
     let replies = [call("task", json!({ "prompt": "do it" })), bash("true"), say("I may not."), say("It may not.")];
     let ended = run(&Pinion::default(), &replies, &["-p", "--output-format", "json", "go"]);
     assert_eq!((ended.code, tools(&last(&ended))), (Some(4), vec!["bash"]), "{}", ended.stderr);
 }
 
 #[test]
-fn what_a_branch_is_denied_is_denied() {
+fn denials_of_a_branch_are_reported() {
     let pinion = Pinion::default();
     pinion.config("[branches]\nattempts = 2\nchoose = \"first\"\nwrite = true\n");
     let ended = run(&pinion, &[bash("true"), bash("true"), say("a"), say("b")], &["-p", "go"]);
@@ -138,7 +136,7 @@ fn statuses(file: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_step_whose_calls_were_denied_is_not_done_though_the_model_says_so() {
+fn step_with_denied_calls_is_not_done() {
     for claim in [true, false] {
         let pinion = Pinion::default();
         let file = plan(&pinion);
@@ -157,7 +155,7 @@ fn a_step_whose_calls_were_denied_is_not_done_though_the_model_says_so() {
 }
 
 #[test]
-fn a_step_whose_sub_agent_was_denied_is_not_done_either() {
+fn step_with_denied_sub_agent_calls_is_not_done() {
     let pinion = Pinion::default();
     let file = plan(&pinion);
     let replies =
@@ -166,53 +164,25 @@ fn a_step_whose_sub_agent_was_denied_is_not_done_either() {
     assert_eq!((ended.code, statuses(&file)), (Some(4), vec!["failed".into(), "open".into()]), "{}", ended.stderr);
 }
 
-/// Runs the command on a terminal of its own, and presses a key once a question is shown. None without `script`.
-fn on_a_terminal(pinion: &Pinion, arguments: &str, key: &str) -> Option<(i32, String)> {
-    let binary = pinion.command([] as [&str; 0]).get_program().to_str().unwrap().to_owned();
-    let mut command = Command::new("script");
-    command.args(["-qec", &format!("{binary} {arguments}"), "/dev/null"]).current_dir(pinion.workspace());
-    command.env("PINION_HOME", pinion.home()).env("HOME", pinion.home()).env("TERM", "xterm");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (mut shown, mut buffer) = (String::new(), [0; 4096]);
-    let is_asked = Arc::new(AtomicBool::new(false));
-    // Keys that come before the question do not answer it, so the key is pressed until one does.
-    let (pressed, asked) = (key.to_owned(), is_asked.clone());
-    std::thread::spawn(move || {
-        for _ in 0..200 {
-            std::thread::sleep(Duration::from_millis(300));
-            if asked.load(Ordering::Acquire) && keys.write_all(pressed.as_bytes()).is_err() {
-                break;
-            }
-        }
-    });
-    loop {
-        let read = screen.read(&mut buffer).unwrap();
-        if read == 0 {
-            break;
-        }
-        shown.push_str(&String::from_utf8_lossy(&buffer[..read]));
-        is_asked.fetch_or(shown.contains("always"), Ordering::AcqRel);
-    }
-    Some((child.wait().unwrap().code().unwrap(), shown))
-}
-
+#[cfg(target_os = "linux")]
 #[test]
 fn executing_a_plan_on_a_terminal_asks() {
     for (key, code, expected, is_made) in [("y", 0, ["done", "done"], true), ("n", 1, ["failed", "open"], false)] {
         let pinion = Pinion::default();
         let file = plan(&pinion);
         let script = pinion.script(&[bash("touch made"), report(true, "Done."), report(true, "Done.")]);
-        let arguments = format!("--replay {} --execute {PLAN}", script.display());
-        let Some((status, shown)) = on_a_terminal(&pinion, &arguments, key) else { return };
-        assert_eq!((status, pinion.workspace().join("made").exists()), (code, is_made), "{shown}");
+        let command = pinion.command(["--replay", script.to_str().unwrap(), "--execute", PLAN]);
+        let mut terminal = Terminal::start(&command, (80, 24), "");
+        terminal.wait_for("always in this session");
+        terminal.keys(key);
+        let (status, shown) = terminal.end();
+        assert_eq!((status, pinion.workspace().join("made").exists()), (Some(code), is_made), "{shown}");
         assert_eq!(statuses(&file), expected, "{shown}");
     }
 }
 
 #[test]
-fn a_kill_in_a_long_call_does_not_lose_the_results_before_it() {
+fn kill_during_a_call_keeps_earlier_results() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "what the first call read");
     let calls = json!({ "calls": [

@@ -1,35 +1,18 @@
 //! Granted directories are opened once, and the narrower grant wins on every path.
 
+use super::steps::{done, refused, run};
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder};
 use serde_json::json;
 use std::path::Path;
 
-/// The guest `intruder` with these directories.
+/// The guest `intruder` with these grants.
 fn intruder(grants: &[(&str, Access)]) -> SandboxBuilder {
     let builder = SandboxBuilder::default().guest("intruder").with_file("outside/secret.txt", "the secret");
     grants.iter().fold(builder, |builder, (path, access)| builder.files("intruder", path, *access))
 }
 
-async fn run(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text("change", json!({ "steps": steps })).await.lines().map(str::to_owned).collect()
-}
-
-async fn refused(sandbox: &Sandbox, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, steps).await) {
-        assert!(line.starts_with("err"), "{step:?}: {line}");
-    }
-}
-
-async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
-}
-
-/// Every way into a directory of this name that was opened before.
+/// Returns every operation that enters a directory by its name.
 fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
     vec![
         vec!["read", file],
@@ -42,23 +25,23 @@ fn ways_in<'a>(file: &'a str, directory: &'a str) -> Vec<Vec<&'a str>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn granted_directory_swapped_for_a_link_leads_nowhere() {
+async fn granted_directory_replaced_by_a_link_leads_nowhere() {
     let sandbox =
         intruder(&[(".", Access::Write), ("sub", Access::Write)]).with_file("workspace/sub/a.txt", "a").build().await;
-    refused(&sandbox, &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
-    // Whoever can swap it from outside of the sandbox does not move the grant either.
+    refused(&sandbox, "change", &[&["rename", "sub", "old"], &["symlink", "../outside", "sub"]]).await;
+    // A swap from outside of the sandbox does not move the grant either.
     std::fs::rename(sandbox.workspace().join("sub"), sandbox.workspace().join("old")).unwrap();
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("sub")).unwrap();
     for way in ways_in("sub/secret.txt", "sub") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(!line.contains("the secret"), "{way:?}: {line}");
     }
     assert_eq!(std::fs::read_to_string(sandbox.outside().join("outside/secret.txt")).unwrap(), "the secret");
-    assert_eq!(done(&sandbox, &[&["read", "sub/a.txt"]]).await, ["a"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "sub/a.txt"]]).await, ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relative_grant_that_the_project_made_a_link_is_refused() {
+async fn relative_grant_of_a_project_link_is_rejected() {
     for (path, target) in [("docs", "../outside"), ("a/docs", "../../outside"), ("docs", "elsewhere")] {
         let builder = intruder(&[(path, Access::Write)])
             .with_file("workspace/elsewhere/secret.txt", "the secret")
@@ -66,40 +49,40 @@ async fn relative_grant_that_the_project_made_a_link_is_refused() {
         let sandbox = builder.build().await;
         let file = format!("{path}/secret.txt");
         for way in ways_in(&file, path) {
-            let line = run(&sandbox, &[&way]).await.remove(0);
+            let line = run(&sandbox, "change", &[&way]).await.remove(0);
             assert!(line.starts_with("err"), "{way:?}: {line}");
         }
-        let said = run(&sandbox, &[&["walk", path]]).await.remove(0);
+        let said = run(&sandbox, "change", &[&["walk", path]]).await.remove(0);
         assert!(said.contains("symbolic link"), "{said}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relative_grant_behind_a_link_of_the_project_is_refused() {
+async fn relative_grant_behind_a_project_link_is_rejected() {
     let builder = intruder(&[("a/docs", Access::Write)])
         .with_file("outside/docs/secret.txt", "the secret")
         .with_link("workspace/a", "../outside");
     let sandbox = builder.build().await;
     for way in ways_in("a/docs/secret.txt", "a/docs") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(line.starts_with("err"), "{way:?}: {line}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_that_is_made_later_is_opened_then_and_kept() {
+async fn directory_created_later_is_opened_then() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
-    refused(&sandbox, &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
+    refused(&sandbox, "change", &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
     sandbox.write("later/a.txt", "a");
-    assert_eq!(done(&sandbox, &[&["read", "later/a.txt"], &["walk", "later"]]).await, ["a", "a.txt"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "later/a.txt"], &["walk", "later"]]).await, ["a", "a.txt"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn link_put_where_a_granted_directory_is_missing_is_refused() {
+async fn link_in_place_of_a_missing_grant_is_rejected() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
     std::os::unix::fs::symlink("../outside", sandbox.workspace().join("later")).unwrap();
     for way in ways_in("later/secret.txt", "later") {
-        let line = run(&sandbox, &[&way]).await.remove(0);
+        let line = run(&sandbox, "change", &[&way]).await.remove(0);
         assert!(line.starts_with("err"), "{way:?}: {line}");
     }
 }
@@ -121,6 +104,7 @@ async fn narrower_grant_wins_over_the_wider_one_around_it() {
     let absolute = absolute.to_str().unwrap();
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "docs/a.txt", "x"],
             &["write", "./docs/../docs/a.txt", "x"],
@@ -140,14 +124,15 @@ async fn narrower_grant_wins_over_the_wider_one_around_it() {
     .await;
     assert_eq!((sandbox.read("docs/a.txt"), sandbox.read("docs/deep/b.txt")), ("kept".to_owned(), "kept".to_owned()));
     assert!(!sandbox.workspace().join("docs/new").exists());
-    assert_eq!(done(&sandbox, &[&["read", "docs/a.txt"], &["write", "free.txt", "x"]]).await, ["kept", ""]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "docs/a.txt"], &["write", "free.txt", "x"]]).await, ["kept", ""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_moved_or_linked_over_the_edge_of_a_narrower_grant() {
+async fn nothing_moves_across_the_boundary_of_a_narrower_grant() {
     let sandbox = narrowed().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["rename", "docs", "other"],
             &["rename", "docs/a.txt", "a.txt"],
@@ -166,10 +151,15 @@ async fn nothing_is_moved_or_linked_over_the_edge_of_a_narrower_grant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn links_into_a_narrower_grant_do_not_widen_it() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["symlink", "docs", "way"], &["symlink", "docs/a.txt", "file"], &["symlink", "way", "way2"]])
-        .await;
+    done(
+        &sandbox,
+        "change",
+        &[&["symlink", "docs", "way"], &["symlink", "docs/a.txt", "file"], &["symlink", "way", "way2"]],
+    )
+    .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "way/a.txt", "x"],
             &["write", "file", "x"],
@@ -185,15 +175,16 @@ async fn links_into_a_narrower_grant_do_not_widen_it() {
     )
     .await;
     assert_eq!(sandbox.read("docs/a.txt"), "kept");
-    assert_eq!(done(&sandbox, &[&["read", "file"], &["read", "way2/deep/b.txt"]]).await, ["kept", "kept"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", "file"], &["read", "way2/deep/b.txt"]]).await, ["kept", "kept"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["mkdir", "dir"], &["hold-directory", "."], &["at-read", "docs/a.txt"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "dir"], &["hold-directory", "."], &["at-read", "docs/a.txt"]]).await;
     let lines = run(
         &sandbox,
+        "change",
         &[
             &["hold-directory", "."],
             &["at-write", "docs/a.txt", "x"],
@@ -215,12 +206,17 @@ async fn handles_from_outside_a_narrower_grant_do_not_widen_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrower_grant_that_is_missing_cannot_be_made_by_the_guest() {
+async fn guest_cannot_create_a_missing_narrower_grant() {
     let sandbox = intruder(&[(".", Access::Write), ("out/docs", Access::Read)]).build().await;
-    done(&sandbox, &[&["mkdir", "out"], &["mkdir", "tmp"], &["mkdir", "tmp/docs"], &["write", "tmp/docs/a.txt", "x"]])
-        .await;
+    done(
+        &sandbox,
+        "change",
+        &[&["mkdir", "out"], &["mkdir", "tmp"], &["mkdir", "tmp/docs"], &["write", "tmp/docs/a.txt", "x"]],
+    )
+    .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["mkdir", "out/docs"],
             &["symlink", "../tmp/docs", "out/docs"],
@@ -235,11 +231,12 @@ async fn narrower_grant_that_is_missing_cannot_be_made_by_the_guest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wider_grant_inside_a_narrower_one_is_writable_and_nothing_around_it() {
+async fn wider_grant_inside_a_narrower_one_is_writable() {
     let builder = intruder(&[(".", Access::Read), ("out", Access::Write)]);
     let sandbox = builder.with_file("workspace/out/a.txt", "old").with_file("workspace/b.txt", "kept").build().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", "b.txt", "x"],
             &["write", "out/../b.txt", "x"],
@@ -250,16 +247,16 @@ async fn wider_grant_inside_a_narrower_one_is_writable_and_nothing_around_it() {
         ],
     )
     .await;
-    done(&sandbox, &[&["write", "out/a.txt", "new"], &["replace", "out/c/d.txt", "new"]]).await;
+    done(&sandbox, "change", &[&["write", "out/a.txt", "new"], &["replace", "out/c/d.txt", "new"]]).await;
     assert_eq!((sandbox.read("out/a.txt"), sandbox.read("b.txt")), ("new".to_owned(), "kept".to_owned()));
-    // A hard link would give it what it may not write.
-    done(&sandbox, &[&["symlink", "../b.txt", "out/link"], &["read", "out/a.txt"]]).await;
-    refused(&sandbox, &[&["write", "out/link", "x"], &["replace", "out/link", "x"]]).await;
+    // A hard link would give access to a read-only file.
+    done(&sandbox, "change", &[&["symlink", "../b.txt", "out/link"], &["read", "out/a.txt"]]).await;
+    refused(&sandbox, "change", &[&["write", "out/link", "x"], &["replace", "out/link", "x"]]).await;
     assert_eq!(sandbox.read("b.txt"), "kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
+async fn root_grant_excludes_proc_sys_and_dev() {
     let sandbox = intruder(&[("/", Access::Write)]).build().await;
     let link = sandbox.workspace().join("link");
     std::os::unix::fs::symlink("/proc/self", sandbox.workspace().join("absolute")).unwrap();
@@ -268,6 +265,7 @@ async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
     let environment = link.join("environ");
     refused(
         &sandbox,
+        "change",
         &[
             &["read", "/proc/self/environ"],
             &["read", "/proc/1/environ"],
@@ -293,30 +291,34 @@ async fn processes_kernel_and_devices_are_outside_a_grant_of_everything() {
     .await;
     let file = sandbox.workspace().join("a.txt");
     let file = file.to_str().unwrap();
-    assert_eq!(done(&sandbox, &[&["write", file, "written"], &["read", file]]).await[1], "written");
-    // Listing what is there is no way in.
-    let entries = done(&sandbox, &[&["hold-directory", "/"]]).await;
+    assert_eq!(done(&sandbox, "change", &[&["write", file, "written"], &["read", file]]).await[1], "written");
+    // Listing the root grants no access.
+    let entries = done(&sandbox, "change", &[&["hold-directory", "/"]]).await;
     assert_eq!(entries, [""]);
-    let lines =
-        run(&sandbox, &[&["hold-directory", "/"], &["at-read", "proc/self/environ"], &["at-read", "proc/1/cmdline"]])
-            .await;
+    let lines = run(
+        &sandbox,
+        "change",
+        &[&["hold-directory", "/"], &["at-read", "proc/self/environ"], &["at-read", "proc/1/cmdline"]],
+    )
+    .await;
     assert!(lines[1].starts_with("err") && lines[2].starts_with("err"), "{lines:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_kernel_and_devices_cannot_be_granted_by_name() {
+async fn proc_sys_and_dev_cannot_be_granted_by_name() {
     for path in ["/proc", "/proc/self", "/sys", "/dev"] {
         let sandbox = intruder(&[(path, Access::Read)]).build().await;
         let environment = format!("{path}/environ");
-        refused(&sandbox, &[&["list", path], &["walk", path], &["read", &environment], &["stat", path]]).await;
+        refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &environment], &["stat", path]])
+            .await;
     }
 }
 
-/// Two instances swap a directory and a link to the narrower grant under each other's feet, and write through it.
+/// Two instances swap a directory and a link to the narrower grant concurrently, and write through it.
 #[tokio::test(flavor = "multi_thread")]
 async fn rename_races_write_nothing_in_a_narrower_grant() {
     let sandbox = narrowed().await;
-    done(&sandbox, &[&["mkdir", "dir"], &["symlink", "docs", "link"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "dir"], &["symlink", "docs", "link"]]).await;
     let mut steps: Vec<&[&str]> = Vec::new();
     for _ in 0..150 {
         steps.extend([
@@ -332,7 +334,7 @@ async fn rename_races_write_nothing_in_a_narrower_grant() {
             &["rename", "door", "link"],
         ]);
     }
-    tokio::join!(run(&sandbox, &steps), run(&sandbox, &steps), run(&sandbox, &steps));
+    tokio::join!(run(&sandbox, "change", &steps), run(&sandbox, "change", &steps), run(&sandbox, "change", &steps));
     assert_eq!(sandbox.read("docs/a.txt"), "kept");
     let names: Vec<_> = std::fs::read_dir(sandbox.workspace().join("docs")).unwrap().flatten().collect();
     assert_eq!(names.len(), 2, "{names:?}");
@@ -346,6 +348,7 @@ async fn paths_of_every_shape_still_work() {
     let absolute = absolute.to_str().unwrap();
     done(
         &sandbox,
+        "change",
         &[
             &["read", "./sub/../sub//a.txt"],
             &["read", "link/a.txt"],
@@ -373,7 +376,7 @@ async fn paths_of_every_shape_still_work() {
     assert!(Path::new(absolute).join("a.txt").is_file());
 }
 
-/// What `bash` prints for a command, in a run of the `pinion` command with a key in its environment.
+/// Returns the output of a `bash` command in a run of `pinion` with a key in its environment.
 fn bash(pinion: &Pinion, command: &str) -> String {
     let call = json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] });
     let script = pinion.script(&[call, json!({ "text": "done" })]);
@@ -387,14 +390,14 @@ fn bash(pinion: &Pinion, command: &str) -> String {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    // What was asked for names what to look for, too.
+    // The call's arguments contain the searched text too.
     text.lines().filter(|line| line.contains("\"tool_execution_end\"")).collect()
 }
 
 const KEY: &str = "sk-ant-0123456789abcdef";
 
 #[test]
-fn programs_do_not_read_the_environment_of_the_host() {
+fn programs_cannot_read_the_host_environment() {
     let pinion = Pinion::default();
     let seen = bash(
         &pinion,
@@ -405,22 +408,22 @@ fn programs_do_not_read_the_environment_of_the_host() {
     }
 }
 
-/// Recent kernels let root open `environ` and `maps` for its other capabilities; there is nothing to be read in them.
+/// Recent kernels let root open `environ` and `maps` with its other capabilities; they contain no secrets.
 #[test]
 #[cfg(target_os = "linux")]
-fn programs_do_not_read_the_memory_of_the_host() {
+fn programs_cannot_read_the_host_memory() {
     let pinion = Pinion::default();
     let seen = bash(&pinion, "(exec 3< /proc/$PPID/mem) 2>/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
     let seen = bash(&pinion, "readlink /proc/$PPID/fd/1 >/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
-    // And what is denied to a program is denied to those that it starts.
+    // A denial for a program applies to its children.
     let seen = bash(&pinion, "P=$PPID; sh -c \"exec 3< /proc/$P/mem\" 2>/dev/null && echo opened || echo refused");
     assert!(seen.contains("refused"), "{seen}");
 }
 
 #[test]
-fn keys_of_the_environment_still_reach_their_provider() {
+fn environment_keys_reach_their_provider() {
     let pinion = Pinion::default();
     let output = pinion.command(["doctor"]).env("ANTHROPIC_API_KEY", KEY).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -428,14 +431,14 @@ fn keys_of_the_environment_still_reach_their_provider() {
 }
 
 #[test]
-fn variables_that_were_granted_still_reach_programs() {
+fn granted_variables_reach_programs() {
     let pinion = Pinion::default();
     pinion.config("[process]\nenvironment = [\"PATH\", \"UNRELATED\"]\n");
     assert!(bash(&pinion, "echo value=$UNRELATED").contains("value=sk-of-something-else"));
 }
 
 #[test]
-fn everything_works_in_the_root_of_the_file_system() {
+fn workspace_can_be_the_file_system_root() {
     let pinion = Pinion::default();
     let file = pinion.write("a.txt", "inside");
     let read = |path: &str| json!({ "calls": [{ "tool": "read", "arguments": { "path": path } }] });

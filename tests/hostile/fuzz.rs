@@ -1,6 +1,6 @@
-//! Random bytes where a plugin may put any: component, manifest, lists of tools and commands, schemas. Each target runs for
-//! a moment here, and for `PINION_FUZZ_SECONDS` where that is set; the seed is fixed. Nothing may panic or hang, and with
-//! the variable set the whole process must stay below 512 MB.
+//! Random bytes wherever a plugin supplies data: component, manifest, lists of tools and commands, schemas. Each target
+//! runs briefly, or for `PINION_FUZZ_SECONDS` if set; the seed is fixed. Nothing may panic or hang. With the variable
+//! set, the process must stay below 512 MB.
 
 use pinion_plugin_runtime::Inspection;
 use pinion_tests::{SandboxBuilder, guest};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// More than one load may take, within its own limits.
+/// More time than one load may take within its own limits.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A small generator of random numbers (xorshift).
+/// A small random number generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// Changes bytes at some places: flips, removes, repeats and inserts.
+    /// Mutates bytes at random positions: flips, removes, repeats and inserts.
     fn mutate(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(6) {
             let (at, length) = (self.below(bytes.len()), 1 + self.below(64));
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// Runs one round after another until the time is over.
+/// Returns one generator per round until the time is over.
 fn rounds(seed: u64) -> impl Iterator<Item = Random> {
     let seconds = std::env::var("PINION_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -68,14 +68,14 @@ fn peak_kilobytes() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_component_is_refused_or_loaded() {
+async fn random_component_is_rejected_or_loaded() {
     let seeds = ["echo", "loiter", "counter"].map(|name| std::fs::read(guest(name)).unwrap());
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("random.wasm");
     for mut random in rounds(1) {
         let mut bytes = random.pick(&seeds).clone();
         random.mutate(&mut bytes);
-        // Most end here, which is cheap; whatever passes is compiled, linked and run.
+        // Most inputs end here cheaply; the rest is compiled, linked and run.
         if Inspection::of(&bytes).is_ok() {
             std::fs::write(&file, &bytes).unwrap();
             let builder = SandboxBuilder::default().file(file.clone()).cache(directory.path());
@@ -84,7 +84,7 @@ async fn random_component_is_refused_or_loaded() {
     }
 }
 
-/// A component that holds nothing but a manifest.
+/// A component that contains only a manifest.
 fn with_manifest(json: &[u8]) -> Vec<u8> {
     let name = b"pinion:manifest";
     let mut component = b"\0asm\x0d\0\x01\0\0".to_vec();
@@ -101,7 +101,7 @@ fn with_manifest(json: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn random_manifest_is_refused_or_read() {
+fn random_manifest_is_rejected_or_read() {
     let seeds = [
         r#"{"manifest":1,"api":"0.1.0","name":"x","version":"1","description":"a plugin","capabilities":{"files":"write","process":true},"limits":{"fuel":1,"deadline-ms":2},"lifetime":"session"}"#,
         r#"{"manifest":1,"api":"0.1.0","name":"x","version":"1"}"#,
@@ -120,7 +120,7 @@ fn random_manifest_is_refused_or_read() {
     }
 }
 
-/// A text out of a seed, still UTF-8.
+/// Mutates a seed into another valid text.
 fn text(random: &mut Random, seed: &str) -> String {
     let mut bytes = seed.as_bytes().to_vec();
     if random.below(2) == 0 {
@@ -137,7 +137,7 @@ const SCHEMAS: [&str; 5] = [
     r#"{"type":"object","properties":{"a":{"type":"array","minItems":18446744073709551615,"uniqueItems":true}}}"#,
 ];
 
-/// A tool or command, one in twenty with a text as long as `long`.
+/// Returns a tool or command; one in twenty has a text of `long` characters.
 fn listed(random: &mut Random, long: usize) -> Value {
     let schema = *random.pick(&SCHEMAS);
     let description = text(random, "Does something.");
@@ -151,7 +151,7 @@ fn listed(random: &mut Random, long: usize) -> Value {
     })
 }
 
-/// Loads the guest `lister` with tools and commands that it is to offer, and says something to every tool that it got.
+/// Loads the guest `lister` with these tools and commands and calls every tool offered.
 async fn offer(tools: Vec<Value>, commands: Vec<Value>) {
     let config = json!({ "tools": tools, "commands": commands });
     let builder = SandboxBuilder::default().guest("lister").config("lister", config);
@@ -166,9 +166,9 @@ async fn offer(tools: Vec<Value>, commands: Vec<Value>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_list_of_tools_and_commands_is_refused_or_offered() {
+async fn random_tool_list_is_rejected_or_offered() {
     for mut random in rounds(3) {
-        // Not both, as this process holds every list several times over before the guest has it.
+        // Never both, because this process holds every list several times.
         let (count, long) = if random.below(20) == 0 { (600, 10_000) } else { (random.below(4), 1_000_000) };
         let tools = (0..count).map(|_| listed(&mut random, long)).collect();
         let commands = (0..random.below(3)).map(|_| listed(&mut random, long)).collect();
@@ -177,7 +177,7 @@ async fn random_list_of_tools_and_commands_is_refused_or_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_schema_is_refused_or_checked() {
+async fn random_schema_is_rejected_or_checked() {
     for mut random in rounds(4) {
         let mut schema = random.pick(&SCHEMAS).to_string();
         for _ in 0..random.below(4) {

@@ -7,10 +7,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Grants of the user for a plugin called `grow`.
+/// The user's grants for a plugin called `grow`.
 const CONFIG: &str = "[plugins.grow.grants]\nprocess = true\n";
 
-/// A guest with another manifest: the last section of its kind counts.
+/// Returns a guest with another manifest: the last section of its kind applies.
 fn packed(name: &str, manifest: &Value) -> Vec<u8> {
     let mut bytes = std::fs::read(guest(name)).unwrap();
     let (section, data) = ("pinion:manifest", manifest.to_string());
@@ -28,7 +28,7 @@ fn manifest(name: &str, asks: Value) -> Value {
     json!({ "manifest": 1, "api": "0.1.0", "name": name, "version": "1.0.0", "capabilities": asks })
 }
 
-/// The guest `grow-one` under another name.
+/// Returns the guest `grow-one` under another name.
 fn named(name: &str) -> Vec<u8> {
     packed("grow_one", &manifest(name, json!({ "files": "read", "process": true })))
 }
@@ -37,7 +37,7 @@ fn grow(version: &str) -> Vec<u8> {
     std::fs::read(guest(&format!("grow_{version}"))).unwrap()
 }
 
-/// The same program with other bytes.
+/// Returns the same program with other bytes.
 fn rebuilt(bytes: &[u8]) -> Vec<u8> {
     [bytes, &[0, 2, 1, b'x']].concat()
 }
@@ -62,7 +62,7 @@ fn calls(pinion: &Pinion, plugin: &str, tool: &str, more: &[&str]) -> (bool, End
     (made.exists(), ended)
 }
 
-/// Calls tools one after the other in a run that asks for no approval.
+/// Calls tools one after another in a run that asks for no approval.
 fn replay(pinion: &Pinion, options: &[&str], tool_calls: &[(&str, Value)]) -> Ended {
     let mut replies: Vec<Value> = tool_calls
         .iter()
@@ -87,7 +87,7 @@ fn trust(pinion: &Pinion, config: &str) {
 }
 
 #[test]
-fn no_file_may_claim_a_name_like_that_of_a_built_in_plugin() {
+fn file_cannot_imitate_a_built_in_name() {
     let pinion = Pinion::default();
     for name in
         ["shell", "Shell", "SHELL", "sh-ell", "she11", "_shell_", "sheIl", "fs", "F_S", "f5", "task", "c0mmands"]
@@ -99,7 +99,7 @@ fn no_file_may_claim_a_name_like_that_of_a_built_in_plugin() {
 }
 
 #[test]
-fn without_built_in_plugins_their_names_and_grants_stay_theirs() {
+fn built_in_names_stay_reserved_without_built_ins() {
     let pinion = Pinion::default();
     let file = pinion.write("x.wasm", named("shell"));
     let options = ["--no-builtin-plugins", "--plugin", file.to_str().unwrap()];
@@ -111,7 +111,7 @@ fn without_built_in_plugins_their_names_and_grants_stay_theirs() {
 }
 
 #[test]
-fn installed_and_project_plugins_cannot_take_a_built_in_name() {
+fn installed_and_project_plugins_cannot_use_built_in_names() {
     let pinion = Pinion::default();
     trust(&pinion, "");
     install(&pinion, "a.wasm", &named("shell"));
@@ -121,11 +121,11 @@ fn installed_and_project_plugins_cannot_take_a_built_in_name() {
 }
 
 #[test]
-fn project_plugin_gets_nothing_of_what_its_name_was_granted() {
+fn project_plugin_gets_no_grants_of_its_name() {
     let pinion = Pinion::default();
     trust(&pinion, CONFIG);
     let file = pinion.write(".pinion/plugins/grow.wasm", grow("one"));
-    // Also where the user has no plugin of that name, or a disabled one, and however the project's is named.
+    // Also if the user's plugin of that name is missing or disabled, and whatever the project's file is called.
     replay(&pinion, &[], &[("run", touch("made"))]);
     assert!(!made(&pinion, "made"));
     for path in [".pinion/plugins/grow.wasm", file.to_str().unwrap(), "./.pinion/../.pinion/plugins/grow.wasm"] {
@@ -141,7 +141,7 @@ fn project_plugin_gets_nothing_of_what_its_name_was_granted() {
 }
 
 #[test]
-fn named_file_gets_nothing_of_what_the_installed_plugin_was_granted() {
+fn named_file_gets_no_grants_of_the_installed_plugin() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     install(&pinion, "any-name.wasm", &grow("one"));
@@ -154,7 +154,7 @@ fn named_file_gets_nothing_of_what_the_installed_plugin_was_granted() {
 }
 
 #[test]
-fn config_grants_are_bound_to_the_first_file_of_a_name() {
+fn config_grants_bind_to_the_first_file_of_a_name() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     let first = pinion.write("first.wasm", grow("one"));
@@ -164,14 +164,14 @@ fn config_grants_are_bound_to_the_first_file_of_a_name() {
     let (ran, ended) = runs(&pinion, second.to_str().unwrap());
     assert!(!ran && ended.stderr.contains("first.wasm") && ended.stderr.contains("pinion plugin grant"), "{ended:?}");
     assert!(!runs(&pinion, other_case.to_str().unwrap()).0);
-    // The user can move them by hand.
+    // The user can move them explicitly.
     let granted = pinion.run(["plugin", "grant", "second.wasm"]);
     assert!(granted.code == Some(0) && granted.stdout.contains("granted: process"), "{granted:?}");
     assert!(runs(&pinion, second.to_str().unwrap()).0 && !runs(&pinion, first.to_str().unwrap()).0);
 }
 
 #[test]
-fn file_replaced_between_two_runs_is_held_back_until_it_is_confirmed() {
+fn file_replaced_between_runs_loses_grants_until_confirmed() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     let file = install(&pinion, "grow.wasm", &grow("one"));
@@ -197,7 +197,7 @@ fn replaced_file_of_another_name_starts_without_grants() {
 }
 
 #[test]
-fn two_installed_files_of_one_name_get_nothing() {
+fn two_installed_files_of_one_name_get_no_grants() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     install(&pinion, "a.wasm", &rebuilt(&grow("one")));
@@ -207,7 +207,7 @@ fn two_installed_files_of_one_name_get_nothing() {
 }
 
 #[test]
-fn link_that_points_elsewhere_is_another_component() {
+fn retargeted_link_is_another_component() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     let good = pinion.write("good.wasm", grow("one"));
@@ -222,7 +222,7 @@ fn link_that_points_elsewhere_is_another_component() {
 }
 
 #[test]
-fn revoked_grants_do_not_come_back_from_the_config() {
+fn config_does_not_restore_revoked_grants() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     install(&pinion, "grow.wasm", &grow("one"));
@@ -236,7 +236,7 @@ fn revoked_grants_do_not_come_back_from_the_config() {
 }
 
 #[test]
-fn grants_that_others_can_write_or_that_are_broken_grant_nothing() {
+fn writable_or_broken_grants_file_grants_nothing() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     install(&pinion, "grow.wasm", &grow("one"));
@@ -253,7 +253,7 @@ fn grants_that_others_can_write_or_that_are_broken_grant_nothing() {
 }
 
 #[test]
-fn project_plugin_is_granted_by_hand_and_only_in_a_trusted_project() {
+fn project_plugin_grant_needs_a_trusted_project() {
     let pinion = Pinion::default();
     let file = pinion.write(".pinion/plugins/grow.wasm", grow("one"));
     let grant = ["plugin", "grant", ".pinion/plugins/grow.wasm", "process"];
@@ -286,7 +286,7 @@ fn project_config_grants_nothing_to_anyone() {
 }
 
 #[test]
-fn config_of_the_user_is_not_for_a_project_plugin_of_the_same_name() {
+fn user_config_does_not_apply_to_a_project_plugin() {
     let pinion = Pinion::default();
     trust(&pinion, "[plugins.configured.config]\ngreeting = \"secret\"\n");
     pinion.write(".pinion/plugins/x.wasm", std::fs::read(guest("configured")).unwrap());
@@ -295,7 +295,7 @@ fn config_of_the_user_is_not_for_a_project_plugin_of_the_same_name() {
 }
 
 #[test]
-fn the_name_in_the_manifest_decides_what_is_disabled() {
+fn manifest_name_decides_what_is_disabled() {
     let pinion = Pinion::default();
     trust(&pinion, "[plugins.grow]\nenabled = false\n");
     pinion.write(".pinion/config.toml", "[plugins.grow]\nenabled = true\n");
@@ -310,7 +310,7 @@ fn the_name_in_the_manifest_decides_what_is_disabled() {
 }
 
 #[test]
-fn looking_at_a_plugin_binds_no_grants() {
+fn inspecting_a_plugin_binds_no_grants() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     let file = pinion.write("x.wasm", grow("one"));
@@ -322,7 +322,7 @@ fn looking_at_a_plugin_binds_no_grants() {
 }
 
 #[test]
-fn file_that_is_called_like_a_plugin_is_not_taken_for_it() {
+fn file_named_like_a_plugin_is_not_that_plugin() {
     let pinion = Pinion::default();
     install(&pinion, "grow.wasm", &grow("one"));
     pinion.write("grow", packed("grow_two", &manifest("grow", json!({ "process": true }))));
@@ -331,7 +331,7 @@ fn file_that_is_called_like_a_plugin_is_not_taken_for_it() {
 }
 
 #[test]
-fn grants_of_a_call_are_for_that_call_and_that_component() {
+fn plugin_call_grants_apply_to_one_call_and_component() {
     let pinion = Pinion::default();
     let file = pinion.write("x.wasm", grow("one"));
     assert!(calls(&pinion, file.to_str().unwrap(), "run", &["--grant", "process"]).0);
@@ -343,7 +343,7 @@ fn grants_of_a_call_are_for_that_call_and_that_component() {
 }
 
 #[test]
-fn binding_follows_a_reload_that_does_not_grow_and_nothing_more() {
+fn binding_follows_only_reloads_that_do_not_grow() {
     let pinion = Pinion::default();
     // The tool `look` reads files too.
     pinion.config(&format!("{CONFIG}files = {{ \".\" = \"read\" }}\n"));
@@ -372,7 +372,7 @@ fn binding_follows_a_reload_that_does_not_grow_and_nothing_more() {
         "{ended:?}"
     );
     assert!(ended.stderr.contains("held back: tool `extra`: runs programs"), "{ended:?}");
-    // What was held back stays so in the next process, until the user grants it.
+    // Withheld grants stay withheld in the next process until the user confirms them.
     let script = |tool| self::calls(&pinion, "grow", tool, &[]).0;
     assert!(script("run") && !script("extra") && !script("look"));
     assert_eq!(pinion.run(["plugin", "grant", "grow"]).code, Some(0));
@@ -380,7 +380,7 @@ fn binding_follows_a_reload_that_does_not_grow_and_nothing_more() {
 }
 
 #[test]
-fn name_alone_never_grants_to_a_project_plugin() {
+fn name_alone_grants_nothing_to_a_project_plugin() {
     let pinion = Pinion::default();
     trust(&pinion, "");
     pinion.write(".pinion/plugins/x.wasm", grow("one"));
@@ -391,7 +391,7 @@ fn name_alone_never_grants_to_a_project_plugin() {
 }
 
 #[test]
-fn plugin_that_fails_without_its_config_says_that_it_is_held_back() {
+fn plugin_failing_without_config_says_it_is_held_back() {
     let pinion = Pinion::default();
     pinion.config("[plugins.broken.grants]\nprocess = true\n");
     let working = packed("grow_one", &manifest("broken", json!({ "process": true })));
@@ -403,7 +403,7 @@ fn plugin_that_fails_without_its_config_says_that_it_is_held_back() {
 }
 
 #[test]
-fn reload_to_a_link_does_not_follow() {
+fn reload_does_not_follow_a_link() {
     let pinion = Pinion::default();
     pinion.config(CONFIG);
     let file = install(&pinion, "grow.wasm", &grow("one"));
@@ -415,7 +415,7 @@ fn reload_to_a_link_does_not_follow() {
     assert!(ended.stderr.contains("has changed since it was granted"), "{ended:?}");
 }
 
-/// A sandbox with a plugin file that can be replaced.
+/// A sandbox with a replaceable plugin file.
 async fn reloadable(bytes: &[u8]) -> (TempDir, PathBuf, Sandbox) {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("plugin.wasm");
@@ -440,7 +440,7 @@ fn echo() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reload_that_asks_for_no_more_keeps_its_grants() {
+async fn reload_with_equal_requests_keeps_grants() {
     let (_directory, file, sandbox) = reloadable(&grow("one")).await;
     replace(&file, &rebuilt(&grow("one")));
     assert_eq!(sandbox.text("run", echo()).await, "ran\n");
@@ -448,7 +448,7 @@ async fn reload_that_asks_for_no_more_keeps_its_grants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reload_that_declares_more_gets_what_was_declared_before() {
+async fn reload_that_declares_more_keeps_old_effects() {
     let (_directory, file, sandbox) = reloadable(&grow("one")).await;
     for bytes in [grow("two"), rebuilt(&grow("two"))] {
         replace(&file, &bytes);
@@ -464,7 +464,7 @@ async fn reload_that_declares_more_gets_what_was_declared_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reload_that_asks_for_more_does_not_get_it() {
+async fn reload_that_requests_more_does_not_get_it() {
     let modest = packed("grow_one", &manifest("grow", json!({ "files": "read" })));
     let (_directory, file, sandbox) = reloadable(&modest).await;
     replace(&file, &packed("grow_one", &manifest("grow", json!({ "files": "write", "process": true }))));
@@ -488,7 +488,7 @@ async fn reload_to_a_longer_lifetime_loses_all_grants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reload_cannot_take_another_name() {
+async fn reload_cannot_change_the_name() {
     let (_directory, file, sandbox) = reloadable(&grow("one")).await;
     replace(&file, &packed("grow_two", &manifest("other", json!({ "process": true }))));
     assert!(sandbox.error("extra", echo()).await.contains("no tool `extra`"));
@@ -498,7 +498,7 @@ async fn reload_cannot_take_another_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_whose_names_look_alike_are_not_loaded_together() {
+async fn plugins_with_confusable_names_do_not_load_together() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("x.wasm");
     std::fs::write(&file, packed("echo", &manifest("Gr0w", json!({})))).unwrap();

@@ -1,7 +1,7 @@
-//! Loading a plugin is bounded and delays nobody.
+//! Loading a plugin is bounded and delays nothing else.
 
 use pinion_plugin_runtime::{LoadError, NoticeEvent, Source};
-use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest};
+use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest, until, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything may take that nobody waits for; shorter than any deadline of a hostile plugin.
+/// More time than anything unrelated may take, and less than any deadline of a hostile plugin.
 const SOON: Duration = Duration::from_secs(8);
-/// Longer than the limits of loading.
+/// More time than the limits of loading allow.
 const LOADED: Duration = Duration::from_secs(60);
+/// Capacity of a pipe on Linux by default.
+const PIPE_BYTES: u64 = 65_536;
 
-/// A copy of the guest `loiter` under another name of six letters.
+/// Copies the guest `loiter` under another name of six letters.
 pub(super) fn loiter(directory: &Path, name: &str) -> PathBuf {
     assert_eq!(name.len(), 6);
     let mut bytes = std::fs::read(guest("loiter")).unwrap();
@@ -31,7 +33,7 @@ pub(super) fn loiter(directory: &Path, name: &str) -> PathBuf {
     file
 }
 
-/// Files that are no components, by name, each of which a careless reader hangs or dies of.
+/// Creates files that are not components; each would block or crash a careless reader.
 fn odd_files(directory: &Path) -> Vec<(PathBuf, &'static str)> {
     let file = |name: &str| directory.join(format!("{name}.wasm"));
     rustix::fs::mknodat(rustix::fs::CWD, file("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -57,7 +59,7 @@ fn odd_files(directory: &Path) -> Vec<(PathBuf, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_files_are_refused_and_the_others_load() {
+async fn odd_files_are_rejected_and_others_load() {
     let directory = TempDir::new().unwrap();
     let odd = odd_files(directory.path());
     let builder = odd.iter().fold(SandboxBuilder::default(), |builder, (file, _)| builder.file(file.clone()));
@@ -71,7 +73,7 @@ async fn odd_files_are_refused_and_the_others_load() {
     }
 }
 
-/// Waits for a command that has to end soon.
+/// Waits for a command that must end within a time limit.
 fn end(mut child: Child, within: Duration) -> ExitStatus {
     let begun = Instant::now();
     loop {
@@ -80,13 +82,25 @@ fn end(mut child: Child, within: Duration) -> ExitStatus {
         }
         if begun.elapsed() > within {
             child.kill().unwrap();
-            panic!("it does not end");
+            panic!("the command does not end");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Runs a command that has to end soon, in not much memory.
+/// Sends a signal repeatedly until the command ends, because pending signals of one kind merge.
+fn end_by(mut child: Child, signal: Signal) -> ExitStatus {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    wait_until("the command ends", || {
+        let has_ended = child.try_wait().unwrap().is_some();
+        // Fails only if the command ended in between.
+        let _ = kill_process(pid, signal);
+        has_ended
+    });
+    child.wait().unwrap()
+}
+
+/// Runs a command under the `timeout` program.
 fn run_bounded(pinion: &Pinion, arguments: &[&str]) -> Ended {
     let command = pinion.command(arguments);
     let mut bounded = Command::new("timeout");
@@ -102,7 +116,7 @@ fn run_bounded(pinion: &Pinion, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn commands_that_take_a_plugin_file_refuse_odd_files() {
+fn plugin_commands_reject_odd_files() {
     let pinion = Pinion::default();
     for (file, message) in odd_files(&pinion.workspace()) {
         let file = file.to_str().unwrap();
@@ -115,7 +129,7 @@ fn commands_that_take_a_plugin_file_refuse_odd_files() {
         for command in commands {
             let ended = run_bounded(&pinion, command);
             assert!(matches!(ended.code, Some(1 | 2)), "{command:?}: {ended:?}");
-            // A loop of links is no file, which `info` and `call` take for the name of a plugin.
+            // `info` and `call` treat a loop of links as the name of a plugin.
             let is_name = file.ends_with("loop.wasm") && ended.stderr.contains("no plugin");
             assert!(is_name || ended.stderr.contains(message), "{command:?}: {ended:?}");
         }
@@ -133,7 +147,7 @@ fn odd_files_in_the_plugin_directory_do_not_disturb_a_run() {
     assert!(ended.stderr.contains("`sparse.wasm`") && ended.stderr.contains("`pipe.wasm`"), "{ended:?}");
 }
 
-/// Loads copies of `loiter`, each with its own config, and returns what is said of each.
+/// Loads copies of `loiter`, each with its own config, and returns the problem of each.
 async fn load_all(configs: &[(&str, Value)]) -> (Sandbox, Vec<String>) {
     let directory = TempDir::new().unwrap();
     let mut builder = SandboxBuilder::default();
@@ -151,7 +165,7 @@ async fn load_all(configs: &[(&str, Value)]) -> (Sandbox, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugin_that_sleeps_while_it_is_loaded_is_refused() {
+async fn plugin_that_sleeps_during_load_is_rejected() {
     let (sandbox, problems) = load_all(&[
         ("sleepa", json!({ "init": "sleep" })),
         ("sleepb", json!({ "self_test": "sleep" })),
@@ -167,7 +181,7 @@ async fn plugin_that_sleeps_while_it_is_loaded_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugin_that_computes_or_allocates_without_end_is_refused() {
+async fn plugin_with_unbounded_load_is_rejected() {
     let (_sandbox, problems) = load_all(&[
         ("spinsa", json!({ "init": "spin" })),
         ("spinsb", json!({ "list": "spin" })),
@@ -185,15 +199,13 @@ async fn plugin_that_computes_or_allocates_without_end_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugin_that_loads_slowly_delays_no_other() {
+async fn slow_plugin_delays_no_other() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
     let slow = Source::file(loiter(directory.path(), "sleeps"));
     let loading = sandbox.runtime.begin(vec![slow, Source::file(guest("echo"))]);
     tokio::time::timeout(SOON, async {
-        while sandbox.runtime.plugins().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until("the other plugin is loaded", || !sandbox.runtime.plugins().is_empty()).await;
         assert_eq!(sandbox.text("echo", json!({ "message": "here" })).await, "here");
     })
     .await
@@ -203,7 +215,7 @@ async fn plugin_that_loads_slowly_delays_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_the_runtime_gives_up_its_loads() {
+async fn dropping_the_runtime_cancels_loads() {
     let directory = TempDir::new().unwrap();
     let sandbox = SandboxBuilder::default().trust("echo").config("sleeps", json!({ "list": "sleep" })).build().await;
     let loading = sandbox.runtime.begin(vec![Source::file(loiter(directory.path(), "sleeps"))]);
@@ -212,7 +224,7 @@ async fn dropping_the_runtime_gives_up_its_loads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_source_gets_its_names_also_when_it_is_ready_last() {
+async fn first_source_wins_names_even_if_it_loads_last() {
     let directory = TempDir::new().unwrap();
     let (slow, fast) = (loiter(directory.path(), "slower"), loiter(directory.path(), "faster"));
     let builder = SandboxBuilder::default()
@@ -230,7 +242,7 @@ async fn first_source_gets_its_names_also_when_it_is_ready_last() {
     assert_eq!(sandbox.text("x_nap", json!({ "amount": 0 })).await, "slept");
 }
 
-/// A plugin `greeter` that works, whose file is then replaced by one that never says what it offers.
+/// A working plugin `greeter` whose file was replaced with one that hangs during load.
 async fn replaced_by_a_sleeper() -> (TempDir, Sandbox) {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("greet.wasm");
@@ -243,7 +255,7 @@ async fn replaced_by_a_sleeper() -> (TempDir, Sandbox) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reload_that_hangs_holds_its_callers_for_seconds_and_nobody_else() {
+async fn hanging_reload_delays_only_its_own_callers() {
     let (_directory, sandbox) = replaced_by_a_sleeper().await;
     let held = async { tokio::time::timeout(LOADED, sandbox.text("greet", json!({}))).await.unwrap() };
     let other = async {
@@ -254,7 +266,7 @@ async fn reload_that_hangs_holds_its_callers_for_seconds_and_nobody_else() {
     };
     let (held, ()) = tokio::join!(held, other);
     assert_eq!(held, "hello from version one");
-    // Tried once, and refused: later calls do not wait for it again.
+    // It was tried once and rejected; later calls do not wait for it again.
     assert_eq!(tokio::time::timeout(SOON, sandbox.text("greet", json!({}))).await.unwrap(), "hello from version one");
     assert!(sandbox.runtime.problems()[0].1.contains("more than 10000 ms"));
 }
@@ -274,7 +286,7 @@ async fn cancelled_call_does_not_wait_for_a_reload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn file_that_is_written_without_end_holds_no_caller() {
+async fn file_under_constant_writes_blocks_no_caller() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("greet.wasm");
     std::fs::copy(guest("greet_one"), &file).unwrap();
@@ -296,7 +308,7 @@ async fn file_that_is_written_without_end_holds_no_caller() {
     writing.join().unwrap();
 }
 
-/// A home whose plugin directory holds a plugin that never says what it offers.
+/// A home whose plugin directory contains a plugin that hangs during load.
 fn with_a_sleeper() -> Pinion {
     let pinion = Pinion::default();
     std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
@@ -306,7 +318,7 @@ fn with_a_sleeper() -> Pinion {
 }
 
 #[test]
-fn run_starts_without_a_plugin_that_does_not_load() {
+fn run_starts_without_an_unloadable_plugin() {
     let pinion = with_a_sleeper();
     let script = pinion.script(&[json!({ "text": "fine" })]);
     let begun = Instant::now();
@@ -316,7 +328,7 @@ fn run_starts_without_a_plugin_that_does_not_load() {
 }
 
 #[test]
-fn list_and_doctor_are_not_held_by_a_plugin_that_does_not_load() {
+fn unloadable_plugin_does_not_block_list_and_doctor() {
     let pinion = with_a_sleeper();
     for command in [&["plugin", "list"][..], &["doctor"], &["plugin", "info", "sleeps"]] {
         let ended = run_bounded(&pinion, command);
@@ -326,25 +338,21 @@ fn list_and_doctor_are_not_held_by_a_plugin_that_does_not_load() {
     }
 }
 
-/// Starts a command and sends it a signal as soon as it hears signals.
+/// Starts a command and sends it a signal as soon as it handles signals.
 fn interrupted(pinion: &Pinion, arguments: &[&str], signal: Signal) -> ExitStatus {
     interrupted_when(pinion, arguments, signal, |_| true)
 }
 
-/// Starts a command and sends it a signal as soon as it hears signals and `is_ready`, which gets its process id.
+/// Starts a command and sends it a signal as soon as it handles signals and `is_ready` accepts its process id.
 fn interrupted_when(pinion: &Pinion, arguments: &[&str], signal: Signal, is_ready: impl Fn(u32) -> bool) -> ExitStatus {
     let child = pinion.start(arguments);
-    let begun = Instant::now();
-    while !(hears_signals(child.id()) && is_ready(child.id())) {
-        assert!(begun.elapsed() < LOADED, "the command is not ready");
-        std::thread::yield_now();
-    }
+    wait_until("the command is ready", || handles_signals(child.id()) && is_ready(child.id()));
     kill_process(Pid::from_raw(child.id().try_into().unwrap()).unwrap(), signal).unwrap();
     end(child, Duration::from_secs(3))
 }
 
 /// Returns whether a process has handlers for SIGINT, SIGTERM and SIGHUP.
-fn hears_signals(process: u32) -> bool {
+fn handles_signals(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -359,7 +367,7 @@ fn has_child(process: u32) -> bool {
 }
 
 #[test]
-fn signal_while_plugins_are_loaded_ends_the_program_at_once() {
+fn signal_during_load_ends_the_program_at_once() {
     let pinion = with_a_sleeper();
     let plugin = loiter(&pinion.workspace(), "sleeps");
     let (plugin, script) = (plugin.to_str().unwrap(), pinion.script(&[json!({ "text": "never" })]));
@@ -372,7 +380,7 @@ fn signal_while_plugins_are_loaded_ends_the_program_at_once() {
     }
 }
 
-/// Starts a run whose one call sleeps for an hour, and waits until it does.
+/// Starts a run with one call that sleeps for an hour, and waits until it does.
 fn napping(pinion: &Pinion) -> Child {
     std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
     loiter(&pinion.home().join("plugins"), "napper");
@@ -388,43 +396,38 @@ fn napping(pinion: &Pinion) -> Child {
         line.clear();
         assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
     }
-    // Kept open, so that the command never fails to write.
+    // Stays open so that the command never fails to write.
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     child
 }
 
 #[test]
-fn second_signal_ends_the_program_whatever_a_call_does() {
+fn second_signal_ends_the_program_during_a_call() {
     let pinion = Pinion::default();
     let mut child = napping(&pinion);
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    // The grace of the call is ten minutes: the first signal alone ends nothing.
+    // The call has a grace of ten minutes, so the first signal alone ends nothing.
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
-    kill_process(pid, Signal::INT).unwrap();
-    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(130));
+    assert_eq!(end_by(child, Signal::INT).code(), Some(130));
 }
 
 #[test]
-fn second_signal_ends_the_program_when_nobody_reads_its_output() {
+fn second_signal_ends_the_program_with_blocked_stdout() {
     let pinion = Pinion::default();
     let replies: Vec<Value> = vec![json!({ "text": "x".repeat(4 << 20) })];
     let script = pinion.script(&replies);
     // Its stdout is a pipe that is never read.
     let child = pinion.start(["-p", "--replay", script.to_str().unwrap(), "--output-format", "stream-json", "go"]);
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    kill_process(pid, Signal::INT).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    // It may have ended at the first one.
-    let _ = kill_process(pid, Signal::INT);
-    let status = end(child, Duration::from_secs(3));
+    let stdout = child.stdout.as_ref().unwrap();
+    wait_until("the pipe is full", || rustix::io::ioctl_fionread(stdout).unwrap() >= PIPE_BYTES);
+    let status = end_by(child, Signal::INT);
     assert!(!status.success(), "{status:?}");
 }
 
 #[test]
-fn signals_that_were_ignored_stay_ignored() {
+fn ignored_signals_stay_ignored() {
     let pinion = Pinion::default();
     let script = pinion.script(&[json!({ "hang": true, "text": "…" })]);
     let mut command = pinion.command(["-p", "--replay", script.to_str().unwrap(), "wait"]);
@@ -441,10 +444,7 @@ fn signals_that_were_ignored_stay_ignored() {
     }
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
-    kill_process(pid, Signal::TERM).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let _ = kill_process(pid, Signal::TERM);
-    assert_eq!(end(child, Duration::from_secs(3)).code(), Some(143));
+    assert_eq!(end_by(child, Signal::TERM).code(), Some(143));
 }
 
 fn leb(mut value: usize, out: &mut Vec<u8>) {
@@ -462,8 +462,8 @@ fn section(id: u8, content: &[u8]) -> Vec<u8> {
     section
 }
 
-/// A module of one function: loops inside of each other around many variables, for each of which a compiler that does
-/// not look ahead keeps a value at the head of each loop.
+/// Returns a module with one function of nested loops around many variables. A naive compiler keeps a value for each
+/// variable at the head of each loop.
 fn compile_bomb(loops: usize, variables: usize) -> Vec<u8> {
     let mut body = vec![1];
     leb(variables, &mut body);
@@ -484,13 +484,13 @@ fn compile_bomb(loops: usize, variables: usize) -> Vec<u8> {
     [header, section(1, &[1, 0x60, 0, 0]), section(3, &[1, 0]), section(10, &code)].concat()
 }
 
-/// The guest `echo` with one more module, which nothing uses and everything compiles.
+/// Returns the guest `echo` with an additional unused module, which is compiled nevertheless.
 fn with_module(module: &[u8]) -> Vec<u8> {
     [std::fs::read(guest("echo")).unwrap(), section(1, module)].concat()
 }
 
 #[test]
-fn component_that_takes_long_or_much_to_compile_is_refused() {
+fn expensive_component_is_rejected() {
     let pinion = Pinion::default();
     let file = pinion.write("bomb.wasm", with_module(&compile_bomb(20_000, 2_000)));
     let ended = Command::new("timeout")
@@ -506,7 +506,7 @@ fn component_that_takes_long_or_much_to_compile_is_refused() {
 }
 
 #[test]
-fn component_that_is_compiled_in_another_process_works() {
+fn component_compiled_in_another_process_works() {
     let pinion = Pinion::default();
     let file = pinion.write("fine.wasm", with_module(&compile_bomb(3, 3)));
     let ended = pinion.run(["plugin", "check", file.to_str().unwrap()]);
@@ -514,7 +514,7 @@ fn component_that_is_compiled_in_another_process_works() {
 }
 
 #[test]
-fn signal_ends_a_compile_and_its_process() {
+fn signal_ends_a_compilation_and_its_process() {
     let pinion = Pinion::default();
     let file = pinion.write("bomb.wasm", with_module(&compile_bomb(20_000, 2_000)));
     let status = interrupted_when(&pinion, &["plugin", "check", file.to_str().unwrap()], Signal::INT, has_child);
@@ -522,7 +522,7 @@ fn signal_ends_a_compile_and_its_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_compiler_heavy_components_are_refused_at_once() {
+async fn heavy_component_without_compiler_is_rejected_at_once() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("bomb.wasm");
     std::fs::write(&file, with_module(&compile_bomb(20_000, 2_000))).unwrap();
@@ -533,7 +533,7 @@ async fn without_a_compiler_heavy_components_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn component_with_too_many_of_anything_is_refused_before_it_is_compiled() {
+async fn oversized_component_is_rejected_before_compilation() {
     let nested = (0..40)
         .fold(b"\0asm\x0d\0\x01\0".to_vec(), |inner, _| [b"\0asm\x0d\0\x01\0".to_vec(), section(4, &inner)].concat());
     let many = |count: usize| (0..count).flat_map(|_| section(1, b"\0asm\x01\0\0\0")).collect::<Vec<u8>>();

@@ -1,4 +1,4 @@
-//! Attacks by hostile plugins, repositories, servers and models, one module per promise of `host/ARCHITECTURE.md`.
+//! Attacks by hostile plugins, repositories, servers and models, one module per guarantee of `host/ARCHITECTURE.md`.
 
 mod approval;
 mod authority;
@@ -14,5 +14,6 @@ mod random_calls;
 mod repository;
 mod secrets;
 mod shares;
+mod steps;
 mod terminal;
 mod trust;

@@ -1,11 +1,11 @@
-//! Questions are answered by keys pressed after they appeared, show all that they ask about, and cannot be forged.
+//! Questions take only keys pressed after they appeared, show everything they cover, and cannot be forged.
 #![cfg(target_os = "linux")]
 
 use pinion_tests::{Pinion, Terminal};
 use serde_json::{Value, json};
 
 const USUAL: (u16, u16) = (80, 24);
-/// The last row of a question that was shown to its end, from which on keys count.
+/// The last row of a completely shown question; keys count from then on.
 const CHOICE: &str = "always in this session";
 
 fn bash(command: &str) -> Value {
@@ -16,21 +16,21 @@ fn say(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// A conversation whose model does this, on a terminal into which `typed` was typed before.
+/// Starts a conversation with this model on a terminal with `typed` as type-ahead.
 fn conversation(pinion: &Pinion, replies: &[Value], size: (u16, u16), typed: &str) -> Terminal {
     let script = pinion.script(replies);
     let command = pinion.command(["--replay", script.to_str().unwrap(), "go"]);
     Terminal::start(&command, size, typed)
 }
 
-/// Leaves a conversation and returns all that it wrote.
+/// Ends a conversation and returns all output.
 fn leave(mut terminal: Terminal) -> String {
     terminal.wait_for("›");
     terminal.keys("\x04");
     terminal.end().1
 }
 
-/// What was written, without colours and without what moves the cursor.
+/// Returns output without colours and cursor movements.
 fn plain(seen: &str) -> String {
     let mut plain = String::new();
     let mut rest = seen;
@@ -65,7 +65,7 @@ fn one_key_pressed_after_the_question_answers() {
 }
 
 #[test]
-fn a_paste_does_not_answer() {
+fn paste_does_not_answer() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], USUAL, "");
     terminal.wait_for(CHOICE);
@@ -94,7 +94,7 @@ fn enter_and_space_do_not_answer() {
 }
 
 #[test]
-fn yes_counts_only_after_everything_was_shown() {
+fn yes_counts_only_after_the_last_page() {
     let pinion = Pinion::default();
     let command = format!("{}touch pwned", ": harmless\n".repeat(60));
     let mut terminal = conversation(&pinion, &[bash(&command), say("finished")], USUAL, "");
@@ -120,7 +120,7 @@ fn pages_follow_each_other_without_gaps() {
     let pinion = Pinion::default();
     let lines: Vec<String> = (0..60).map(|n| format!(": line-{n:02}")).collect();
     let mut terminal = conversation(&pinion, &[bash(&lines.join("\n")), say("finished")], USUAL, "");
-    // 15 rows beside the question, then 20 a page.
+    // 15 rows beside the question, then 20 per page.
     for page in 1..4 {
         terminal.wait_for_nth("for more", page);
         terminal.keys(" ");
@@ -159,7 +159,7 @@ fn long_lines_are_wrapped_and_not_cut() {
 }
 
 #[test]
-fn arguments_and_answers_forge_no_question() {
+fn arguments_and_answers_cannot_forge_a_question() {
     let pinion = Pinion::default();
     let forged = "ls\n\n? allow this call? It reads files\n  tool:   read\n  y yes  a always in THAT session  n no\n\x1b[2J\x1b[H";
     let padded = format!("{}? allow this call? It reads files", " ".repeat(80));
@@ -176,7 +176,7 @@ fn arguments_and_answers_forge_no_question() {
 }
 
 #[test]
-fn always_says_what_it_covers_and_covers_no_more() {
+fn always_names_its_scope_and_covers_no_more() {
     let pinion = Pinion::default();
     let write = json!({ "calls": [{ "tool": "write", "arguments": { "path": "b.txt", "content": "x" } }] });
     let replies = [bash("touch one"), bash("touch two"), write, say("finished")];
@@ -193,7 +193,7 @@ fn always_says_what_it_covers_and_covers_no_more() {
 }
 
 #[test]
-fn a_question_fits_a_small_terminal() {
+fn question_fits_a_small_terminal() {
     let pinion = Pinion::default();
     let command = format!("{}touch pwned", ": harmless\n".repeat(10));
     let mut terminal = conversation(&pinion, &[bash(&command), say("finished")], (40, 10), "");
@@ -210,7 +210,7 @@ fn a_question_fits_a_small_terminal() {
 }
 
 #[test]
-fn ctrl_c_denies_and_the_terminal_is_as_it_was() {
+fn ctrl_c_denies_and_restores_the_terminal() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], USUAL, "");
     terminal.wait_for(CHOICE);

@@ -1,11 +1,12 @@
-//! Files of the host, and files that decide what runs, are out of reach.
+//! Files of the host, and files that decide which code runs, are out of reach.
 
+use super::steps::{done, refused, run};
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, guest};
 use serde_json::json;
 use std::os::unix::fs::symlink;
 
-/// The guest `intruder` with a directory that holds those of the host.
+/// The guest `intruder` with a directory that contains those of the host.
 async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
     SandboxBuilder::default()
         .guest("intruder")
@@ -21,26 +22,8 @@ async fn beside_the_host(grant: &str, access: Access) -> Sandbox {
         .await
 }
 
-async fn run(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    sandbox.text("change", json!({ "steps": steps })).await.lines().map(str::to_owned).collect()
-}
-
-async fn refused(sandbox: &Sandbox, steps: &[&[&str]]) {
-    for (step, line) in steps.iter().zip(run(sandbox, steps).await) {
-        assert!(line.starts_with("err"), "{step:?}: {line}");
-    }
-}
-
-async fn done(sandbox: &Sandbox, steps: &[&[&str]]) -> Vec<String> {
-    let lines = run(sandbox, steps).await;
-    for (step, line) in steps.iter().zip(&lines) {
-        assert!(line.starts_with("ok"), "{step:?}: {line}");
-    }
-    lines.into_iter().map(|line| line[3..].to_owned()).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn directories_of_the_host_are_neither_read_nor_written() {
+async fn host_directories_are_neither_read_nor_written() {
     let sandbox = beside_the_host("..", Access::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let path = |path: &str| outside.join(path).to_str().unwrap().to_owned();
@@ -48,6 +31,7 @@ async fn directories_of_the_host_are_neither_read_nor_written() {
         (path("home/config/auth.toml"), path("home/config"), path("home"), path("home/data/plugins"));
     refused(
         &sandbox,
+        "change",
         &[
             &["read", &key],
             &["stat", &key],
@@ -74,11 +58,11 @@ async fn directories_of_the_host_are_neither_read_nor_written() {
     )
     .await;
     assert_eq!(std::fs::read_to_string(&key).unwrap(), "the secret");
-    assert_eq!(done(&sandbox, &[&["read", &path("workspace/a.txt")]]).await, ["a"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", &path("workspace/a.txt")]]).await, ["a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn walks_and_searches_around_the_host_leave_it_out() {
+async fn walks_and_searches_skip_host_directories() {
     let sandbox = beside_the_host("..", Access::Read).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     let inside = outside.join("workspace");
@@ -93,7 +77,7 @@ async fn walks_and_searches_around_the_host_leave_it_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_and_handles_do_not_lead_into_the_host() {
+async fn links_and_handles_do_not_reach_host_directories() {
     let sandbox = beside_the_host("..", Access::Write).await;
     let outside = sandbox.outside().canonicalize().unwrap();
     symlink("../home/config", sandbox.workspace().join("way")).unwrap();
@@ -102,6 +86,7 @@ async fn links_and_handles_do_not_lead_into_the_host() {
     let path = |path: &str| outside.join("workspace").join(path).to_str().unwrap().to_owned();
     refused(
         &sandbox,
+        "change",
         &[
             &["read", &path("key")],
             &["read", &path("way/auth.toml")],
@@ -116,15 +101,16 @@ async fn links_and_handles_do_not_lead_into_the_host() {
     .await;
     let home = outside.join("home");
     let steps: &[&[&str]] = &[&["hold-directory", home.to_str().unwrap()], &["at-read", "config/auth.toml"]];
-    let lines = run(&sandbox, steps).await;
+    let lines = run(&sandbox, "change", steps).await;
     assert!(lines[0].starts_with("ok") && lines[1].starts_with("err"), "{lines:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_directory_inside_the_workspace_is_left_out() {
+async fn host_directory_inside_the_workspace_is_hidden() {
     let sandbox = beside_the_host(".", Access::Write).await;
     refused(
         &sandbox,
+        "change",
         &[
             &["read", ".cache/pinion/sealed"],
             &["write", ".cache/pinion/new", "x"],
@@ -135,7 +121,7 @@ async fn host_directory_inside_the_workspace_is_left_out() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other");
+    assert_eq!(done(&sandbox, "change", &[&["write", ".cache/other", "x"], &["list", ".cache"]]).await[1], "other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,13 +130,13 @@ async fn host_directory_cannot_be_granted_by_name() {
         let sandbox = beside_the_host(grant, Access::Write).await;
         let path = sandbox.workspace().join(grant);
         let path = path.to_str().unwrap();
-        refused(&sandbox, &[&["list", path], &["walk", path], &["read", &format!("{path}/auth.toml")]]).await;
+        refused(&sandbox, "change", &[&["list", path], &["walk", path], &["read", &format!("{path}/auth.toml")]]).await;
     }
 }
 
-/// A key file kept elsewhere and linked to from the config directory is as secret as one in it.
+/// A key file elsewhere that the config directory links to is as secret as one inside.
 #[tokio::test(flavor = "multi_thread")]
-async fn key_file_that_the_config_links_to_is_secret_too() {
+async fn linked_key_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -162,15 +148,16 @@ async fn key_file_that_the_config_links_to_is_secret_too() {
         .await;
     refused(
         &sandbox,
+        "change",
         &[&["read", "dotfiles/auth.toml"], &["write", "dotfiles/auth.toml", "x"], &["rename", "dotfiles", "d"]],
     )
     .await;
-    let seen = done(&sandbox, &[&["read", "dotfiles/b.txt"], &["search", "."]]).await;
+    let seen = done(&sandbox, "change", &[&["read", "dotfiles/b.txt"], &["search", "."]]).await;
     assert!(seen[0] == "b" && !seen[1].contains("secret"), "{seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handed_out_directory_is_read_and_never_written() {
+async fn shared_host_directory_is_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -183,9 +170,10 @@ async fn handed_out_directory_is_read_and_never_written() {
         .await;
     let output = sandbox.outside().canonicalize().unwrap().join("home/output");
     let path = |name: &str| output.join(name).to_str().unwrap().to_owned();
-    assert_eq!(done(&sandbox, &[&["read", &path("long.txt")]]).await, ["long"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", &path("long.txt")]]).await, ["long"]);
     refused(
         &sandbox,
+        "change",
         &[
             &["write", &path("long.txt"), "x"],
             &["create", &path("new.txt")],
@@ -197,7 +185,7 @@ async fn handed_out_directory_is_read_and_never_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decides_what_runs_is_read_and_never_written() {
+async fn protected_files_are_readable_and_never_writable() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -212,6 +200,7 @@ async fn what_decides_what_runs_is_read_and_never_written() {
     symlink(".git", sandbox.workspace().join("way")).unwrap();
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".git/config", "x"],
             &["append", ".git/config", "x"],
@@ -241,16 +230,21 @@ async fn what_decides_what_runs_is_read_and_never_written() {
         ],
     )
     .await;
-    let seen =
-        done(&sandbox, &[&["read", ".git/config"], &["read", ".pinion/config.toml"], &["read", "way/config"]]).await;
+    let seen = done(
+        &sandbox,
+        "change",
+        &[&["read", ".git/config"], &["read", ".pinion/config.toml"], &["read", "way/config"]],
+    )
+    .await;
     assert_eq!(seen, ["git", "config", "git"]);
-    done(&sandbox, &[&["write", ".gitignore", "x"], &["mkdir", ".github"], &["rename", "free", "freed"]]).await;
+    done(&sandbox, "change", &[&["write", ".gitignore", "x"], &["mkdir", ".github"], &["rename", "free", "freed"]])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decides_what_runs_cannot_be_made_where_it_is_missing() {
+async fn missing_protected_files_cannot_be_created() {
     let sandbox = SandboxBuilder::default().guest("intruder").files("intruder", ".", Access::Write).build().await;
-    done(&sandbox, &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
+    done(&sandbox, "change", &[&["mkdir", "made"], &["write", "made/config", "x"], &["write", "file", "x"]]).await;
     let mut steps: Vec<Vec<&str>> = Vec::new();
     for name in [".git", ".GIT", ".Pinion", ".pinion", ".mcp.json", ".MCP.json", "deep/.git"] {
         steps.extend([
@@ -266,8 +260,8 @@ async fn what_decides_what_runs_cannot_be_made_where_it_is_missing() {
     }
     steps.push(vec!["replace", ".pinion/plugins/a.wasm", "x"]);
     let steps: Vec<&[&str]> = steps.iter().map(Vec::as_slice).collect();
-    refused(&sandbox, &steps).await;
-    let names = done(&sandbox, &[&["list", "."]]).await;
+    refused(&sandbox, "change", &steps).await;
+    let names = done(&sandbox, "change", &[&["list", "."]]).await;
     assert_eq!(names, ["file made"]);
 }
 
@@ -282,6 +276,7 @@ async fn narrow_grants_do_not_lift_the_protection() {
     let sandbox = builder.build().await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".git/config", "x"],
             &["replace", ".git/hooks/post-checkout", "x"],
@@ -290,11 +285,11 @@ async fn narrow_grants_do_not_lift_the_protection() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["read", ".git/config"]]).await, ["git"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", ".git/config"]]).await, ["git"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_that_the_git_file_of_the_workspace_names_is_protected() {
+async fn directory_named_by_the_git_file_is_protected() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -304,6 +299,7 @@ async fn directory_that_the_git_file_of_the_workspace_names_is_protected() {
         .await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", ".bare/config", "x"],
             &["replace", ".bare/hooks/post-checkout", "x"],
@@ -312,23 +308,24 @@ async fn directory_that_the_git_file_of_the_workspace_names_is_protected() {
         ],
     )
     .await;
-    assert_eq!(done(&sandbox, &[&["read", ".bare/config"]]).await, ["git"]);
+    assert_eq!(done(&sandbox, "change", &[&["read", ".bare/config"]]).await, ["git"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_loaded_plugins_are_not_written_wherever_they_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let plugin = folder.path().canonicalize().unwrap().join("echo.wasm");
+async fn files_of_loaded_plugins_are_never_writable() {
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = directory.path().canonicalize().unwrap().join("echo.wasm");
     std::fs::copy(guest("echo"), &plugin).unwrap();
-    std::fs::hard_link(&plugin, folder.path().join("alias")).unwrap();
+    std::fs::hard_link(&plugin, directory.path().join("alias")).unwrap();
     let builder = SandboxBuilder::default().file(plugin.clone()).guest("intruder");
-    let sandbox = builder.files("intruder", folder.path().to_str().unwrap(), Access::Write).build().await;
+    let sandbox = builder.files("intruder", directory.path().to_str().unwrap(), Access::Write).build().await;
     let before = std::fs::read(&plugin).unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (file, alias, new) = (path("echo.wasm"), path("alias"), path("new"));
-    done(&sandbox, &[&["write", &new, "x"]]).await;
+    done(&sandbox, "change", &[&["write", &new, "x"]]).await;
     refused(
         &sandbox,
+        "change",
         &[
             &["write", &file, "x"],
             &["write", &alias, "x"],
@@ -348,7 +345,7 @@ async fn files_of_loaded_plugins_are_not_written_wherever_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workspace_inside_a_host_directory_works_beside_the_hosts_own_files() {
+async fn workspace_can_be_inside_a_host_directory() {
     let sandbox = SandboxBuilder::default()
         .guest("intruder")
         .files("intruder", ".", Access::Write)
@@ -358,11 +355,16 @@ async fn workspace_inside_a_host_directory_works_beside_the_hosts_own_files() {
         .build()
         .await;
     let key = sandbox.outside().canonicalize().unwrap().join("auth.toml");
-    done(&sandbox, &[&["write", "a.txt", "a"], &["read", "a.txt"]]).await;
-    refused(&sandbox, &[&["read", key.to_str().unwrap()], &["list", key.parent().unwrap().to_str().unwrap()]]).await;
+    done(&sandbox, "change", &[&["write", "a.txt", "a"], &["read", "a.txt"]]).await;
+    refused(
+        &sandbox,
+        "change",
+        &[&["read", key.to_str().unwrap()], &["list", key.parent().unwrap().to_str().unwrap()]],
+    )
+    .await;
 }
 
-/// A run of the command in `$HOME`, whose own files lie where they do without `PINION_HOME`.
+/// Runs the command in `$HOME`, with its own files in their default locations below it.
 fn in_home(pinion: &Pinion, calls: &[serde_json::Value]) -> String {
     let mut replies: Vec<_> = calls.iter().map(|call| json!({ "calls": [call] })).collect();
     replies.push(json!({ "text": "done" }));
@@ -376,7 +378,7 @@ fn in_home(pinion: &Pinion, calls: &[serde_json::Value]) -> String {
 }
 
 #[test]
-fn built_in_tools_do_not_reach_the_hosts_files_in_the_home_directory() {
+fn built_in_tools_cannot_reach_host_files_in_home() {
     let pinion = Pinion::default();
     let config = pinion.home().join(".config/pinion");
     std::fs::create_dir_all(&config).unwrap();
@@ -400,7 +402,7 @@ fn built_in_tools_do_not_reach_the_hosts_files_in_the_home_directory() {
 }
 
 #[test]
-fn built_in_tools_do_not_write_what_decides_what_runs() {
+fn built_in_tools_do_not_write_protected_files() {
     let pinion = Pinion::default();
     pinion.write(".git/config", "git");
     let write = |path: &str| json!({ "calls": [{ "tool": "write", "arguments": { "path": path, "content": "x" } }] });

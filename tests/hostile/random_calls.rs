@@ -1,10 +1,10 @@
-//! Random grants, directories, links and calls, interpreted over a real tree.
+//! Random grants, directories, links and calls against a real tree.
 //!
-//! Each world has a tree, grants that overlap, and calls of a guest that does what it is given. After each call, all that
-//! the call may not change is as it was, and the call has reported nothing of what it may not read. Every file holds a
-//! mark of its own, so that a copy is recognised wherever it turns up.
+//! Each world has a tree, overlapping grants, and calls of a guest that carries out given operations. After each call,
+//! everything that the call may not change is unchanged, and the call has reported nothing that it may not read. Every
+//! file contains a unique mark, so that a copy is recognized anywhere.
 //!
-//! `PINION_TESTS_SEED` makes other worlds; a failure names the seed of its world.
+//! `PINION_TESTS_SEED` selects other worlds; a failure names the seed of its world.
 
 use pinion_plugin_runtime::Access;
 use pinion_tests::{Sandbox, SandboxBuilder};
@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 
 const WORLDS: u64 = 50;
 const ROUNDS: usize = 5;
-/// Calls of a round.
+/// Number of calls per round.
 const CALLS: usize = 2;
 const STEPS: usize = 40;
-/// Steps of all worlds.
+/// Number of steps in all worlds.
 const ALL_STEPS: usize = 20_000;
 
 const DIRECTORIES: [&str; 9] = ["", "a", "a/b", "a/b/c", "c", "c/d", "d", ".git", ".pinion"];
-/// Where a grant may be, besides the whole workspace.
+/// Possible locations of a grant, besides the whole workspace.
 const GRANTED: [&str; 7] = ["", "a", "a/b", "a/b/c", "c", "c/d", "d"];
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "f.txt", "g.txt", "link", "new", "..", ".git", "config", ".pinion"];
-/// What no plugin may change, whatever was granted.
+/// Paths that no plugin may change, whatever was granted.
 const PROTECTED: [&str; 4] = [".git/config", ".git/hooks", ".pinion", ".mcp.json"];
 const DOES: [&str; 24] = [
     "read",
@@ -53,10 +53,10 @@ const DOES: [&str; 24] = [
     "walk",
     "search",
 ];
-/// Rare, because little is left after them.
+/// Rare because they leave little behind.
 const RARE: [&str; 2] = ["remove_dir", "remove_all"];
 
-/// SplitMix64.
+/// Random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -75,7 +75,7 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    /// Relative to the workspace, absolute in it, or outside.
+    /// Returns a path: relative to the workspace, absolute inside it, or outside.
     fn path(&mut self, outside: &Path) -> String {
         let parts: Vec<_> = (0..1 + self.below(4)).map(|_| self.one(&NAMES)).collect();
         let path = parts.join("/");
@@ -98,7 +98,7 @@ impl Random {
     }
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Found {
     Directory,
@@ -106,7 +106,7 @@ enum Found {
     Link(PathBuf),
 }
 
-/// All that is below a directory, by path.
+/// All entries below a directory, by path.
 type Tree = BTreeMap<PathBuf, Found>;
 
 fn tree(root: &Path) -> Tree {
@@ -131,12 +131,12 @@ fn tree(root: &Path) -> Tree {
     found
 }
 
-/// A tree, and what was granted of it.
+/// A tree and the grants of its directories.
 struct World {
     sandbox: Sandbox,
-    /// By path from the directory that holds the workspace.
+    /// By path from the directory that contains the workspace.
     grants: BTreeMap<PathBuf, Access>,
-    /// The mark of each file that was there in the beginning.
+    /// The mark of each initial file.
     marks: BTreeMap<PathBuf, String>,
 }
 
@@ -150,7 +150,7 @@ impl World {
             builder = builder.files("hostile", if path.is_empty() { "." } else { path }, access);
             grants.insert(Path::new("workspace").join(path), access);
         }
-        // Grants are opened when the plugin is loaded, so the tree is there before.
+        // Grants are opened when the plugin loads, so the tree comes first.
         let mut world = Self { sandbox: builder.build().await, grants, marks: BTreeMap::new() };
         world.lay_out(random);
         world
@@ -175,7 +175,7 @@ impl World {
         for _ in 0..random.below(6) {
             let directory = outside.join("workspace").join(random.one(&DIRECTORIES));
             let target = random.path(&outside);
-            // One that is taken stays as it is.
+            // An existing link stays.
             let _ = std::os::unix::fs::symlink(target, directory.join(random.one(&["link", "new"])));
         }
     }
@@ -193,14 +193,14 @@ impl World {
         path.ancestors().find_map(|path| self.grants.get(path)).copied()
     }
 
-    /// May what is at this path become something else, or something come to be there?
+    /// Returns whether a call may change, replace or create the entry at this path.
     fn may_change(&self, path: &Path, most: Option<Access>) -> bool {
         let is_protected = PROTECTED.iter().any(|protected| path.starts_with(Path::new("workspace").join(protected)));
         let is_written = |path: &Path| self.access(path) == Some(Access::Write);
         most == Some(Access::Write) && !is_protected && is_written(path) && path.parent().is_some_and(is_written)
     }
 
-    /// The first path that changed and should not have.
+    /// Returns the first path that changed without permission.
     fn violation(&self, before: &Tree, after: &Tree, most: Option<Access>) -> Option<String> {
         let paths = before.keys().chain(after.keys());
         let mut changed = paths.filter(|path| before.get(*path) != after.get(*path));
@@ -208,7 +208,7 @@ impl World {
         Some(format!("`{}` was {:?} and is {:?}", path.display(), before.get(path), after.get(path)))
     }
 
-    /// The first mark in a report of a file that the call may not read.
+    /// Returns the first mark in a report whose file the call may not read.
     fn leak(&self, report: &str, most: Option<Access>) -> Option<String> {
         let is_readable = |path: &Path| most.is_some() && self.access(path).is_some();
         let mut secrets = self.marks.iter().filter(|(path, _)| !is_readable(path));
@@ -217,7 +217,7 @@ impl World {
     }
 }
 
-/// The tools, and what they declare.
+/// The tools and the effects that they declare.
 const TOOLS: [(&str, Option<Access>); 4] = [
     ("steps_write", Some(Access::Write)),
     ("steps_write", Some(Access::Write)),
@@ -225,7 +225,7 @@ const TOOLS: [(&str, Option<Access>); 4] = [
     ("steps_none", None),
 ];
 
-/// Steps that succeeded, by tool.
+/// Number of successful steps by tool.
 type Successes = BTreeMap<&'static str, usize>;
 
 async fn play(seed: u64, successes: &mut Successes) {
@@ -236,7 +236,7 @@ async fn play(seed: u64, successes: &mut Successes) {
     for round in 0..ROUNDS {
         let calls: Vec<_> = (0..CALLS).map(|_| (TOOLS[random.below(TOOLS.len())], random.steps(&outside))).collect();
         let running = calls.iter().map(|((tool, _), steps)| world.sandbox.text(tool, steps.clone()));
-        // The calls of a round run beside each other, every other time.
+        // Every other round runs its calls concurrently.
         let reports = match round % 2 {
             0 => futures_util::future::join_all(running).await,
             _ => {
@@ -273,14 +273,14 @@ async fn play(seed: u64, successes: &mut Successes) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_reaches_beyond_what_was_granted_and_declared() {
+async fn no_call_exceeds_grants_and_declared_effects() {
     let first = std::env::var("PINION_TESTS_SEED").map_or(1, |seed| seed.parse().unwrap());
     let mut successes = Successes::new();
     for world in 0..WORLDS {
         play(first + world, &mut successes).await;
     }
     assert_eq!(usize::try_from(WORLDS).unwrap() * ROUNDS * CALLS * STEPS, ALL_STEPS);
-    // Otherwise nothing was tried.
+    // Otherwise nothing was tested.
     assert!(successes["steps_write"] > ALL_STEPS / 20, "{successes:?}");
     assert!(successes["steps_read"] > ALL_STEPS / 100, "{successes:?}");
 }

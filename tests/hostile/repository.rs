@@ -1,6 +1,6 @@
 //! A repository is untrusted input to the host itself.
 //!
-//! The model is played by a socket, so that a test sees exactly what would have been sent to a vendor.
+//! The model is simulated on a socket, so that a test sees exactly what a vendor would receive.
 
 use pinion_tests::{Ended, Pinion};
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "TOPSECRET-5f1c";
-/// Far more than any of these runs takes; what waits for a pipe waits for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far more time than any of these runs takes; a blocked run never ends.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A vendor that answers `done` and keeps the bodies of the requests.
+/// A simulated vendor that answers `done` and records request bodies.
 struct Vendor {
     url: String,
     bodies: Arc<Mutex<Vec<String>>>,
@@ -36,7 +36,7 @@ impl Vendor {
         Self { url, bodies }
     }
 
-    /// The system prompt of the only request.
+    /// Returns the system prompt of the only request.
     fn prompt(&self) -> String {
         let bodies = self.bodies.lock().unwrap();
         let body: Value = serde_json::from_str(bodies.last().expect("nothing was asked")).unwrap();
@@ -76,15 +76,15 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     String::from_utf8(body).ok()
 }
 
-/// Waits for the end, which must come.
+/// Waits for the end of a command, with a time limit.
 fn ended(mut child: Child) -> Ended {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
-            panic!("it hangs");
+            panic!("the command hangs");
         }
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
     Ended {
@@ -103,7 +103,7 @@ fn live(vendor: &Vendor, mut command: Command) -> Ended {
     ended
 }
 
-/// Runs in the workspace, and returns the system prompt and what was on stderr.
+/// Runs in the workspace and returns the system prompt and stderr.
 fn prompt_of(pinion: &Pinion) -> (String, String) {
     let vendor = Vendor::start();
     let stderr = live(&vendor, pinion.command::<&str>([])).stderr;
@@ -128,7 +128,7 @@ fn assert_refused(prompt: &str, stderr: &str, name: &str) {
 }
 
 #[test]
-fn context_file_that_links_out_is_not_sent() {
+fn context_file_linking_outside_is_not_sent() {
     for target in
         ["../outside/id_rsa", "a/../../outside/id_rsa", "chain1", "out/id_rsa", "/proc/self/cwd/../outside/id_rsa"]
     {
@@ -156,7 +156,7 @@ fn context_file_with_an_absolute_or_magic_link_is_not_sent() {
 }
 
 #[test]
-fn context_file_that_links_to_a_secret_inside_is_not_sent() {
+fn context_file_linking_to_a_secret_is_not_sent() {
     let pinion = Pinion::default();
     pinion.write(".env", SECRET);
     pinion.write(".git/config", SECRET);
@@ -168,7 +168,7 @@ fn context_file_that_links_to_a_secret_inside_is_not_sent() {
 }
 
 #[test]
-fn context_file_that_links_to_another_one_inside_is_sent() {
+fn context_file_linking_inside_the_project_is_sent() {
     let pinion = Pinion::default();
     pinion.write("docs/agents.md", "be kind");
     symlink("docs/agents.md", in_workspace(&pinion, "AGENTS.md")).unwrap();
@@ -178,7 +178,7 @@ fn context_file_that_links_to_another_one_inside_is_sent() {
 }
 
 #[test]
-fn context_file_that_is_no_file_never_blocks() {
+fn irregular_context_file_never_blocks() {
     let pinion = Pinion::default();
     fifo(&in_workspace(&pinion, "AGENTS.md"));
     std::fs::create_dir(in_workspace(&pinion, "CLAUDE.md")).unwrap();
@@ -188,7 +188,7 @@ fn context_file_that_is_no_file_never_blocks() {
 }
 
 #[test]
-fn context_file_that_links_to_a_device_or_a_pipe_never_blocks() {
+fn context_file_linking_to_device_or_pipe_never_blocks() {
     let pinion = Pinion::default();
     fifo(&in_workspace(&pinion, "pipe.md"));
     symlink("/dev/zero", in_workspace(&pinion, "AGENTS.md")).unwrap();
@@ -198,7 +198,7 @@ fn context_file_that_links_to_a_device_or_a_pipe_never_blocks() {
 }
 
 #[test]
-fn loop_of_links_is_reported() {
+fn link_loop_is_reported() {
     let pinion = Pinion::default();
     symlink("CLAUDE.md", in_workspace(&pinion, "AGENTS.md")).unwrap();
     symlink("AGENTS.md", in_workspace(&pinion, "CLAUDE.md")).unwrap();
@@ -207,7 +207,7 @@ fn loop_of_links_is_reported() {
 }
 
 #[test]
-fn sparse_context_file_of_ten_gigabytes_is_cut() {
+fn huge_sparse_context_file_is_cut() {
     let pinion = Pinion::default();
     let file = std::fs::File::create(in_workspace(&pinion, "AGENTS.md")).unwrap();
     file.set_len(10 << 30).unwrap();
@@ -260,7 +260,7 @@ fn name_of_the_directory_cannot_pose_as_the_prompt() {
 }
 
 #[test]
-fn mark_above_in_a_directory_of_everyone_makes_no_root() {
+fn marker_in_a_world_writable_parent_is_no_root() {
     use std::os::unix::fs::PermissionsExt as _;
     let pinion = Pinion::default();
     pinion.write("shared/.git/HEAD", "");
@@ -275,12 +275,12 @@ fn mark_above_in_a_directory_of_everyone_makes_no_root() {
 }
 
 #[test]
-fn context_file_of_another_user_in_a_directory_of_everyone_is_not_sent() {
+fn context_file_of_another_user_is_not_sent() {
     use std::os::unix::fs::PermissionsExt as _;
     let pinion = Pinion::default();
     let file = pinion.write("AGENTS.md", SECRET);
     if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
-        // Only root can play two users.
+        // Only root can act as two users.
         return;
     }
     std::fs::set_permissions(pinion.workspace(), std::fs::Permissions::from_mode(0o1777)).unwrap();
@@ -289,7 +289,7 @@ fn context_file_of_another_user_in_a_directory_of_everyone_is_not_sent() {
 }
 
 #[test]
-fn home_above_is_no_root_so_that_links_cannot_reach_its_files() {
+fn home_directory_is_never_the_project_root() {
     let pinion = Pinion::default();
     let home = pinion.home();
     std::fs::create_dir_all(home.join(".git")).unwrap();
@@ -306,7 +306,7 @@ fn home_above_is_no_root_so_that_links_cannot_reach_its_files() {
 }
 
 #[test]
-fn mark_that_is_a_file_pointing_elsewhere_is_only_a_mark() {
+fn git_file_marks_the_root_but_is_not_followed() {
     let pinion = Pinion::default();
     let elsewhere = pinion.write("../elsewhere/AGENTS.md", SECRET);
     pinion.write(".git", format!("gitdir: {}\n", elsewhere.parent().unwrap().display()));
@@ -340,7 +340,7 @@ fn change_of_a_context_file_between_runs_is_reported_once() {
 }
 
 #[test]
-fn files_above_what_the_host_keeps_are_not_read_as_context() {
+fn context_files_above_host_directories_are_not_read() {
     let pinion = Pinion::default();
     pinion.write("../AGENTS.md", SECRET);
     let (prompt, _) = prompt_of(&pinion);
@@ -382,7 +382,7 @@ fn plan_is_never_written_through_a_link_out() {
 }
 
 #[test]
-fn plan_named_by_another_way_to_the_repository_is_not_written_through_a_link_out() {
+fn plan_by_alias_path_is_not_written_through_a_link_out() {
     let pinion = Pinion::default();
     let profile = pinion.write("../outside/profile", "mine");
     symlink("../outside/profile", in_workspace(&pinion, "PLAN.md")).unwrap();
@@ -395,7 +395,7 @@ fn plan_named_by_another_way_to_the_repository_is_not_written_through_a_link_out
 }
 
 #[test]
-fn plan_file_that_the_user_names_outside_is_written() {
+fn named_plan_file_outside_is_written() {
     let pinion = Pinion::default();
     let file = pinion.workspace().parent().unwrap().join("plans/new.md");
     let ended = scripted(&pinion, &["--plan", "--plan-file", file.to_str().unwrap(), "-q", "do it"]);
@@ -404,7 +404,7 @@ fn plan_file_that_the_user_names_outside_is_written() {
 }
 
 #[test]
-fn plan_that_is_executed_is_a_regular_file_of_the_repository() {
+fn executed_plan_must_be_a_regular_repository_file() {
     let pinion = Pinion::default();
     outside(&pinion);
     fifo(&in_workspace(&pinion, "pipe.md"));
@@ -426,7 +426,7 @@ fn plan_that_is_executed_is_a_regular_file_of_the_repository() {
 }
 
 #[test]
-fn export_is_not_written_through_a_link_of_the_repository() {
+fn export_is_not_written_through_a_repository_link() {
     let pinion = Pinion::default();
     let profile = pinion.write("../outside/profile", "mine");
     symlink("../outside/profile", in_workspace(&pinion, "report.html")).unwrap();
@@ -442,7 +442,7 @@ fn export_is_not_written_through_a_link_of_the_repository() {
 }
 
 #[test]
-fn packed_plugin_is_not_written_through_a_link_of_the_repository() {
+fn packed_plugin_is_not_written_through_a_repository_link() {
     let pinion = Pinion::default();
     let profile = pinion.write("../outside/profile", "mine");
     symlink("../outside/profile", in_workspace(&pinion, "out.wasm")).unwrap();
@@ -455,7 +455,7 @@ fn packed_plugin_is_not_written_through_a_link_of_the_repository() {
 }
 
 #[test]
-fn ignore_files_of_a_hostile_repository_never_block_nor_lead_out() {
+fn hostile_ignore_files_never_block_or_leave_the_repository() {
     let pinion = Pinion::default();
     pinion.write("../outside/ignore", "a.txt\n");
     pinion.write("a.txt", "needle");

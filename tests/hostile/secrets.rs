@@ -1,4 +1,4 @@
-//! Secrets never come back out, whoever repeats them; keys go to the place that they were set for.
+//! Secrets never appear in output or files, and keys go only to their own provider.
 
 use crate::providers::{Vendor, all_files, answer, ended, reply};
 use pinion_tests::{Ended, Pinion};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What follows the well-known prefix `sk-ant-api03-`.
+/// The key after its well-known prefix `sk-ant-api03-`.
 const SECRET: &str = "Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
 const KEY: &str = "sk-ant-api03-Zq7Xw3Vb9Nm2Kp5Ld8RtHj4G";
 const OTHER: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
@@ -26,7 +26,7 @@ fn assert_hidden(seen: &str, secret: &str, place: &str) {
     }
 }
 
-/// All that a run showed and left behind, but for the files in which the user keeps secrets.
+/// Returns all output and files of a run, except the files in which the user keeps secrets.
 fn seen(pinion: &Pinion, run: &Ended) -> String {
     let is_users = |file: &PathBuf| ["auth.toml", "config.toml"].iter().any(|name| file.ends_with(name));
     let files = all_files(&pinion.home()).into_iter().filter(|file| !is_users(file));
@@ -40,7 +40,7 @@ fn with_key<'a>(pinion: &Pinion, arguments: impl IntoIterator<Item = &'a str>) -
     command
 }
 
-/// A run against a vendor, with everything that can be turned on to be seen.
+/// Runs against a vendor with all output enabled.
 fn asked(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
     let record = pinion.home().join("run.jsonl");
     let record = record.to_str().unwrap();
@@ -49,7 +49,7 @@ fn asked(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
     ended(with_key(pinion, base.iter().chain(&stream).chain(more).copied()))
 }
 
-/// A reply whose deltas come one by one.
+/// Returns a reply of these deltas.
 fn deltas(deltas: &[Value], finish: &str) -> String {
     let chunk = |delta: &Value, finish: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
@@ -91,7 +91,7 @@ fn private_file(path: &std::path::Path, text: &str) {
 }
 
 #[test]
-fn key_in_models_text_is_redacted_however_it_is_cut() {
+fn key_in_model_text_is_redacted_across_deltas() {
     for size in [1, 2, 3, 7, 8, 11, 64] {
         let pinion = Pinion::default();
         let said = pieces(&format!("the key is {KEY}, all of it"), size);
@@ -125,7 +125,7 @@ fn key_in_thinking_is_redacted() {
 }
 
 #[test]
-fn key_in_encodings_of_a_model_is_redacted() {
+fn encoded_key_is_redacted() {
     let pinion = Pinion::default();
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let reversed: String = KEY.chars().rev().collect();
@@ -157,7 +157,7 @@ fn escaped_key_in_arguments_does_not_reach_the_tool() {
 }
 
 #[test]
-fn key_in_names_and_ids_of_a_reply_is_redacted() {
+fn key_in_call_names_and_ids_is_redacted() {
     let pinion = Pinion::default();
     let choice = json!({ "index": 0, "finish_reason": "tool_calls", "delta": { "tool_calls": [
         { "index": 0, "id": KEY, "type": "function", "function": { "name": SECRET, "arguments": format!("{{\"{SECRET}\":1}}") } }
@@ -170,7 +170,7 @@ fn key_in_names_and_ids_of_a_reply_is_redacted() {
 }
 
 #[test]
-fn pieces_of_a_key_in_errors_are_redacted() {
+fn parts_of_a_key_in_errors_are_redacted() {
     let middle = &SECRET[7..15];
     let json = |status: &str, text: &str| {
         answer(status, "application/json", &json!({ "error": { "message": text, "code": text } }).to_string())
@@ -192,7 +192,7 @@ fn pieces_of_a_key_in_errors_are_redacted() {
 }
 
 #[test]
-fn key_in_a_tools_result_is_redacted() {
+fn key_in_a_tool_result_is_redacted() {
     let pinion = Pinion::default();
     private_file(&pinion.home().join("auth.toml"), "[groq]\nkey = \"gsk_Mn3Bv2Cx1Zl0Kj9Hg8Fd7\"\n");
     pinion.config("[providers.xai]\nheaders = { x-gateway = 'gw-Aa1Ss2Dd3Ff4Gg5' }\n");
@@ -244,7 +244,7 @@ fn older_session_is_shown_without_the_key() {
 }
 
 #[test]
-fn recording_plays_back_what_was_redacted() {
+fn recording_replays_redacted_text() {
     let pinion = Pinion::default();
     let content: Vec<Value> = pieces(&format!("a {KEY} b"), 9).iter().map(|text| json!({ "content": text })).collect();
     asked(&pinion, &Vendor::answering(vec![deltas(&content, "stop")]), &["hi"]);
@@ -255,7 +255,7 @@ fn recording_plays_back_what_was_redacted() {
 }
 
 #[test]
-fn text_without_a_key_comes_out_as_it_is() {
+fn text_without_a_key_is_unchanged() {
     let pinion = Pinion::default();
     let text = "sk-ant-api03- is how keys begin; Zq7Xw3V is no key. Größe: 8.\n\t{\"a\":\"\\u0041\"}";
     let content: Vec<Value> = text.chars().map(|c| json!({ "content": c.to_string() })).collect();
@@ -285,7 +285,7 @@ mod files {
     }
 
     #[test]
-    fn everything_that_is_kept_is_private_without_a_umask() {
+    fn stored_files_are_private_whatever_the_umask() {
         let pinion = Pinion::default();
         let vendor = good();
         let binary = pinion.command([""; 0]).get_program().to_str().unwrap().to_owned();
@@ -308,7 +308,7 @@ mod files {
     }
 
     #[test]
-    fn recording_replaces_a_file_that_others_can_read() {
+    fn recording_replaces_a_readable_file() {
         let (pinion, vendor) = (Pinion::default(), good());
         let file = pinion.home().join("run.jsonl");
         std::fs::write(&file, "old").unwrap();
@@ -337,7 +337,7 @@ mod files {
     }
 
     #[test]
-    fn session_that_others_can_read_is_made_private_when_it_is_resumed() {
+    fn resumed_session_becomes_private() {
         let pinion = Pinion::default();
         scripted(&pinion, &[json!({ "text": "ok" })]);
         let file = all_files(&pinion.home().join("sessions")).remove(0);
@@ -348,7 +348,7 @@ mod files {
     }
 }
 
-/// The file that a run's long output went to.
+/// Returns the file that contains a run's long output.
 fn spilled(run: &Ended) -> PathBuf {
     let (_, rest) = run.stdout.split_once("full output: ").unwrap_or_else(|| panic!("{run:?}"));
     PathBuf::from(rest.split(']').next().unwrap())
@@ -379,7 +379,7 @@ fn long_output_belongs_to_its_session() {
 }
 
 #[test]
-fn run_without_long_output_leaves_no_directory() {
+fn run_without_spilled_output_leaves_no_directory() {
     let pinion = Pinion::default();
     scripted(&pinion, &[json!({ "text": "ok" })]);
     assert_eq!(std::fs::read_dir(pinion.home().join("cache/output")).unwrap().count(), 0);
@@ -418,7 +418,7 @@ mod endpoints {
     }
 
     #[test]
-    fn fallback_of_the_same_provider_stays_at_the_base_url() {
+    fn fallback_of_the_same_provider_keeps_the_base_url() {
         let (pinion, vendor) = (
             Pinion::default(),
             Vendor::answering(vec![
@@ -433,7 +433,7 @@ mod endpoints {
     }
 
     #[test]
-    fn provider_with_the_same_key_stays_at_the_base_url() {
+    fn provider_with_the_same_key_keeps_the_base_url() {
         let (pinion, vendor) = (Pinion::default(), refusing());
         pinion.config("fallback = ['openai-responses/other']\n");
         ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
@@ -441,7 +441,7 @@ mod endpoints {
     }
 
     #[test]
-    fn each_provider_gets_its_own_key_at_its_own_place() {
+    fn each_provider_gets_its_own_key_at_its_own_url() {
         let (pinion, first, second) = (Pinion::default(), refusing(), good());
         let config = format!("fallback = ['mistral/x']\n[providers.mistral]\nbase-url = '{}'\n", second.url);
         pinion.config(&config);
@@ -453,7 +453,7 @@ mod endpoints {
     }
 
     #[test]
-    fn recording_cannot_name_a_place_that_is_asked() {
+    fn recording_cannot_redirect_requests() {
         let (pinion, vendor, evil) = (Pinion::default(), good(), good());
         asked(&pinion, &vendor, &["hi"]);
         let file = pinion.home().join("run.jsonl");
@@ -477,7 +477,7 @@ mod endpoints {
         assert!(!run.stderr.contains("unencrypted"), "{run:?}");
     }
 
-    /// Reads until the prompt is shown after `awaited`, or the end.
+    /// Reads until the prompt appears after `awaited`, or until the end.
     #[cfg(target_os = "linux")]
     fn read_to_prompt_after(output: &mut impl std::io::Read, shown: &mut String, awaited: &str) {
         let start = shown.len();
@@ -495,7 +495,7 @@ mod endpoints {
         shown.push_str(&String::from_utf8_lossy(&bytes));
     }
 
-    /// Needs a terminal: `script` of util-linux gives one.
+    /// Needs a terminal, from `script` of util-linux.
     #[cfg(target_os = "linux")]
     #[test]
     fn model_command_keeps_the_base_url_and_the_fallback() {
@@ -537,7 +537,7 @@ mod costs {
     }
 
     #[test]
-    fn limit_on_costs_needs_a_known_price_before_anything_is_sent() {
+    fn cost_limit_requires_a_known_price() {
         let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
         let pinion = Pinion::default();
         let model = ["-p", "-m", "openai-chat/unheard-of", "--base-url", &vendor.url];
@@ -548,7 +548,7 @@ mod costs {
     }
 
     #[test]
-    fn every_model_that_may_be_asked_needs_a_known_price() {
+    fn cost_limit_requires_prices_of_all_models() {
         let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
         let known = ["-p", "-m", "openai-chat/gpt-6-sol", "--max-cost", "1", "--base-url", &vendor.url, "hi"];
         for config in [
@@ -567,7 +567,7 @@ mod costs {
     }
 
     #[test]
-    fn script_has_the_price_of_the_model_it_is_named_after() {
+    fn script_uses_the_price_of_its_model() {
         let pinion = Pinion::default();
         let script = pinion.script(&[json!({ "text": "ok" })]);
         let run = ["-p", "--replay", script.to_str().unwrap(), "--max-cost", "1"];
@@ -578,7 +578,7 @@ mod costs {
     }
 
     #[test]
-    fn users_own_price_is_known() {
+    fn user_defined_price_counts() {
         let pinion = Pinion::default();
         let vendor = Vendor::answering(vec![reply(&json!({ "content": "ok" }), "stop")]);
         let own = "[[openai-chat.models]]\nid = \"unheard-of\"\nprices = { input = 1.0, output = 2.0 }\n";

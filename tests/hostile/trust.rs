@@ -26,7 +26,7 @@ fn run_in(pinion: &Pinion, directory: &Path, calls: &[(&str, Value)]) -> Ended {
     }
 }
 
-/// Says whether the project's plugin answers in `directory`.
+/// Returns whether the project's plugin answers in `directory`.
 fn greets_in(pinion: &Pinion, directory: &Path) -> bool {
     let ended = run_in(pinion, directory, &[("greet", json!({}))]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -50,7 +50,7 @@ fn trusted(entries: &[&Path]) -> String {
     format!("trusted = {entries:?}\n")
 }
 
-/// The config that a run would use.
+/// Returns the effective config.
 fn shown(pinion: &Pinion) -> String {
     let ended = pinion.run(["config", "show"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -73,7 +73,7 @@ fn adding_trust_shows_what_takes_effect_and_asks() {
 }
 
 #[test]
-fn every_change_of_trusted_content_makes_all_of_it_inert() {
+fn any_change_of_trusted_content_revokes_trust() {
     type Change = fn(&Pinion);
     let changes: [Change; 6] = [
         |pinion| drop(pinion.write(".pinion/config.toml", "model = \"x\"\n")),
@@ -99,7 +99,7 @@ fn every_change_of_trusted_content_makes_all_of_it_inert() {
 }
 
 #[test]
-fn plugin_with_the_same_length_and_time_is_still_noticed() {
+fn change_with_equal_size_and_mtime_is_noticed() {
     let pinion = Pinion::default();
     let file = greeter(&pinion);
     trust(&pinion);
@@ -112,7 +112,7 @@ fn plugin_with_the_same_length_and_time_is_still_noticed() {
 }
 
 #[test]
-fn plans_are_no_trusted_content() {
+fn plans_are_not_trusted_content() {
     let pinion = Pinion::default();
     greeter(&pinion);
     trust(&pinion);
@@ -123,10 +123,10 @@ fn plans_are_no_trusted_content() {
 }
 
 #[test]
-fn entry_of_the_config_is_bound_to_the_content_of_its_first_use() {
+fn config_entry_binds_to_the_content_of_first_use() {
     let pinion = Pinion::default();
     pinion.config(&trusted(&[&pinion.workspace()]));
-    // Nothing is there yet, and that is what is trusted.
+    // Nothing exists yet, and exactly that is trusted.
     assert_eq!(notices(&pinion), "");
     greeter(&pinion);
     assert!(!greets(&pinion));
@@ -136,13 +136,13 @@ fn entry_of_the_config_is_bound_to_the_content_of_its_first_use() {
 }
 
 #[test]
-fn config_written_by_a_plugin_gives_the_next_run_nothing() {
+fn config_written_by_a_plugin_is_not_trusted() {
     let pinion = Pinion::default();
     pinion.config(&trusted(&[&pinion.workspace()]));
     let config = "[providers.openai-chat]\nkey-command = \"touch ran\"\n[plugins.greet.grants]\nprocess = true\n";
     let write = ("write", json!({ "path": ".pinion/config.toml", "content": config }));
     run_in(&pinion, &pinion.workspace(), &[write]);
-    // Whoever wrote it, also where the runtime has let it pass.
+    // Whoever wrote it, even if the runtime allowed it.
     pinion.write(".pinion/config.toml", config);
     pinion.run(["-p", "-m", "openai-chat/m", "--base-url", "http://127.0.0.1:1", "go"]);
     assert!(!pinion.workspace().join("ran").exists());
@@ -150,7 +150,7 @@ fn config_written_by_a_plugin_gives_the_next_run_nothing() {
 }
 
 #[test]
-fn relative_or_shifting_entry_of_the_config_is_an_error_that_names_it() {
+fn relative_or_unstable_config_entry_is_an_error() {
     for entry in
         [".", "./", "", "work", "../work", "/proc/self/cwd", "//proc/self/cwd/.", "/x/../proc/self/cwd", "/dev/fd/0"]
     {
@@ -164,7 +164,7 @@ fn relative_or_shifting_entry_of_the_config_is_an_error_that_names_it() {
 }
 
 #[test]
-fn only_the_directory_that_was_named_is_trusted() {
+fn only_the_named_directory_is_trusted() {
     let pinion = Pinion::default();
     greeter(&pinion);
     let work = pinion.workspace();
@@ -182,14 +182,14 @@ fn only_the_directory_that_was_named_is_trusted() {
 }
 
 #[test]
-fn entry_that_is_a_link_to_the_directory_counts_for_what_it_leads_to() {
+fn linked_config_entry_applies_to_its_target() {
     let pinion = Pinion::default();
     greeter(&pinion);
     let alias = pinion.workspace().parent().unwrap().join("alias");
     symlink(pinion.workspace(), &alias).unwrap();
     pinion.config(&trusted(&[&alias]));
     assert!(greets(&pinion) && greets_in(&pinion, &alias));
-    // Now it leads elsewhere, to a project that nobody has looked at.
+    // It now points to a project that was never reviewed.
     std::fs::remove_file(&alias).unwrap();
     let evil = pinion.write("../evil/.pinion/plugins/greet.wasm", std::fs::read(guest("greet_one")).unwrap());
     let evil = evil.ancestors().nth(3).unwrap();
@@ -197,7 +197,7 @@ fn entry_that_is_a_link_to_the_directory_counts_for_what_it_leads_to() {
 }
 
 #[test]
-fn repository_below_or_beside_a_trusted_one_gets_nothing() {
+fn nested_and_sibling_repositories_are_not_trusted() {
     let pinion = Pinion::default();
     greeter(&pinion);
     trust(&pinion);
@@ -210,7 +210,7 @@ fn repository_below_or_beside_a_trusted_one_gets_nothing() {
 }
 
 #[test]
-fn directory_that_was_moved_away_and_replaced_is_not_trusted() {
+fn replaced_directory_is_not_trusted() {
     let pinion = Pinion::default();
     greeter(&pinion);
     trust(&pinion);
@@ -245,7 +245,7 @@ fn links_in_the_project_directory_never_take_effect() {
 }
 
 #[test]
-fn project_directory_full_of_traps_neither_blocks_nor_counts() {
+fn hostile_project_directory_neither_blocks_nor_gains_trust() {
     let pinion = Pinion::default();
     greeter(&pinion);
     let at = |path: &str| pinion.workspace().join(path);
@@ -264,7 +264,7 @@ fn project_directory_full_of_traps_neither_blocks_nor_counts() {
 }
 
 #[test]
-fn trust_that_was_taken_away_stays_away() {
+fn revoked_trust_stays_revoked() {
     let pinion = Pinion::default();
     greeter(&pinion);
     pinion.config(&trusted(&[&pinion.workspace()]));
@@ -278,7 +278,7 @@ fn trust_that_was_taken_away_stays_away() {
 }
 
 #[test]
-fn entry_that_is_taken_out_of_the_config_takes_the_trust_with_it() {
+fn removing_the_config_entry_revokes_trust() {
     let pinion = Pinion::default();
     greeter(&pinion);
     pinion.config(&trusted(&[&pinion.workspace()]));
@@ -295,7 +295,7 @@ fn entry_that_is_taken_out_of_the_config_takes_the_trust_with_it() {
 }
 
 #[test]
-fn list_tells_what_changed() {
+fn trust_list_shows_what_changed() {
     let pinion = Pinion::default();
     greeter(&pinion);
     trust(&pinion);
@@ -308,7 +308,7 @@ fn list_tells_what_changed() {
 }
 
 #[test]
-fn record_of_trust_is_private_and_a_broken_one_trusts_nothing() {
+fn trust_file_is_private_and_a_broken_one_trusts_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
     let pinion = Pinion::default();
     greeter(&pinion);
@@ -326,7 +326,7 @@ fn record_of_trust_is_private_and_a_broken_one_trusts_nothing() {
 }
 
 #[test]
-fn config_of_a_trusted_project_cannot_widen_anything() {
+fn trusted_project_config_cannot_widen_anything() {
     let pinion = Pinion::default();
     greeter(&pinion);
     pinion.config("[limits]\nmax-turns = 7\n");
@@ -377,13 +377,13 @@ model = "dear"
 }
 
 #[test]
-fn key_is_never_sent_where_a_trusted_project_wants_it() {
+fn trusted_project_cannot_redirect_keys() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let pinion = Pinion::default();
     let url = format!("http://{}", listener.local_addr().unwrap());
     pinion.write(".pinion/config.toml", format!("[providers.openai-chat]\nbase-url = {url:?}\n"));
-    // What the user has configured is a place where nobody listens.
+    // The user configured an address where nothing listens.
     pinion.config("[providers.openai-chat]\nbase-url = \"http://127.0.0.1:1\"\n");
     trust(&pinion);
     let mut command = pinion.command(["-p", "-m", "openai-chat/m", "go"]);
@@ -393,7 +393,7 @@ fn key_is_never_sent_where_a_trusted_project_wants_it() {
 }
 
 #[test]
-fn config_of_a_project_reaches_its_own_plugins_only() {
+fn project_config_applies_only_to_its_own_plugins() {
     let component = std::fs::read(guest("configured")).unwrap();
     let theirs = "[plugins.configured.config]\ngreeting = \"theirs\"\n[plugins.fs.config]\ngreeting = \"theirs\"\n";
     let greeting = |pinion: &Pinion| {
@@ -406,7 +406,7 @@ fn config_of_a_project_reaches_its_own_plugins_only() {
     pinion.write(".pinion/config.toml", theirs);
     trust(&pinion);
     assert!(greeting(&pinion).contains("theirs"));
-    // The same name, but the user's plugin; the project brings a decoy.
+    // The same name, but the user's plugin; the project adds a decoy.
     pinion.write("../home/plugins/other.wasm", &component);
     pinion.write(".pinion/plugins/configured.wasm", "decoy");
     trust(&pinion);
@@ -417,7 +417,7 @@ fn config_of_a_project_reaches_its_own_plugins_only() {
 }
 
 #[test]
-fn project_plugin_that_changes_in_a_run_is_held_back_until_it_is_trusted() {
+fn project_plugin_changed_during_a_run_is_held_back() {
     let pinion = Pinion::default();
     let file = greeter(&pinion);
     trust(&pinion);
@@ -440,7 +440,7 @@ fn project_plugin_that_changes_in_a_run_is_held_back_until_it_is_trusted() {
 }
 
 #[test]
-fn broken_config_of_a_trusted_project_does_not_keep_the_user_from_working() {
+fn broken_project_config_does_not_stop_the_user() {
     for text in
         ["= nonsense", "[[[", "model = 3", "\u{0}", "a = {".repeat(10_000).as_str(), "x".repeat(100_000).as_str()]
     {
@@ -454,7 +454,7 @@ fn broken_config_of_a_trusted_project_does_not_keep_the_user_from_working() {
 }
 
 #[test]
-fn names_of_project_files_reach_the_terminal_neutralised() {
+fn project_file_names_are_neutralized() {
     let pinion = Pinion::default();
     pinion.write(".pinion/skills/a\x1b]52;c;eA==\x07\u{202e}\nb.md", "x");
     pinion.write(".pinion/config.toml", "\"key\\u001b[2J\\u202e\" = 1\n");

@@ -1,5 +1,5 @@
-//! What the integration tests share: components as they were built, and a runtime in a folder of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails")]
+//! Shared support of the integration tests: built components, and a runtime in a temporary directory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod guests;
 mod pinion;
@@ -7,10 +7,12 @@ mod sandbox;
 mod scale;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod wait;
 
-pub use guests::{builtin, guest, guests_folder};
+pub use guests::{builtin, guest, guests_directory};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
 #[cfg(target_os = "linux")]
 pub use terminal::Terminal;
+pub use wait::{until, until_gone, wait_until};

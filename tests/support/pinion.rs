@@ -1,4 +1,4 @@
-//! The `pinion` command, as it was built, in a home and a workspace of its own.
+//! The built `pinion` command with a temporary home and workspace.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A home, a workspace, and the command.
+/// The command, a home and a workspace.
 pub struct Pinion {
-    folder: TempDir,
+    directory: TempDir,
 }
 
-/// How a command ended.
+/// Exit status and output of a command.
 #[derive(Debug)]
 pub struct Ended {
-    /// The exit status; none when a signal ended it.
+    /// Exit status; `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// What it wrote to stdout.
+    /// Captured stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Captured stderr.
     pub stderr: String,
 }
 
 impl Default for Pinion {
     fn default() -> Self {
-        let folder = TempDir::new().unwrap();
-        let pinion = Self { folder };
+        let directory = TempDir::new().unwrap();
+        let pinion = Self { directory };
         std::fs::create_dir_all(pinion.workspace()).unwrap();
         std::fs::create_dir_all(pinion.home()).unwrap();
         pinion
@@ -33,17 +33,17 @@ impl Default for Pinion {
 }
 
 impl Pinion {
-    /// The folder that takes the place of config, data and cache.
+    /// Returns the directory that replaces those of config, data and cache.
     pub fn home(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("home")
+        self.directory.path().canonicalize().unwrap().join("home")
     }
 
-    /// The folder that commands work in.
+    /// Returns the working directory of commands.
     pub fn workspace(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("work")
+        self.directory.path().canonicalize().unwrap().join("work")
     }
 
-    /// Writes a file of the workspace, with its folders.
+    /// Writes a file in the workspace and creates its parent directories.
     pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let file = self.workspace().join(path);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -51,18 +51,18 @@ impl Pinion {
         file
     }
 
-    /// Writes the config.
+    /// Writes the config file.
     pub fn config(&self, text: &str) {
         std::fs::write(self.home().join("config.toml"), text).unwrap();
     }
 
-    /// Writes a script for the provider `replay`, one reply a value.
+    /// Writes a script for the provider `replay`, one value per reply.
     pub fn script(&self, replies: &[Value]) -> PathBuf {
         let lines: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
         self.write("../script.jsonl", lines)
     }
 
-    /// The command with these arguments, in an environment that holds nothing else.
+    /// Returns the command with these arguments and a minimal environment.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
         command
@@ -86,15 +86,15 @@ impl Pinion {
         command
     }
 
-    /// Runs the command to its end.
+    /// Runs the command and waits for its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ended {
         ended(self.command(arguments).output().unwrap())
     }
 
-    /// Runs the command with this on its stdin.
+    /// Runs the command with this stdin.
     pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &[u8]) -> Ended {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-        // A command that does not read it is no failure of the test.
+        // A command that does not read its stdin is not a test failure.
         let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), stdin);
         ended(child.wait_with_output().unwrap())
     }
@@ -107,14 +107,14 @@ impl Pinion {
 
 fn pass(command: &mut Command, name: &str) {
     let value = std::env::var_os(name).or_else(|| {
-        // Their usual places are below the home that was taken away.
+        // Their default locations are below the home that was replaced.
         let home = std::env::var_os("HOME")?;
-        let folder = match name {
+        let directory = match name {
             "CARGO_HOME" => ".cargo",
             "RUSTUP_HOME" => ".rustup",
             _ => return None,
         };
-        Some(Path::new(&home).join(folder).into_os_string())
+        Some(Path::new(&home).join(directory).into_os_string())
     });
     if let Some(value) = value {
         command.env(name, value);
@@ -129,7 +129,7 @@ fn ended(output: Output) -> Ended {
     }
 }
 
-/// `$PINION_BIN`, or the binary beside the tests, which lie in `deps`.
+/// `$PINION_BIN`, or the binary beside the tests, which are in `deps`.
 fn binary() -> PathBuf {
     let binary = std::env::var_os("PINION_BIN").map_or_else(
         || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("pinion"),

@@ -1,4 +1,4 @@
-//! A real runtime with real components, in a folder of its own.
+//! A real runtime with real components in a temporary directory.
 
 use crate::guests::guest;
 use pinion_agent::{
@@ -17,15 +17,15 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A workspace, a runtime, and what the runtime told.
+/// A workspace, a runtime and its notices.
 pub struct Sandbox {
-    folder: TempDir,
+    directory: TempDir,
     /// The runtime under test.
     pub runtime: Arc<Runtime>,
     notices: Arc<Mutex<Vec<Notice>>>,
 }
 
-/// Sets up a [`Sandbox`]; without more, plugins have no grants.
+/// Builder of a [`Sandbox`]; plugins have no grants by default.
 #[derive(Default)]
 pub struct SandboxBuilder {
     sources: Vec<Source>,
@@ -39,22 +39,22 @@ pub struct SandboxBuilder {
 }
 
 impl Sandbox {
-    /// With guests of these names, each with all grants that the tests need: the workspace, and programs.
+    /// A sandbox with these guests, each with the grants that most tests need: the workspace and programs.
     pub async fn with(names: &[&str]) -> Self {
         names.iter().fold(SandboxBuilder::default(), |b, name| b.guest(name).trust(name)).build().await
     }
 
-    /// The parent of the workspace; it is granted to nobody.
+    /// Returns the parent of the workspace, which no plugin is granted.
     pub fn outside(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub fn workspace(&self) -> PathBuf {
-        self.folder.path().join("workspace")
+        self.directory.path().join("workspace")
     }
 
-    /// Writes a file of the workspace, and its folders.
+    /// Writes a file in the workspace and creates its parent directories.
     pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.workspace().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -66,23 +66,23 @@ impl Sandbox {
         std::fs::read_to_string(self.workspace().join(path)).unwrap()
     }
 
-    /// What the runtime told so far.
+    /// Returns the notices that the runtime sent so far.
     pub fn notices(&self) -> Vec<Notice> {
         self.notices.lock().unwrap().clone()
     }
 
-    /// Calls a tool to its end.
+    /// Calls a tool and waits for its result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
         self.call_with(tool, arguments, &Progress::default(), CancellationToken::new()).await.0
     }
 
-    /// Calls a tool that gives text.
+    /// Calls a tool and returns its text.
     pub async fn text(&self, tool: &str, arguments: Value) -> String {
         let output = self.call(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error}"));
         output.content.iter().filter_map(Content::as_text).collect()
     }
 
-    /// Calls a tool that fails; the text of its error.
+    /// Calls a tool that fails and returns the text of its error.
     pub async fn error(&self, tool: &str, arguments: Value) -> String {
         match self.call(tool, arguments).await {
             Ok(output) => panic!("{tool} succeeded: {output:?}"),
@@ -90,7 +90,7 @@ impl Sandbox {
         }
     }
 
-    /// Calls a tool, with everything that can be said of the call.
+    /// Calls a tool with explicit progress and cancellation.
     pub async fn call_with(
         &self,
         tool: &str,
@@ -101,7 +101,7 @@ impl Sandbox {
         self.invoke(self.invocation(tool, arguments, token), progress).await
     }
 
-    /// Calls a tool with no more authority than that; what came of it, in words.
+    /// Calls a tool with at most this authority and returns its result as text.
     pub async fn call_at_most(&self, at_most: Authority, tool: &str, arguments: Value) -> String {
         let call = ToolInvocation { at_most, ..self.invocation(tool, arguments, CancellationToken::new()) };
         match self.invoke(call, &Progress::default()).await.0 {
@@ -116,14 +116,14 @@ impl Sandbox {
         progress: &dyn ToolProgress,
     ) -> (Result<ToolOutput, ToolError>, Ledger) {
         let mut reply = self.runtime.call(call.clone(), progress).await;
-        // As the loop does: what took the tool's place is decided on again.
+        // Like the loop: decides again if another tool has taken its place.
         if matches!(reply.result, Err(ToolError::Changed { .. })) {
             reply = self.runtime.call(ToolInvocation { tool: self.tool(call.name()), ..call }, progress).await;
         }
         (reply.result, reply.ledger.unwrap_or_default())
     }
 
-    /// The tool of this name as it is offered now; one that no plugin has when there is none.
+    /// Returns the current definition of a tool, or that of an unknown tool if no plugin has it.
     pub fn tool(&self, name: &str) -> Arc<ToolDefinition> {
         let offered = self.runtime.definitions().into_iter().find(|tool| tool.name == name);
         offered.unwrap_or_else(|| {
@@ -140,7 +140,7 @@ impl Sandbox {
         })
     }
 
-    /// A call of a tool as it is offered now.
+    /// Returns a call of a tool in its current definition.
     pub fn invocation(&self, tool: &str, arguments: Value, token: CancellationToken) -> ToolInvocation {
         ToolInvocation {
             call_id: "call-1".into(),
@@ -169,16 +169,16 @@ impl SandboxBuilder {
         self
     }
 
-    /// Grants a plugin the workspace, read-write, and programs.
+    /// Grants a plugin write access to the workspace, and programs.
     #[must_use]
     pub fn trust(self, plugin: &str) -> Self {
         self.files(plugin, ".", Access::Write).process(plugin)
     }
 
-    /// Grants a plugin a folder of the workspace.
+    /// Grants a plugin a directory of the workspace.
     #[must_use]
-    pub fn files(mut self, plugin: &str, folder: &str, access: Access) -> Self {
-        self.settings(plugin).grants.files.insert(folder.into(), access);
+    pub fn files(mut self, plugin: &str, directory: &str, access: Access) -> Self {
+        self.settings(plugin).grants.files.insert(directory.into(), access);
         self
     }
 
@@ -206,7 +206,7 @@ impl SandboxBuilder {
         self
     }
 
-    /// Sets limits of a plugin.
+    /// Sets the limits of a plugin.
     #[must_use]
     pub fn limits(mut self, plugin: &str, limits: PartialLimits) -> Self {
         self.settings(plugin).limits = limits;
@@ -227,35 +227,35 @@ impl SandboxBuilder {
         self
     }
 
-    /// Keeps compiled code in this folder.
+    /// Sets the directory of the compilation cache.
     #[must_use]
-    pub fn cache(mut self, folder: &Path) -> Self {
-        self.cache = Some(folder.to_owned());
+    pub fn cache(mut self, directory: &Path) -> Self {
+        self.cache = Some(directory.to_owned());
         self
     }
 
-    /// Makes a directory the host's own, by its path from the workspace's parent.
+    /// Marks a directory as the host's own, by its path from the workspace's parent.
     #[must_use]
-    pub fn private(mut self, folder: &str) -> Self {
-        self.private.push(folder.into());
+    pub fn private(mut self, directory: &str) -> Self {
+        self.private.push(directory.into());
         self
     }
 
-    /// Hands out a directory inside one of the host's own.
+    /// Shares a directory inside one of the host's own.
     #[must_use]
-    pub fn handed_out(mut self, folder: &str) -> Self {
-        self.handed_out.push(folder.into());
+    pub fn handed_out(mut self, directory: &str) -> Self {
+        self.handed_out.push(directory.into());
         self
     }
 
-    /// Writes a file before plugins are loaded, by its path from the workspace's parent.
+    /// Writes a file before plugins load, by its path from the workspace's parent.
     #[must_use]
     pub fn with_file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.into(), text.to_owned()));
         self
     }
 
-    /// Makes a symbolic link before plugins are loaded, by its path from the workspace's parent.
+    /// Creates a symbolic link before plugins load, by its path from the workspace's parent.
     #[must_use]
     pub fn with_link(mut self, path: &str, target: &str) -> Self {
         self.links.push((path.into(), target.into()));
@@ -280,15 +280,15 @@ impl SandboxBuilder {
         self.plugins.entry(plugin.to_owned()).or_default()
     }
 
-    /// Makes the folder and loads the plugins.
+    /// Creates the directory and loads the plugins.
     pub async fn build(self) -> Sandbox {
-        let folder = TempDir::new().unwrap();
-        let workspace = folder.path().join("workspace");
+        let directory = TempDir::new().unwrap();
+        let workspace = directory.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
-        self.prepare(folder.path());
+        self.prepare(directory.path());
         let notices = Arc::new(Mutex::new(Vec::new()));
         let policy: BTreeMap<String, PluginSettings> =
-            self.plugins.into_iter().map(|(name, s)| (name, resolve(s, folder.path()))).collect();
+            self.plugins.into_iter().map(|(name, s)| (name, resolve(s, directory.path()))).collect();
         let config = RuntimeConfig {
             policy: Arc::new(policy),
             workspace,
@@ -296,48 +296,48 @@ impl SandboxBuilder {
             engine_limits: self.engine,
             compiler: None,
             host: HostDirectories {
-                private: self.private.iter().map(|path| folder.path().join(path)).collect(),
-                handed_out: self.handed_out.iter().map(|path| folder.path().join(path)).collect(),
+                private: self.private.iter().map(|path| directory.path().join(path)).collect(),
+                handed_out: self.handed_out.iter().map(|path| directory.path().join(path)).collect(),
             },
             info: Arc::new(NoInfo),
         };
-        let told = notices.clone();
-        let runtime = Arc::new(Runtime::new(config, move |notice| told.lock().unwrap().push(notice)).unwrap());
+        let sent = notices.clone();
+        let runtime = Arc::new(Runtime::new(config, move |notice| sent.lock().unwrap().push(notice)).unwrap());
         runtime.add(self.sources).await;
-        Sandbox { folder, runtime, notices }
+        Sandbox { directory, runtime, notices }
     }
 }
 
-/// Folders become absolute once the workspace is known.
+/// Makes relative directories absolute once the workspace is known.
 fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
-    let join = |folder: PathBuf| match folder == Path::new(".") {
+    let join = |directory: PathBuf| match directory == Path::new(".") {
         true => outside.join("workspace"),
-        false => outside.join("workspace").join(folder),
+        false => outside.join("workspace").join(directory),
     };
     let files = std::mem::take(&mut settings.grants.files);
     settings.grants.files =
-        files.into_iter().map(|(folder, access): (PathBuf, Access)| (join(folder), access)).collect();
+        files.into_iter().map(|(directory, access): (PathBuf, Access)| (join(directory), access)).collect();
     if let Some(process) = &mut settings.grants.process {
         process.spill_folder = outside.join("spill");
     }
     settings
 }
 
-/// One cache for all tests of a run: what is compiled once is compiled once. Its own tests take folders of their own.
+/// One cache for all tests of a run, so that each component is compiled once. Tests of the cache use their own.
 fn shared_cache() -> PathBuf {
-    crate::guests::guests_folder().join("cache")
+    crate::guests::guests_directory().join("cache")
 }
 
-/// What a call reported.
+/// A progress report of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// A line.
+    /// A progress line.
     Line(String),
     /// A partial result.
     Update(Vec<Content>),
 }
 
-/// Keeps what a call reports, and wakes whoever waits for it.
+/// Records the progress of a call and wakes waiting tests.
 #[derive(Default)]
 pub struct Progress {
     seen: Mutex<Vec<Seen>>,
@@ -345,7 +345,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Waits until the call has reported something.
+    /// Waits for the first report.
     pub async fn first(&self) -> Seen {
         loop {
             let news = self.news.notified();
@@ -356,7 +356,7 @@ impl Progress {
         }
     }
 
-    /// All that the call has reported.
+    /// Returns all reports so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }

@@ -1,5 +1,5 @@
-//! A model that calls the guest `echo` as often as it is told, and looks at what it is asked: for many agents at once,
-//! and for long runs.
+//! A model that calls the guest `echo` a fixed number of times and checks its requests, for many concurrent agents and
+//! for long runs.
 
 use futures_util::StreamExt as _;
 use pinion_agent::{
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// Calls `echo` in so many turns, and then is done.
+/// Calls `echo` for a fixed number of turns and then ends.
 ///
-/// It panics when what it is asked is not what it should be: a call without its result, results in another order, or not
+/// Panics if a request is wrong: a call without its result, results out of order, or results of other calls.
 /// those of its own calls.
 pub struct EchoModel {
     name: String,
@@ -26,18 +26,18 @@ pub struct EchoModel {
 }
 
 impl EchoModel {
-    /// One for the agent of this name: `calls` calls in each of `turns` turns.
+    /// Creates the model of the agent `name`, with `calls` calls in each of `turns` turns.
     pub fn new(name: impl Into<String>, turns: usize, calls: usize) -> Arc<Self> {
         let (turn, summaries, most_tokens) = Default::default();
         Arc::new(Self { name: name.into(), turns, calls, turn, summaries, most_tokens })
     }
 
-    /// The model's name and window, for an agent that compacts when `window` tokens are nearly full.
+    /// Returns a model description whose window, if any, triggers compaction when nearly full.
     pub fn with_window(window: Option<u64>) -> Model {
         Model { name: "echo".into(), context_window: window, ..Model::default() }
     }
 
-    /// An agent that asks this model, without limits.
+    /// Creates an agent without limits that uses this model.
     pub fn agent(self: &Arc<Self>, tools: Arc<dyn ToolExecutor>, change: impl FnOnce(&mut LoopConfig)) -> Agent {
         let mut config = LoopConfig::new(self.clone(), Self::with_window(None), tools);
         config.limits = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
@@ -45,29 +45,29 @@ impl EchoModel {
         Agent::new(config, Context::new("You are a test.", self.name.as_str()))
     }
 
-    /// The most tokens that a request held, as the loop counts them.
+    /// Returns the largest request in tokens, as the loop counts them.
     pub fn most_tokens(&self) -> u64 {
         self.most_tokens.load(Ordering::Relaxed)
     }
 
-    /// How often it was asked for a summary.
+    /// Returns the number of summaries requested.
     pub fn summaries(&self) -> usize {
         self.summaries.load(Ordering::Relaxed)
     }
 
-    /// What the call of this number, in the turn of this number, says and is answered. Now and then it is long.
+    /// Returns the message that this call of this turn sends and receives; some are long.
     pub fn message(&self, turn: usize, call: usize) -> String {
         let length = if turn % 10 == 9 { 2_500 } else { 300 };
         format!("{} {turn}.{call} {}", self.name, "x".repeat(length))
     }
 
-    /// Panics unless these are the results of a turn, whole, in the order of its calls.
+    /// Panics unless these are the complete results of a turn, in the order of its calls.
     pub fn assert_results(&self, turn: usize, results: &[&ToolResultMessage]) {
         self.assert_calls(turn, results);
         results.iter().enumerate().for_each(|(call, result)| assert_eq!(text(result), self.message(turn, call)));
     }
 
-    /// The same of results that a compaction may have cut.
+    /// Like [`Self::assert_results`], for results that a compaction may have shortened.
     fn assert_calls(&self, turn: usize, results: &[&ToolResultMessage]) {
         assert_eq!(results.len(), self.calls, "turn {turn} of {}", self.name);
         for (call, result) in results.iter().enumerate() {
@@ -89,7 +89,7 @@ impl EchoModel {
         calls.collect()
     }
 
-    /// What the model says to a request.
+    /// Returns the model's reply to a request.
     fn reply(&self, request: &Request) -> (Vec<StreamEvent>, StopReason) {
         if request.tool_choice == ToolChoice::None {
             self.summaries.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ fn text(result: &ToolResultMessage) -> String {
     result.content.iter().filter_map(Content::as_text).collect()
 }
 
-/// The results of the last calls of a conversation, in order.
+/// Returns the results of the last calls of a conversation, in order.
 fn last_results(messages: &[Arc<Message>]) -> Vec<&ToolResultMessage> {
     let before_prompt = messages.iter().rev().skip_while(|message| matches!(***message, Message::User(_)));
     let mut results: Vec<_> = before_prompt.map_while(|message| as_result(message)).collect();
@@ -150,7 +150,7 @@ fn last_results(messages: &[Arc<Message>]) -> Vec<&ToolResultMessage> {
     results
 }
 
-/// The result that a message is.
+/// Returns the message as a tool result, if it is one.
 pub fn as_result(message: &Message) -> Option<&ToolResultMessage> {
     match message {
         Message::ToolResult(result) => Some(result),
@@ -158,7 +158,7 @@ pub fn as_result(message: &Message) -> Option<&ToolResultMessage> {
     }
 }
 
-/// Panics unless each call has its result right behind it, in the order of the calls.
+/// Panics unless each call is directly followed by its result, in the order of the calls.
 pub fn assert_paired(messages: &[Arc<Message>]) {
     let mut open = Vec::new().into_iter();
     for message in messages {

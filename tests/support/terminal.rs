@@ -1,4 +1,4 @@
-//! A terminal of the test's own, with a command behind it.
+//! A pseudo-terminal with a command behind it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// How long to wait for something to appear, which it does at once on any machine that is not overloaded.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for expected output, which appears at once unless the machine is overloaded.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A pseudo-terminal, and a command whose controlling terminal it is.
+/// A pseudo-terminal and a command whose controlling terminal it is.
 pub struct Terminal {
     child: Child,
     master: File,
@@ -18,7 +18,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command on a terminal of this size, after `typed` was typed into it.
+    /// Starts a command on a terminal of this size, with `typed` as type-ahead.
     pub fn start(command: &Command, (columns, rows): (u16, u16), typed: &str) -> Self {
         let open = |path: &str| {
             let no_terminal = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
@@ -41,7 +41,7 @@ impl Terminal {
         std::thread::spawn(move || {
             let (mut bytes, mut all) = ([0; 4096], Vec::new());
             loop {
-                // An error is how Linux says that nobody has the other end open any more.
+                // Linux reports an error once all other ends are closed.
                 let n = from.read(&mut bytes).unwrap_or(0);
                 all.extend_from_slice(&bytes[..n]);
                 *to.0.lock().unwrap() = (String::from_utf8_lossy(&all).into_owned(), n == 0);
@@ -54,29 +54,29 @@ impl Terminal {
         Self { child, master, seen }
     }
 
-    /// Types.
+    /// Types keys.
     pub fn keys(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until a text has appeared so often; returns everything that has appeared.
+    /// Waits until `text` has appeared `times` times; returns all output.
     pub fn wait_for_nth(&self, text: &str, times: usize) -> String {
         let is_missing = |(seen, is_over): &mut (String, bool)| seen.matches(text).count() < times && !*is_over;
         let state = self.seen.0.lock().unwrap();
-        let (state, _) = self.seen.1.wait_timeout_while(state, PATIENCE, is_missing).unwrap();
+        let (state, _) = self.seen.1.wait_timeout_while(state, TIMEOUT, is_missing).unwrap();
         assert!(state.0.matches(text).count() >= times, "`{text}` did not appear {times} times in:\n{}", state.0);
         state.0.clone()
     }
 
-    /// Waits until a text has appeared; returns everything that has appeared.
+    /// Waits until `text` has appeared; returns all output.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_for_nth(text, 1)
     }
 
-    /// Waits until the command has ended; returns its exit status and everything that has appeared.
+    /// Waits until the command has ended; returns its exit status and all output.
     pub fn end(mut self) -> (Option<i32>, String) {
         let state = self.seen.0.lock().unwrap();
-        let (state, _) = self.seen.1.wait_timeout_while(state, PATIENCE, |(_, is_over)| !*is_over).unwrap();
+        let (state, _) = self.seen.1.wait_timeout_while(state, TIMEOUT, |(_, is_over)| !*is_over).unwrap();
         assert!(state.1, "the command did not end:\n{}", state.0);
         let seen = state.0.clone();
         drop(state);

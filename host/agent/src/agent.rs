@@ -4,13 +4,12 @@ use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::parallel::{BranchStrategy, ParallelOutcome, run_parallel};
 use crate::run::run;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::{Cost, Spend, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -59,6 +58,35 @@ pub struct Snapshot {
     pub totals: Totals,
 }
 
+/// Exclusive use of an idle agent, until it is dropped.
+pub struct Lease<'a> {
+    /// The conversation.
+    pub context: tokio::sync::MutexGuard<'a, Context>,
+    /// Cancelled by [`Agent::abort`].
+    pub token: CancellationToken,
+    agent: &'a Agent,
+}
+
+impl Lease<'_> {
+    /// Returns the agent's watchers.
+    pub fn events(&self) -> &Events {
+        &self.agent.events
+    }
+
+    /// Adds requests and what they took to the agent's totals.
+    pub fn add(&self, requests: u64, spend: Spend) {
+        self.agent.add(requests, spend);
+    }
+
+    /// Checks that a run without a prompt has something to answer.
+    ///
+    /// # Errors
+    /// The history is empty, or the model has spoken last.
+    pub fn can_continue(&self) -> Result<(), AgentError> {
+        can_continue(&self.context)
+    }
+}
+
 /// A run was not begun.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
@@ -91,11 +119,6 @@ impl Agent {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn watched_by(self, events: Events) -> Self {
-        Self { events, ..self }
-    }
-
     /// Watches all runs from now on, through a channel for `capacity` events. It must be read or dropped.
     pub fn subscribe(&self, capacity: usize) -> EventReceiver {
         self.events.subscribe(capacity)
@@ -109,8 +132,11 @@ impl Agent {
         self.run_with(&self.config(), None, prompts).await
     }
 
-    /// The same, with another config, and with more for the end of the system prompt in this run.
-    pub(crate) async fn run_with(
+    /// Runs the agent once with another config, and with `instructions` at the end of the system prompt.
+    ///
+    /// # Errors
+    /// A run is under way.
+    pub async fn run_with(
         &self,
         config: &LoopConfig,
         instructions: Option<&str>,
@@ -164,26 +190,13 @@ impl Agent {
         Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation)).await)
     }
 
-    /// Works prompts off in several branches side by side, and goes on from the one that the strategy chooses: see
-    /// [`run_parallel`]. With no prompts, goes on from what came before. Messages that steer or follow wait for the next
-    /// run.
+    /// Takes the idle agent for work that consists of several runs, such as parallel branches.
     ///
     /// # Errors
-    /// A run is under way, or there is neither a prompt nor anything to go on from.
-    pub async fn run_parallel(
-        &self,
-        prompts: Vec<Message>,
-        branches: Vec<LoopConfig>,
-        strategy: &dyn BranchStrategy,
-    ) -> Result<ParallelOutcome, AgentError> {
-        let mut context = self.idle()?;
-        if prompts.is_empty() {
-            can_continue(&context)?;
-        }
-        let token = self.running_token();
-        let parallel = run_parallel(&mut context, prompts, &branches, strategy, &self.events, &token).await;
-        self.add(u64::from(parallel.outcome.turns), &parallel.outcome.usage, parallel.outcome.cost);
-        Ok(parallel)
+    /// A run is under way.
+    pub fn lease(&self) -> Result<Lease<'_>, AgentError> {
+        let context = self.idle()?;
+        Ok(Lease { context, agent: self, token: self.running_token() })
     }
 
     /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
@@ -255,7 +268,7 @@ impl Agent {
         let config = self.config();
         let token = self.begin(&mut context, &config);
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
-        self.add(1, &compaction.usage, compaction.cost);
+        self.add(1, Spend { usage: compaction.usage, cost: compaction.cost });
         Ok(compaction)
     }
 
@@ -317,7 +330,7 @@ impl Agent {
         context.continuation = continuation;
         let token = self.begin(context, config);
         let outcome = run(context, prompts, config, &self.events, &token).await;
-        self.add(u64::from(outcome.turns), &outcome.usage, outcome.cost);
+        self.add(u64::from(outcome.turns), Spend { usage: outcome.usage, cost: outcome.cost });
         outcome
     }
 
@@ -334,28 +347,33 @@ impl Agent {
         token
     }
 
-    /// Tells those who watch of something that is about a loop and happens before or after it.
-    pub(crate) async fn tell(&self, loop_id: &Arc<str>, kind: EventKind) {
-        self.config().tell(&self.events, loop_id, kind).await;
+    /// Reports an event that happens before or after a run to the session's store and the watchers.
+    pub async fn report(&self, loop_id: &Arc<str>, kind: EventKind) {
+        self.config().report(&self.events, loop_id, kind).await;
     }
 
-    /// The id of the loop that ran last.
-    pub(crate) fn last_loop_id(&self) -> Result<Arc<str>, AgentError> {
+    /// Returns the id of the last run.
+    ///
+    /// # Errors
+    /// A run is under way.
+    pub fn last_loop_id(&self) -> Result<Arc<str>, AgentError> {
         Ok(self.idle()?.loop_id.clone())
     }
 
-    /// The id of the loop that runs next, when nothing else changes until then.
-    pub(crate) fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
+    /// Returns the id that the next run gets when nothing else changes until then.
+    ///
+    /// # Errors
+    /// A run is under way.
+    pub fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
         Ok(next_loop_id(&*self.idle()?, &self.config()))
     }
 
-    fn add(&self, requests: u64, usage: &Usage, cost: Option<Cost>) {
-        let mut spent = lock(&self.spent);
-        spent.requests += requests;
-        spent.usage = spent.usage.combine(usage);
-        if let Some(cost) = cost {
-            spent.cost = Some(spent.cost.unwrap_or_default().combine(&cost));
-        }
+    fn add(&self, requests: u64, spend: Spend) {
+        let mut totals = lock(&self.spent);
+        totals.requests += requests;
+        let mut spent = Spend { usage: totals.usage, cost: totals.cost };
+        spent.add(spend);
+        (totals.usage, totals.cost) = (spent.usage, spent.cost);
     }
 }
 

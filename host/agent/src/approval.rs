@@ -6,21 +6,11 @@ use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::ToolDefinition;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Denied calls that are remembered; more are dropped.
 const MAX_DENIED: usize = 256;
-
-/// The tools of denied calls, each once, in backticks.
-pub(crate) fn listed(calls: &[DeniedCall]) -> String {
-    let mut tools: Vec<&str> = Vec::new();
-    for call in calls {
-        if !tools.contains(&call.tool.as_str()) {
-            tools.push(&call.tool);
-        }
-    }
-    format!("`{}`", tools.join("`, `"))
-}
 
 /// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
 /// session that started them.
@@ -75,21 +65,21 @@ impl Approval {
     }
 
     /// Returns the number of calls that were not approved since this was made.
-    pub(crate) fn denied_count(&self) -> u64 {
+    pub fn denied_count(&self) -> u64 {
         self.decided().denied_count
     }
 
     /// Those of them that came after the first `count`, at least the last one that is kept; none when there are none.
-    pub(crate) fn denied_since(&self, count: u64) -> Option<Vec<DeniedCall>> {
+    pub fn denied_since(&self, count: u64) -> Option<Vec<DeniedCall>> {
         let decided = self.decided();
         let since = usize::try_from(decided.denied_count - count).unwrap_or(usize::MAX).min(MAX_DENIED);
         let first = decided.denied.len().saturating_sub(since);
         (since > 0).then(|| decided.denied[first..].to_vec())
     }
 
-    /// The clock by which time limits leave out the time that a person takes to answer.
-    pub(crate) fn asking(&self) -> &Arc<Asking> {
-        &self.asking
+    /// Sleeps for `time`, not counting the time in which a person is asked.
+    pub async fn sleep(&self, time: Duration) {
+        self.asking.sleep(time).await;
     }
 
     /// Returns whether calls of this tool need an answer.

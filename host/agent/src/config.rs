@@ -9,11 +9,11 @@ use crate::limits::{Budget, RunLimits};
 use crate::queue::{MessageQueue, QueueMode};
 use crate::retry::{Backoff, RetryPolicy};
 use crate::schema::Schemas;
+use crate::spawn::Spawner;
 use crate::tokens::{ByteCounter, TokenCounter};
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
-use pinion_protocol::delegation::SubAgentPolicy;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
@@ -65,8 +65,8 @@ pub struct LoopConfig {
     pub compaction: CompactionPolicy,
     /// Who estimates tokens.
     pub counter: Arc<dyn TokenCounter>,
-    /// What agents the tools of a loop may start.
-    pub sub_agents: SubAgentPolicy,
+    /// Lets tools start other runs; none where they may not.
+    pub spawner: Option<Arc<dyn Spawner>>,
     /// What the tools of a branch may do at most, while it runs beside others in the same folder.
     pub branch_authority: Authority,
     /// Compiled schemas of tools.
@@ -116,21 +116,21 @@ impl LoopConfig {
             config_id: None,
             compaction: CompactionPolicy::default(),
             counter: Arc::new(ByteCounter),
-            sub_agents: SubAgentPolicy::default(),
+            spawner: None,
             branch_authority: Self::BRANCH_AUTHORITY,
             schemas: Arc::default(),
             secrets: Secrets::default(),
         }
     }
 
-    /// Tells the session's store what happens in a loop, then those who watch.
-    pub(crate) async fn tell(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
+    /// Reports an event of a run to the session's store, then to the watchers.
+    pub async fn report(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
         self.store.observe(loop_id, &kind);
         events.emit(loop_id, kind).await;
     }
 
     /// The id of the loop of this number in a session.
-    pub(crate) fn loop_id(&self, session_id: &str, number: u32) -> Arc<str> {
+    pub fn loop_id(&self, session_id: &str, number: u32) -> Arc<str> {
         format!("{session_id}.{}.{number}", self.id()).into()
     }
 

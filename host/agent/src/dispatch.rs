@@ -10,7 +10,7 @@ use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
 use crate::hooks::{HookChain, Verdict};
 use crate::repetition::Repetition;
-use crate::sub_agents::Family;
+use crate::spawn::Children;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use pinion_protocol::approval::{Decision, Question};
@@ -41,7 +41,7 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) session_id: &'a Arc<str>,
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
-    pub(crate) family: Option<&'a Arc<Family>>,
+    pub(crate) children: Option<&'a Arc<dyn Children>>,
     /// The error of writing the session. After it, nothing more is written and no further call begins.
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
@@ -263,7 +263,7 @@ impl Dispatch<'_> {
             arguments: prepared.call.arguments.clone(),
         };
         self.events.emit(self.loop_id, started).await;
-        let agents = self.family.map(|family| family.sub_agents(wrote, token));
+        let agents = self.children.map(|children| children.clone().for_call(wrote, token));
         let reply = self.call_as_decided(prepared, agents.as_ref(), token).await;
         let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
         let child = agents.and_then(|agents| agents.last_loop());

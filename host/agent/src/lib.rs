@@ -7,8 +7,6 @@
 //! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] is the same
 //! with a conversation of its own, for applications.
 
-#[cfg(test)]
-mod adversary_tests;
 mod agent;
 mod approval;
 mod asking;
@@ -21,8 +19,6 @@ mod dispatch;
 mod filter;
 mod hooks;
 mod limits;
-mod parallel;
-mod plan;
 mod prompt;
 mod queue;
 mod repetition;
@@ -32,11 +28,9 @@ mod run;
 mod run_tests;
 mod schema;
 mod selection;
-mod structured;
-mod sub_agents;
+mod spawn;
 #[cfg(test)]
-mod sub_agents_tests;
-#[cfg(test)]
+#[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
 mod tokens;
 mod turn;
@@ -48,13 +42,13 @@ pub use pinion_protocol::{
     ExtensionMessage, FoundModel, Image, ImageProblem, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model,
     ModelSource, NoStore, Outcome, OutputBounds, PartKind, PriceList, Prices, Provider, ProviderError, Question,
     RedactedProvider, RedactedTools, Report, Request, RequestOptions, Role, RunEnd, SchemaError, Secrets, SessionGroup,
-    SessionStore, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking,
-    ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
+    SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents,
+    Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
     ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
     sort_results, text, view,
 };
 
-pub use agent::{Agent, AgentError, Snapshot, Totals};
+pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
 pub use approval::Approval;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
 pub use compaction::{Compaction, CompactionError, CompactionPolicy, compact};
@@ -63,15 +57,16 @@ pub use context::Context;
 pub use filter::{FilterVerdict, InputFilter};
 pub use hooks::{Flow, Hooks, Verdict};
 pub use limits::{Budget, RunLimits};
-pub use parallel::{
-    BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, Judge, MostTokens, ParallelOutcome,
-    branches_of, run_parallel, strategy,
-};
-pub use plan::{Plan, PlanError, Step, StepReport};
 pub use queue::{MessageQueue, QueueMode};
 pub use retry::{Backoff, RetryPolicy};
 pub use run::{LIMIT_MESSAGE, run};
 pub use schema::Schemas;
 pub use selection::Selection;
-pub use structured::{Answer, AnswerError};
+pub use spawn::{Children, Parent, Spawner};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
+
+/// Returns the spawner that the tests of this crate use: none.
+#[cfg(test)]
+fn test_spawner(_: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
+    None
+}

@@ -1,7 +1,7 @@
 //! How much a run may use.
 
 use pinion_protocol::outcome::Limit;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,54 +33,24 @@ impl Default for RunLimits {
 /// What loops that belong together have used: a run, its sub-agents and its branches, while they work. Tokens and money
 /// are limited together, so that many at once get no more than one alone.
 #[derive(Debug, Default)]
-pub struct Budget(Mutex<Spent>);
+pub struct Budget(Mutex<Spend>);
 
 impl Budget {
-    pub(crate) fn add(&self, usage: &Usage, cost: Option<Cost>) {
-        self.spent().add(usage, cost);
-    }
-
-    /// Tokens, and US dollars.
-    fn used(&self) -> (u64, f64) {
-        let spent = self.spent();
-        (spent.tokens(), spent.dollars())
+    pub(crate) fn add(&self, spend: Spend) {
+        self.spent().add(spend);
     }
 
     /// Nothing is left half-done in it when a thread panics.
-    fn spent(&self) -> MutexGuard<'_, Spent> {
+    fn spent(&self) -> MutexGuard<'_, Spend> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a run has used so far.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Spent {
-    pub(crate) turns: u32,
-    pub(crate) usage: Usage,
-    pub(crate) cost: Option<Cost>,
-}
-
-impl Spent {
-    fn tokens(&self) -> u64 {
-        self.usage.total() - self.usage.cache_read
-    }
-
-    fn dollars(&self) -> f64 {
-        self.cost.map_or(0.0, |cost| cost.total())
-    }
-
-    pub(crate) fn add(&mut self, usage: &Usage, cost: Option<Cost>) {
-        self.usage = self.usage.combine(usage);
-        if let Some(cost) = cost {
-            self.cost = Some(self.cost.unwrap_or_default().combine(&cost));
-        }
     }
 }
 
 impl RunLimits {
     /// The limit that leaves no room for one more turn. Time is not looked at: a timer does that.
     pub(crate) fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
-        let (tokens, cost) = budget.used();
+        let spent = *budget.spent();
+        let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| turns >= *max).map(Limit::Turns);
         let tokens = self.max_tokens.filter(|max| tokens >= *max).map(Limit::Tokens);
         let cost = self.max_cost.filter(|max| cost >= *max).map(Limit::Cost);
@@ -91,13 +61,14 @@ impl RunLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinion_protocol::usage::{Cost, Usage};
 
     #[test]
     fn each_limit_is_reached_by_itself() {
         let limits = RunLimits { max_cost: Some(1.0), ..RunLimits::default() };
         let budget = |usage: Usage, cost| {
             let budget = Budget::default();
-            budget.add(&usage, cost);
+            budget.add(Spend { usage, cost });
             budget
         };
         let fresh = Budget::default();
@@ -112,7 +83,8 @@ mod tests {
     #[test]
     fn tokens_from_the_cache_do_not_count() {
         let budget = Budget::default();
-        budget.add(&Usage { cache_read: u64::MAX, ..Usage::default() }, None);
+        let usage = Usage { cache_read: u64::MAX, ..Usage::default() };
+        budget.add(Spend { usage, cost: None });
         assert_eq!(RunLimits::default().reached(0, &budget), None);
     }
 }

@@ -21,9 +21,9 @@ use crate::context::Context;
 use crate::dispatch::Dispatch;
 use crate::filter::admit;
 use crate::hooks::{Flow, HookChain, Verdict};
-use crate::limits::{Budget, Spent};
+use crate::limits::Budget;
 use crate::repetition::Repetition;
-use crate::sub_agents::Family;
+use crate::spawn::{Children, Parent};
 use crate::tokens::ContextTracker;
 use crate::turn::Turn;
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, Stop
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
 use pinion_protocol::provider::ProviderError;
 use pinion_protocol::store::StoreError;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,7 @@ async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Futur
     tokio::select! {
         biased;
         end = &mut work => return end,
-        () = config.approval.asking().sleep(time) => token.cancel(),
+        () = config.approval.sleep(time) => token.cancel(),
     }
     match work.await {
         RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.as_secs()) },
@@ -85,15 +85,16 @@ struct Run<'a> {
     config: &'a LoopConfig,
     events: &'a Events,
     token: &'a CancellationToken,
-    spent: Spent,
+    spent: Spend,
+    turns: u32,
     budget: Arc<Budget>,
     added: Vec<Arc<Message>>,
     tracker: ContextTracker,
     /// The model has not answered since the last compaction: another one would not get further.
     is_compacted: bool,
     repetition: Repetition,
-    /// What the tools of this run may start, and did; none when they may start nothing.
-    family: Option<Arc<Family>>,
+    /// The runs that the tools of this run start; none when they may start nothing.
+    children: Option<Arc<dyn Children>>,
 }
 
 /// What a turn leaves to do.
@@ -110,12 +111,26 @@ impl<'a> Run<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
         let mut tracker = ContextTracker::new(config.counter.clone());
         tracker.restart(fixed_tokens(context, config), &context.messages);
-        let spent = Spent::default();
+        let (spent, turns) = (Spend::default(), 0);
         let repetition = Repetition::default();
         let budget = config.budget.clone().unwrap_or_default();
-        let family = Family::of(context, config, &budget, events, token);
+        let parent = Parent { context, config, budget: &budget, events, token };
+        let children = config.spawner.as_ref().and_then(|spawner| spawner.open(parent));
         let (added, is_compacted) = (Vec::new(), false);
-        Self { context, config, events, token, spent, budget, added, tracker, is_compacted, repetition, family }
+        Self {
+            context,
+            config,
+            events,
+            token,
+            spent,
+            turns,
+            budget,
+            added,
+            tracker,
+            is_compacted,
+            repetition,
+            children,
+        }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
@@ -135,7 +150,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: full_text(&error) })
+        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: error.full_text() })
     }
 
     /// Takes the prompts into the history; gives the end when the run is over before it began.
@@ -190,7 +205,7 @@ impl<'a> Run<'a> {
     /// What begins the next turn.
     fn trigger(&self) -> TurnTrigger {
         match &self.context.continuation {
-            _ if self.spent.turns > 0 => TurnTrigger::Continuation,
+            _ if self.turns > 0 => TurnTrigger::Continuation,
             None => self.context.first_trigger,
             Some(Continuation::Branch { .. }) => TurnTrigger::Branch,
             Some(Continuation::Default | Continuation::Rerun { .. }) => TurnTrigger::Continuation,
@@ -198,22 +213,22 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Result<Next, StoreError> {
-        if let Some(limit) = self.config.limits.reached(self.spent.turns, &self.budget) {
+        if let Some(limit) = self.config.limits.reached(self.turns, &self.budget) {
             return Ok(Next::End(RunEnd::Limit { limit }));
         }
         self.admit(self.config.steering.take()).await?;
-        let (turn, trigger) = (self.spent.turns + 1, self.trigger());
+        let (turn, trigger) = (self.turns + 1, self.trigger());
         if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
             return Ok(Next::End(self.rejected(reason).await));
         }
-        self.spent.turns = turn;
+        self.turns = turn;
         self.emit(EventKind::TurnStart { turn, trigger }).await;
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
         }
         let reply = self.ask().await?;
         let usage = reply.usage;
-        self.spend(&usage, reply.cost);
+        self.spend(reply.spend());
         let next = self.take(reply).await?;
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
@@ -271,7 +286,7 @@ impl<'a> Run<'a> {
         // A run may be long: what nobody sees any more is the session's to keep, and not ours.
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
-        self.spend(&compaction.usage, compaction.cost);
+        self.spend(Spend { usage: compaction.usage, cost: compaction.cost });
         self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
         Ok(true)
     }
@@ -287,13 +302,13 @@ impl<'a> Run<'a> {
             session_id: &self.context.session_id,
             loop_id: &self.context.loop_id,
             token: self.token,
-            family: self.family.as_ref(),
+            children: self.children.as_ref(),
             failure: Mutex::default(),
         };
         // Also after an abort: the results then say so.
         let results = dispatch.run(&calls, &mut self.repetition).await;
         let failure = dispatch.failure().take();
-        self.account_for_family();
+        self.account_for_children();
         for stored in results.into_iter().filter(|stored| stored.is_kept) {
             self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
             self.take_in(stored.message).await;
@@ -323,37 +338,37 @@ impl<'a> Run<'a> {
         Ok(false)
     }
 
-    fn spend(&mut self, usage: &Usage, cost: Option<Cost>) {
-        self.spent.add(usage, cost);
-        self.budget.add(usage, cost);
+    fn spend(&mut self, spend: Spend) {
+        self.spent.add(spend);
+        self.budget.add(spend);
     }
 
-    /// What sub-agents used was used by this run. It counts against the limits already.
-    fn account_for_family(&mut self) {
-        if let Some((usage, cost)) = self.family.as_ref().map(|family| family.take_spent()) {
-            self.spent.add(&usage, cost);
+    /// Counts what children spent as spent by this run. It counts against the limits already.
+    fn account_for_children(&mut self) {
+        if let Some(children) = &self.children {
+            self.spent.add(children.take_spent());
         }
     }
 
     async fn end(mut self, end: RunEnd) -> Outcome {
-        if let Some(family) = &self.family {
-            family.close().await;
-            self.account_for_family();
+        if let Some(children) = &self.children {
+            children.close().await;
+            self.account_for_children();
         }
         if let RunEnd::Limit { limit } = &end
             && let Err(error) = self.append(limit_message(limit)).await
         {
-            tracing::warn!(error = full_text(&error), "the limit that ended the run is not in the session");
+            tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
         }
         let ended = EventKind::AgentEnd {
             end: end.clone(),
             messages: self.added.clone(),
             usage: self.spent.usage,
             cost: self.spent.cost,
-            turns: self.spent.turns,
+            turns: self.turns,
         };
         self.emit(ended).await;
-        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.spent.turns }
+        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.turns }
     }
 
     async fn append_all(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), StoreError> {
@@ -390,7 +405,7 @@ impl<'a> Run<'a> {
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.config.tell(self.events, &self.context.loop_id, kind).await;
+        self.config.report(self.events, &self.context.loop_id, kind).await;
     }
 }
 
@@ -410,12 +425,4 @@ fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
 fn limit_message(limit: &Limit) -> Message {
     let data = json!({ "limit": limit, "text": limit.to_string() });
     Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
-}
-
-/// An error with its causes, for people.
-pub(crate) fn full_text(error: &StoreError) -> String {
-    match &error.source {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

@@ -312,13 +312,12 @@ impl Setup {
             hooks: self.hooks,
             filters: self.filters,
             compaction: self.compaction,
-            sub_agents: self.sub_agents,
+            spawner: crate::test_spawner(self.sub_agents),
             ..LoopConfig::new(self.model.clone(), self.model_info, tools.clone())
         };
         let context = Context::new("You are a test.", "s");
-        let events = Events::default();
-        let seen = events.subscribe(10_000);
-        let agent = Agent::new(config, context).watched_by(events);
+        let agent = Agent::new(config, context);
+        let seen = agent.subscribe(10_000);
         Harness { agent: Arc::new(agent), model: self.model, tools, store, approver: self.approver, seen }
     }
 }

@@ -113,7 +113,7 @@ impl Turn<'_> {
         let max_attempts = self.config.retry.max_attempts();
         tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
         let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
-        self.config.tell(self.events, &self.context.loop_id, retry).await;
+        self.config.report(self.events, &self.context.loop_id, retry).await;
     }
 
     fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {

@@ -65,7 +65,8 @@ mod tests {
             counts: BTreeMap::from([("request".to_owned(), 3)]),
             ..Ledger::default()
         };
-        let expected = "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read · 3 requests";
+        let expected =
+            "fs #2 · 1.20 ms · 61.3 k fuel · 1.1 MiB memory · 1 host call · 2 files · 512 B read · 3 requests";
         assert_eq!(ledger.to_string(), expected);
     }
 }

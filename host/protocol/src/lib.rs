@@ -62,4 +62,4 @@ pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, St
 pub use tool::{
     ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
 };
-pub use usage::{Cost, PriceList, Prices, Usage};
+pub use usage::{Cost, PriceList, Prices, Spend, Usage};

@@ -1,7 +1,7 @@
 //! Messages: what the history of a session is made of.
 
 use crate::content::{Content, ToolCall};
-use crate::usage::{Cost, Usage};
+use crate::usage::{Cost, Spend, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,6 +71,11 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
+    /// Returns the tokens and the cost of the request.
+    pub fn spend(&self) -> Spend {
+        Spend { usage: self.usage, cost: self.cost }
+    }
+
     /// The tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(Content::as_tool_call)

@@ -98,3 +98,13 @@ pub struct StoreError {
     #[source]
     pub source: Option<std::io::Error>,
 }
+
+impl StoreError {
+    /// Returns the error with its cause, for people.
+    pub fn full_text(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{self}: {source}"),
+            None => self.to_string(),
+        }
+    }
+}

@@ -84,6 +84,35 @@ impl Cost {
     }
 }
 
+/// The tokens and the money that requests to models took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spend {
+    /// Tokens of the requests.
+    pub usage: Usage,
+    /// Their cost; none when no price was known.
+    pub cost: Option<Cost>,
+}
+
+impl Spend {
+    /// Adds what other requests took. A cost that is not known adds nothing.
+    pub fn add(&mut self, other: Self) {
+        self.usage = self.usage.combine(&other.usage);
+        if let Some(cost) = other.cost {
+            self.cost = Some(self.cost.unwrap_or_default().combine(&cost));
+        }
+    }
+
+    /// Returns the tokens that count against a limit: all but those that came from the vendor's cache.
+    pub fn limited_tokens(&self) -> u64 {
+        self.usage.total() - self.usage.cache_read
+    }
+
+    /// Returns the cost in US dollars; 0 when no price was known.
+    pub fn dollars(&self) -> f64 {
+        self.cost.map_or(0.0, |cost| cost.total())
+    }
+}
+
 /// Knows what a model's tokens cost.
 pub trait PriceList: std::fmt::Debug + Send + Sync {
     /// What one request costs; none when that is not known. `model` is the one that answered, as the reply names it,

@@ -1,11 +1,11 @@
-//! Completing an argument out of a list of names.
+//! Completion of an argument from a list of names.
 
 use pinion_plugin_sdk::Completion;
 
-/// More are not offered.
+/// Maximum number of candidates.
 const OFFERED: usize = 50;
 
-/// The names that begin with what is typed, then those that hold it elsewhere; case does not matter.
+/// Returns the names that start with `typed`, then those that contain it; case-insensitive.
 pub(crate) fn matching<'a>(names: impl Iterator<Item = (&'a str, Option<&'a str>)>, typed: &str) -> Vec<Completion> {
     let typed = typed.trim().to_ascii_lowercase();
     let mut found: Vec<(usize, Completion)> = names
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_begin_with_it_come_first() {
+    fn prefix_matches_come_first() {
         let names = ["openai/gpt", "gpt-mini", "Sonnet"];
         assert_eq!(values(&names, "GPT"), ["gpt-mini", "openai/gpt"]);
         assert_eq!(values(&names, ""), names);
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_offered_than_a_person_reads() {
+    fn number_of_candidates_is_bounded() {
         assert_eq!(values(&["a"; 200], "a").len(), OFFERED);
     }
 }

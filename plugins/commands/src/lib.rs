@@ -1,7 +1,7 @@
 //! The built-in slash commands.
 //!
-//! What they show comes from the host's `catalog`; what they do, the host does, as the effects that they return. Here
-//! is only which is which, and how it reads.
+//! The commands read what they display from the host's `catalog` and return effects, which the host carries out. This
+//! crate decides only which command has which effect and how the output reads.
 
 mod complete;
 mod show;
@@ -17,7 +17,7 @@ pub struct Commands;
 impl Plugin for Commands {
     fn commands() -> Vec<Command> {
         vec![
-            Command::new("help", "Lists the commands, or tells about one", |typed, _call| {
+            Command::new("help", "List commands, or describe one", |typed, _call| {
                 Ok(vec![Effect::Print(show::help(&catalog::commands(), typed.trim())?)])
             })
             .argument("[command]")
@@ -26,12 +26,12 @@ impl Plugin for Commands {
                 let names = commands.iter().map(|command| (command.name.as_str(), Some(command.description.as_str())));
                 matching(names, typed)
             }),
-            plain("tools", "Lists the tools and what each may do", || Effect::Print(show::tools(&catalog::tools()))),
-            plain("plugins", "Lists plugins, grants, failed reloads", || {
+            plain("tools", "List tools and their authority", || Effect::Print(show::tools(&catalog::tools()))),
+            plain("plugins", "List plugins, grants and failed reloads", || {
                 Effect::Print(show::plugins(&catalog::plugins()))
             }),
-            plain("reload", "Loads changed plugins again", || Effect::ReloadPlugins),
-            Command::new("model", "Switches the model, or lists them", |typed, _call| {
+            plain("reload", "Reload changed plugins", || Effect::ReloadPlugins),
+            Command::new("model", "Switch the model, or list models", |typed, _call| {
                 Ok(vec![match one_word("model", typed)? {
                     Some(name) => Effect::SetModel(name),
                     None => Effect::Print(show::models(&catalog::models())),
@@ -42,26 +42,26 @@ impl Plugin for Commands {
                 let models = catalog::models();
                 matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
             }),
-            plain("new", "Begins a new session", || Effect::NewSession),
-            Command::new("compact", "Replaces the conversation by a summary", |typed, _call| {
+            plain("new", "Start a new session", || Effect::NewSession),
+            Command::new("compact", "Replace the conversation with a summary", |typed, _call| {
                 let instructions = typed.trim();
                 Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
             .argument("[what to keep]"),
-            plain("cost", "Shows the tokens and money spent", || Effect::Print(show::usage(&catalog::usage()))),
-            plain("quit", "Ends the program", || Effect::Quit),
-            plain("exit", "Ends the program", || Effect::Quit),
+            plain("cost", "Show tokens and money spent", || Effect::Print(show::usage(&catalog::usage()))),
+            plain("quit", "Quit Pinion", || Effect::Quit),
+            plain("exit", "Quit Pinion", || Effect::Quit),
         ]
     }
 }
 
 export!(Commands, exports = [commands], asks = { "catalog": true });
 
-/// A command without an argument, and with one effect.
+/// Creates a command that takes no arguments and has one effect.
 fn plain(name: &'static str, description: &str, effect: impl Fn() -> Effect + 'static) -> Command {
     Command::new(name, description, move |typed, _call| {
         if !typed.trim().is_empty() {
-            return Err(format!("`/{name}` takes no argument"));
+            return Err(format!("`/{name}` takes no arguments"));
         }
         Ok(vec![effect()])
     })
@@ -94,15 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn compact_takes_instructions_or_none() {
+    fn compact_takes_optional_instructions() {
         assert!(matches!(run("compact", " ").unwrap()[..], [Effect::Compact(None)]));
         let effects = run("compact", " keep the plan ").unwrap();
         assert!(matches!(&effects[..], [Effect::Compact(Some(text))] if text == "keep the plan"));
     }
 
     #[test]
-    fn arguments_that_mean_nothing_are_refused() {
-        assert_eq!(run("quit", "now").unwrap_err(), "`/quit` takes no argument");
+    fn unexpected_arguments_are_rejected() {
+        assert_eq!(run("quit", "now").unwrap_err(), "`/quit` takes no arguments");
         assert_eq!(run("model", "a b").unwrap_err(), "`/model` takes one word");
     }
 }

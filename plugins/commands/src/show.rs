@@ -1,17 +1,17 @@
-//! What the commands print: Markdown that also reads well as it is.
+//! Output of the commands: Markdown that is also readable as plain text.
 
 use crate::table::table;
 use pinion_plugin_sdk::catalog::{CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 
-/// All commands; or the one that is named, with or without its slash.
+/// Lists all commands, or describes the one called `name`; a leading slash is optional.
 ///
 /// # Errors
-/// There is no such command.
+/// No command has this name.
 pub(crate) fn help(commands: &[CommandInfo], name: &str) -> Result<String, String> {
     let name = name.trim_start_matches('/');
     if !name.is_empty() {
         let command = commands.iter().find(|command| command.name == name);
-        let command = command.ok_or_else(|| format!("there is no command `/{name}`; `/help` lists them"))?;
+        let command = command.ok_or_else(|| format!("no command `/{name}`; `/help` lists all commands"))?;
         return Ok(format!("`{}`: {} (plugin {})", usage_of(command), command.description, command.plugin));
     }
     let mut rows: Vec<[String; 3]> = commands
@@ -19,7 +19,7 @@ pub(crate) fn help(commands: &[CommandInfo], name: &str) -> Result<String, Strin
         .map(|command| [usage_of(command), command.description.clone(), command.plugin.clone()])
         .collect();
     rows.sort();
-    Ok(table(["command", "what it does", "plugin"], &rows))
+    Ok(table(["command", "description", "plugin"], &rows))
 }
 
 fn usage_of(command: &CommandInfo) -> String {
@@ -27,7 +27,7 @@ fn usage_of(command: &CommandInfo) -> String {
     format!("/{}{}", command.name, hint.collect::<String>())
 }
 
-/// All tools.
+/// Lists tools.
 pub(crate) fn tools(tools: &[ToolInfo]) -> String {
     if tools.is_empty() {
         return "No tools are loaded.".to_owned();
@@ -37,7 +37,7 @@ pub(crate) fn tools(tools: &[ToolInfo]) -> String {
     table(["tool", "plugin", "authority", "description"], &tools.iter().map(row).collect::<Vec<_>>())
 }
 
-/// All plugins.
+/// Lists plugins.
 pub(crate) fn plugins(plugins: &[PluginInfo]) -> String {
     if plugins.is_empty() {
         return "No plugins are loaded.".to_owned();
@@ -53,26 +53,26 @@ fn plugin(plugin: &PluginInfo) -> String {
         lines.push(format!("  - {}", plugin.capabilities.join(", ")));
     }
     if let Some(problem) = &plugin.problem {
-        lines.push(format!("  - the last reload was refused: {}", problem.replace('\n', "\n    ")));
+        lines.push(format!("  - last reload failed: {}", problem.replace('\n', "\n    ")));
     }
     lines.join("\n")
 }
 
-/// The models that are known.
+/// Lists the known models.
 pub(crate) fn models(models: &[ModelInfo]) -> String {
     if models.is_empty() {
-        return "No models are known; `/model PROVIDER/NAME` takes any.".to_owned();
+        return "No known models. `/model PROVIDER/NAME` accepts any.".to_owned();
     }
     let line = |model: &ModelInfo| format!("- {}{}", model.name, if model.current { " (in use)" } else { "" });
     models.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What the session has spent.
+/// Summarizes what the session has spent.
 pub(crate) fn usage(usage: &UsageInfo) -> String {
     if usage.requests == 0 {
-        return "Nothing was spent yet in this session.".to_owned();
+        return "Nothing spent in this session yet.".to_owned();
     }
-    let cost = usage.cost.map_or_else(|| "not known: the model has no prices".to_owned(), dollars);
+    let cost = usage.cost.map_or_else(|| "unknown: no prices for this model".to_owned(), dollars);
     let rows = [
         ("requests", grouped(usage.requests)),
         ("input tokens", grouped(usage.input_tokens)),
@@ -84,12 +84,12 @@ pub(crate) fn usage(usage: &UsageInfo) -> String {
     table(["this session", "spent"], &rows.map(|(name, value)| [name.to_owned(), value]))
 }
 
-/// Small amounts are what most sessions cost, and need more digits.
+/// Formats US dollars, with more digits below one dollar because most sessions cost less.
 fn dollars(amount: f64) -> String {
     if amount < 1.0 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
-/// With a comma between thousands.
+/// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -119,18 +119,18 @@ mod tests {
     fn help_lists_the_commands_by_name() {
         let help = help(&[command("model", Some("[name]")), command("help", None)], "").unwrap();
         let expected = "\
-| command       | what it does | plugin   |
-|---------------|--------------|----------|
-| /help         | Does help    | commands |
-| /model [name] | Does model   | commands |";
+| command       | description | plugin   |
+|---------------|-------------|----------|
+| /help         | Does help   | commands |
+| /model [name] | Does model  | commands |";
         assert_eq!(help, expected);
     }
 
     #[test]
-    fn help_tells_about_one_command() {
+    fn help_describes_one_command() {
         let commands = [command("model", Some("[name]"))];
         assert_eq!(help(&commands, "/model").unwrap(), "`/model [name]`: Does model (plugin commands)");
-        assert_eq!(help(&commands, "x").unwrap_err(), "there is no command `/x`; `/help` lists them");
+        assert_eq!(help(&commands, "x").unwrap_err(), "no command `/x`; `/help` lists all commands");
     }
 
     #[test]
@@ -158,24 +158,24 @@ mod tests {
             generation: 2,
             source: "built-in".into(),
             capabilities: vec!["files: write (granted)".into()],
-            problem: Some("it does not load".into()),
+            problem: Some("cannot load".into()),
         };
         let expected = "\
 - `fs` 0.1.0: Files
   - generation 2, built-in
   - files: write (granted)
-  - the last reload was refused: it does not load";
+  - last reload failed: cannot load";
         assert_eq!(plugins(&[plugin]), expected);
     }
 
     #[test]
-    fn the_model_in_use_is_marked() {
+    fn model_in_use_is_marked() {
         let model = |name: &str, current| ModelInfo { name: name.into(), current };
         assert_eq!(models(&[model("a", false), model("b", true)]), "- a\n- b (in use)");
     }
 
     #[test]
-    fn usage_is_told_in_numbers_that_read_well() {
+    fn usage_is_formatted_for_people() {
         let spent = UsageInfo {
             requests: 3,
             input_tokens: 1_234_567,
@@ -187,7 +187,7 @@ mod tests {
         let text = usage(&spent);
         assert!(text.contains("| input tokens            | 1,234,567 |"), "{text}");
         assert!(text.contains("| $0.0123   |"), "{text}");
-        assert!(usage(&UsageInfo { cost: None, ..spent }).contains("not known"));
+        assert!(usage(&UsageInfo { cost: None, ..spent }).contains("unknown"));
         assert!(usage(&UsageInfo { requests: 0, ..spent }).starts_with("Nothing"));
     }
 }

@@ -1,11 +1,11 @@
-//! Markdown tables that read well as they are, in a terminal of 80 columns.
+//! Markdown tables that are readable as plain text in a terminal of 80 columns.
 
-/// Columns of the terminal.
+/// Width of the terminal in columns.
 const WIDTH: usize = 80;
-/// Narrower than this a column says nothing.
+/// Minimum width of a column.
 const NARROWEST: usize = 6;
 
-/// A table; cells that are too long are cut, the widest column first.
+/// Formats a table; shortens cells that are too long, in the widest column first.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let rows: Vec<[String; N]> = rows.iter().map(|row| row.clone().map(|cell| one_line(&cell))).collect();
@@ -21,7 +21,7 @@ fn widths<const N: usize>(header: &[String; N], rows: &[[String; N]]) -> [usize;
         cells.chain([header[column].chars().count()]).max().unwrap_or_default()
     };
     let mut widths: [usize; N] = std::array::from_fn(longest);
-    // Each column has a bar and two spaces, and the last one a bar more.
+    // Each column costs a bar and two spaces; the last one costs another bar.
     let room = WIDTH.saturating_sub(3 * N + 1);
     while widths.iter().sum::<usize>() > room
         && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROWEST)
@@ -48,7 +48,7 @@ fn cut(cell: &str, width: usize) -> String {
     kept.trim_end().trim_end_matches('\\').to_owned() + "\u{2026}"
 }
 
-/// Bars would end the cell, line feeds the row.
+/// Escapes bars, which would end the cell, and joins lines, which would end the row.
 fn one_line(cell: &str) -> String {
     let words: Vec<&str> =
         cell.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_cell_is_cut_and_the_others_stay() {
+    fn only_long_cells_are_shortened() {
         let table = table(["a", "b"], &[["short".into(), "word ".repeat(40)]]);
         let last = table.lines().last().unwrap();
         assert!(last.starts_with("| short | word word") && last.contains('\u{2026}'), "{last}");
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_in_a_cell_is_escaped() {
+    fn bar_in_a_cell_is_escaped() {
         assert!(table(["a"], &[["x|y".into()]]).ends_with("| x\\|y |"));
     }
 
     proptest! {
         #[test]
-        fn every_line_fits_and_has_all_columns(cells in proptest::collection::vec("[a-z |\n\\PC]{0,60}", 9)) {
+        fn every_row_fits_and_has_all_columns(cells in proptest::collection::vec("[a-z |\n\\PC]{0,60}", 9)) {
             let rows: Vec<[String; 3]> =
                 cells.chunks(3).map(|row| [row[0].clone(), row[1].clone(), row[2].clone()]).collect();
             let table = table(["one", "two", "three"], &rows);

@@ -1,7 +1,7 @@
-//! A unified diff of two texts, as `patch` takes it.
+//! Unified diffs that `patch` can apply.
 //!
-//! Lines end with a line feed and nothing else; a lone carriage return is a part of its line. Only Myers' algorithm is
-//! used, and not `similar::TextDiff`, which brings four others into the component.
+//! Lines end with a line feed; a lone carriage return is part of its line. The module uses Myers' algorithm directly,
+//! because `similar::TextDiff` would add four other algorithms to the component.
 
 use crate::text::{count, cut};
 use similar::algorithms::{Capture, Replace, myers};
@@ -10,27 +10,27 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Unchanged lines before and after each change.
+/// Unchanged lines around each change.
 const CONTEXT: usize = 3;
-/// After this time the diff may be longer than it needs to be.
+/// Time limit; beyond it the diff may be longer than necessary.
 const TIME: Duration = Duration::from_millis(500);
 
-/// More lines than this are not compared, for the sake of memory.
+/// Maximum number of lines to compare, to bound memory.
 const LINES: usize = 100_000;
 
 /// The difference between two texts.
 #[derive(Debug)]
 pub(crate) struct Diff<'a> {
-    /// Lines from some before the first change to some after the last one.
+    /// Changed lines, with context on both sides.
     old: Vec<&'a str>,
     new: Vec<&'a str>,
-    /// Lines before those.
+    /// Number of lines before those.
     before: usize,
     ops: Vec<DiffOp>,
 }
 
 impl<'a> Diff<'a> {
-    /// Compares line by line. None where all that lies between the first and the last change is too much.
+    /// Compares two texts line by line. Returns `None` if the changed region is too large.
     pub(crate) fn new(old: &'a str, new: &'a str) -> Option<Self> {
         let start = start_of_changes(old, new);
         let end = end_of_changes(&old[start..], &new[start..]);
@@ -42,28 +42,28 @@ impl<'a> Diff<'a> {
         let (old, new): (Vec<&str>, Vec<&str>) = (lines(changed_old).collect(), lines(changed_new).collect());
         let mut found = Replace::new(Capture::new());
         let deadline = Instant::now() + TIME;
-        // It cannot fail: to capture an operation never does.
+        // Cannot fail: `Capture` returns no errors.
         let _ = myers::diff_deadline_raw(&mut found, &*old, 0..old.len(), &*new, 0..new.len(), Some(deadline));
         let ops = found.into_inner().into_ops();
         Some(Self { old, new, before, ops })
     }
 
-    /// Lines that are new.
+    /// Returns the number of added lines.
     pub(crate) fn added(&self) -> usize {
         self.changes().map(|op| op.new_range().len()).sum()
     }
 
-    /// Lines that are gone.
+    /// Returns the number of removed lines.
     pub(crate) fn removed(&self) -> usize {
         self.changes().map(|op| op.old_range().len()).sum()
     }
 
-    /// The first line of the new text that is not as it was, counted from 1.
+    /// Returns the number of the first changed line in the new text, counted from 1.
     pub(crate) fn first_changed_line(&self) -> Option<usize> {
         self.changes().next().map(|op| self.before + op.new_range().start + 1)
     }
 
-    /// Written out under `name`. Of more than `bytes`, the lines that are too much are left out, and counted.
+    /// Formats the diff. Beyond `bytes` it drops the remaining lines and counts them.
     pub(crate) fn unified(&self, name: &str, bytes: usize) -> String {
         let mut text = format!("--- {name}\n+++ {name}\n");
         for hunk in group_diff_ops(self.ops.clone(), CONTEXT) {
@@ -93,7 +93,7 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// As in a hunk's header: the first line, counted from 1, and how many; of no lines, the line before them.
+/// Formats the range of a hunk header: first line from 1 and length; an empty range names the line before it.
 fn place(before: usize, lines: Range<usize>) -> String {
     let start = before + lines.start;
     match lines.len() {
@@ -107,7 +107,7 @@ fn lines(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split_inclusive('\n')
 }
 
-/// Bytes of the lines that both texts begin with, but for the last ones, which are context.
+/// Returns the length in bytes of the common prefix, minus the lines that serve as context.
 fn start_of_changes(old: &str, new: &str) -> usize {
     let equal = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let whole_lines = &old.as_bytes()[..memchr::memrchr(b'\n', &old.as_bytes()[..equal]).map_or(0, |at| at + 1)];
@@ -115,7 +115,7 @@ fn start_of_changes(old: &str, new: &str) -> usize {
     whole_lines.len() - context
 }
 
-/// Bytes of the lines that both texts end with, but for the first ones, which are context.
+/// Returns the length in bytes of the common suffix, minus the lines that serve as context.
 fn end_of_changes(old: &str, new: &str) -> usize {
     let equal = old.bytes().rev().zip(new.bytes().rev()).take_while(|(a, b)| a == b).count();
     let end = &old.as_bytes()[old.len() - equal..];
@@ -134,7 +134,7 @@ fn write_lines(text: &mut String, tag: char, lines: &[&str]) {
     }
 }
 
-/// Cut at a line's end.
+/// Cuts the text at a line boundary.
 fn bounded(text: String, bytes: usize) -> String {
     if text.len() <= bytes {
         return text;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Applies a unified diff as `patch` does, strictly.
+    /// Applies a unified diff strictly, as `patch` does.
     fn patched(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut result, mut at, mut last) = (String::new(), 0, ' ');
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_with_three_lines_around_it() {
+    fn change_has_three_lines_of_context() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let diff = Diff::new(old, "1\n2\n3\n4\nfive\nmore\n6\n7\n8\n9\n").unwrap().unified("a.txt", 1_000);
         assert_eq!(diff, "--- a.txt\n+++ a.txt\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+more\n 6\n 7\n 8\n");
     }
 
     #[test]
-    fn a_missing_last_newline_is_told() {
+    fn missing_final_newline_is_marked() {
         let diff = Diff::new("a", "b\n").unwrap().unified("f", 1_000);
         assert_eq!(diff, "--- f\n+++ f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n");
     }
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_too_much_memory_is_not_compared() {
+    fn large_regions_are_not_compared() {
         let old = "\n".repeat(LINES);
         assert!(Diff::new(&old, &format!("{old}x")).is_some());
         assert!(Diff::new(&format!("a{old}b"), &format!("c{old}d")).is_none());
     }
 
     #[test]
-    fn a_long_diff_is_cut_at_a_line_and_says_so() {
+    fn long_diff_is_cut_at_a_line_boundary() {
         let text = Diff::new("", &"0123456789\n".repeat(100)).unwrap().unified("f", 100);
         assert!(text.ends_with("+0123456789\n[95 lines of the diff left out]\n"), "{text}");
         assert!(text.len() < 150);
@@ -215,12 +215,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_diff_applies(old in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}", new in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}") {
+        fn diff_applies_cleanly(old in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}", new in "([ab]{0,2}\r?\n){0,12}[ab]{0,2}") {
             prop_assert_eq!(patched(&old, &Diff::new(&old, &new).unwrap().unified("f", usize::MAX)), new);
         }
 
         #[test]
-        fn a_small_change_in_a_long_text_is_one_hunk(lines in 8usize..200, at in 0usize..200, change in "[xy\n]{0,4}") {
+        fn small_change_in_a_long_text_is_one_hunk(lines in 8usize..200, at in 0usize..200, change in "[xy\n]{0,4}") {
             let old: Vec<String> = (0..lines).map(|i| format!("{}\n", i % 3)).collect();
             let mut new = old.clone();
             new[at % lines] = format!("<{change}>\n");

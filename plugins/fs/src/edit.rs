@@ -1,4 +1,4 @@
-//! The tool `edit`.
+//! The `edit` tool.
 
 use crate::diff::Diff;
 use crate::nearest::nearest_lines;
@@ -9,9 +9,9 @@ use crate::text::{count, lines_in, size};
 use pinion_plugin_sdk::prelude::*;
 use std::fs;
 
-/// Larger files are not edited.
+/// Size limit of an editable file in bytes.
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
-/// Of the diff no more than this is given back.
+/// Maximum size of the returned diff in bytes.
 const DIFF_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ const DIFF_BYTES: usize = 16 * 1024;
 struct Arguments {
     /// Relative to the workspace, or absolute.
     path: String,
-    /// Each is matched against the file as it was before the call; they must not overlap.
+    /// All match the original file and must not overlap.
     #[schemars(length(min = 1))]
     edits: Vec<Edit>,
 }
@@ -27,7 +27,7 @@ struct Arguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Edit {
-    /// Exact text in the file, without line numbers; long enough to be found only once.
+    /// Exact text in the file, without line numbers, long enough to be unique.
     old_text: String,
     new_text: String,
     /// Replace every occurrence.
@@ -35,8 +35,8 @@ struct Edit {
 }
 
 pub(crate) fn tool() -> Tool {
-    let description = "Replaces exact texts in a file: all edits or none. Returns a diff. White space counts; line \
-                       endings are kept as the file has them.";
+    let description = "Replaces exact text in a file and returns a diff. Applies all edits or none. Whitespace must \
+                       match; the file's line endings are kept.";
     Tool::new("edit", description, edit)
         .writes()
         .sequential()
@@ -59,13 +59,13 @@ fn content(target: &Target<'_>, call: &Call) -> Result<String> {
     let (name, bytes) = (target.name, target.regular_file("edited")?.len());
     if bytes > FILE_BYTES {
         let (found, most) = (size(bytes), size(FILE_BYTES));
-        return Err(Error::failed(format!("`{name}` is {found}, and {most} is the most that is edited")));
+        return Err(Error::failed(format!("`{name}` is {found}, over the edit limit of {most}")));
     }
     call.check()?;
     let bytes = fs::read(&target.path).map_err(|e| target.failure("read", &e))?;
     String::from_utf8(bytes).map_err(|e| {
         let line = memchr::memchr_iter(b'\n', &e.as_bytes()[..e.utf8_error().valid_up_to()]).count() + 1;
-        Error::failed(format!("`{name}` is not UTF-8 (line {line}), and an edit could damage it"))
+        Error::failed(format!("`{name}` is not UTF-8 (line {line}); an edit could damage it"))
     })
 }
 
@@ -98,9 +98,10 @@ fn output(name: &str, old: &str, replaced: &Replaced, edits: usize) -> Output {
     });
     let output = match diff {
         Some(diff) => Output::text(diff.unified(name, DIFF_BYTES)).diff(),
-        None => {
-            Output::text(format!("edited {name} in {}; no diff of so much", count(replaced.places as u64, "place")))
-        }
+        None => Output::text(format!(
+            "edited {name} in {}; the diff is too large to show",
+            count(replaced.places as u64, "place")
+        )),
     };
     output.details(details)
 }
@@ -116,10 +117,10 @@ mod tests {
     }
 
     fn file(content: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.txt");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file.txt");
         fs::write(&path, content).unwrap();
-        (folder, path)
+        (directory, path)
     }
 
     fn message(result: Result<Reply>) -> String {
@@ -128,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn several_edits_change_the_file_and_give_one_diff() {
-        let (_folder, path) = file("one\r\ntwo\r\nthree\r\n");
+    fn several_edits_produce_one_diff() {
+        let (_directory, path) = file("one\r\ntwo\r\nthree\r\n");
         let edits = json!([{ "old_text": "three", "new_text": "3" }, { "old_text": "one\n", "new_text": "1\n" }]);
         let reply = edit(&path, edits).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "1\r\ntwo\r\n3\r\n");
@@ -143,38 +144,37 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_there_gives_the_nearest_lines_and_changes_nothing() {
-        let (_folder, path) = file("fn main() {\n    run();\n}\n");
+    fn missing_text_reports_nearest_lines_and_changes_nothing() {
+        let (_directory, path) = file("fn main() {\n    run();\n}\n");
         let edits = json!([
             { "old_text": "fn main", "new_text": "fn start" },
             { "old_text": "fn main() {\n  run();", "new_text": "x" },
         ]);
-        let expected =
-            "edits[1]: old_text is not in it; the same but for white space, lines 1 to 2:\n     1\tfn main() {";
+        let expected = "edits[1]: old_text not found; same except for whitespace at lines 1 to 2:\n     1\tfn main() {";
         let text = message(edit(&path, edits));
         assert!(text.contains(expected), "{text}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "fn main() {\n    run();\n}\n");
     }
 
     #[test]
-    fn what_is_not_utf8_is_not_edited() {
-        let (_folder, path) = file(b"a\ncaf\xe9 x\n");
+    fn non_utf8_file_is_rejected() {
+        let (_directory, path) = file(b"a\ncaf\xe9 x\n");
         let text = message(edit(&path, json!([{ "old_text": "x", "new_text": "y" }])));
-        assert!(text.ends_with("is not UTF-8 (line 2), and an edit could damage it"), "{text}");
+        assert!(text.ends_with("is not UTF-8 (line 2); an edit could damage it"), "{text}");
     }
 
     #[test]
-    fn no_edits_a_missing_file_and_a_folder_are_refused() {
-        let (folder, path) = file("a");
+    fn empty_edits_missing_file_and_directory_are_rejected() {
+        let (directory, path) = file("a");
         assert_eq!(message(edit(&path, json!([]))), "edits is empty");
         let some = json!([{ "old_text": "x", "new_text": "y" }]);
-        assert!(matches!(edit(&folder.path().join("none"), some.clone()), Err(Error::NotFound(_))));
-        assert!(message(edit(folder.path(), some)).contains("is a folder"));
+        assert!(matches!(edit(&directory.path().join("none"), some.clone()), Err(Error::NotFound(_))));
+        assert!(message(edit(directory.path(), some)).contains("is a directory"));
     }
 
     #[test]
-    fn a_cancelled_call_changes_nothing() {
-        let (_folder, path) = file("x");
+    fn cancelled_call_changes_nothing() {
+        let (_directory, path) = file("x");
         for questions in 0..3 {
             testing::cancel_after(questions);
             let result = edit(&path, json!([{ "old_text": "x", "new_text": "y" }]));

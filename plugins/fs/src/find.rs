@@ -1,4 +1,4 @@
-//! The tool `find`.
+//! The `find` tool.
 
 use crate::paths::Target;
 use crate::text::count;
@@ -7,27 +7,27 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, Entry, Kind, WalkOptions, WalkResult};
 use std::path::Path;
 
-/// Paths that are shown where nothing is said, and at most.
+/// Default number of paths to show, and its maximum.
 const SHOWN: usize = 200;
 const MOST_SHOWN: usize = 2_000;
-/// Paths that are counted.
+/// Maximum number of paths to count.
 const COUNTED: u32 = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Glob as in .gitignore: *.rs at any depth, src/**/*.ts, !*.min.js to leave out.
+    /// Glob as in .gitignore: *.rs at any depth, src/**/*.ts, !*.min.js to exclude.
     pattern: String,
-    /// Where to look; the workspace by default.
+    /// Directory to search; default: the workspace.
     path: Option<String>,
     #[serde(rename = "type")]
     kind: Option<Wanted>,
-    /// Levels to go down; no bound by default.
+    /// Maximum depth; default: unlimited.
     #[schemars(range(min = 1))]
     depth: Option<u32>,
-    /// Also what .gitignore excludes.
+    /// Include what .gitignore excludes.
     ignored: Option<bool>,
-    /// Paths to show; 200 by default, 2000 at most.
+    /// Paths to show; default 200, maximum 2000.
     #[schemars(range(min = 1))]
     limit: Option<usize>,
 }
@@ -41,7 +41,7 @@ enum Wanted {
 }
 
 pub(crate) fn tool() -> Tool {
-    let description = "Finds files and folders by a glob on their path. Sorted by path; leaves out what .gitignore \
+    let description = "Finds files and directories by a glob on their path, sorted by path. Skips what .gitignore \
                        excludes.";
     Tool::new("find", description, find).reads()
 }
@@ -49,9 +49,9 @@ pub(crate) fn tool() -> Tool {
 fn find(arguments: Arguments, call: &Call) -> Result<Output> {
     let root = arguments.path.as_deref().unwrap_or(HERE);
     let target = Target::new(root, call)?;
-    target.require_folder()?;
+    target.require_directory()?;
     if arguments.pattern.trim().is_empty() {
-        return Err(Error::invalid_arguments("the pattern is empty; `*` finds all"));
+        return Err(Error::invalid_arguments("the pattern is empty; use `*` to find everything"));
     }
     call.check()?;
     let result = workspace::walk(&options(&target.path, &arguments))?;
@@ -72,7 +72,7 @@ fn output(root: &str, arguments: &Arguments, result: WalkResult) -> Output {
     let mut lines: Vec<String> = entries.iter().take(limit).map(|entry| line(root, entry)).collect();
     let left_out = truncated || entries.len() > limit;
     if left_out {
-        lines.push(told(lines.len(), entries.len(), truncated));
+        lines.push(omitted(lines.len(), entries.len(), truncated));
     } else if lines.is_empty() {
         lines.push(nothing(root, arguments));
     }
@@ -94,18 +94,15 @@ fn line(root: &str, entry: &Entry) -> String {
     joined(root, &entry.path) + slash
 }
 
-fn told(shown: usize, total: usize, truncated: bool) -> String {
+fn omitted(shown: usize, total: usize, truncated: bool) -> String {
     let more = if truncated { "more than " } else { "" };
     format!("[{shown} of {more}{}; narrow with path, depth or a longer pattern]", count(total as u64, "match"))
 }
 
 fn nothing(root: &str, arguments: &Arguments) -> String {
     let place = if root == HERE { "the workspace" } else { root };
-    let ignored = if arguments.ignored.unwrap_or_default() {
-        ""
-    } else {
-        "; ignored=true looks also in what .gitignore excludes"
-    };
+    let ignored =
+        if arguments.ignored.unwrap_or_default() { "" } else { "; ignored=true includes what .gitignore excludes" };
     format!("nothing in {place} matches `{}`{ignored}", arguments.pattern)
 }
 
@@ -124,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_so_that_read_takes_them() {
+    fn read_accepts_the_returned_paths() {
         let result = found(&[("a/b.rs", Kind::File), ("a/c", Kind::Directory)], false);
         let reply = Reply::from(output("src", &arguments(json!({ "pattern": "*" })), result));
         assert_eq!(reply.text, "src/a/b.rs\nsrc/a/c/");
@@ -132,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wanted_type_is_told() {
+    fn other_types_are_left_out() {
         let result = found(&[("a", Kind::File), ("b", Kind::Directory), ("c", Kind::Symlink)], false);
         let arguments = arguments(json!({ "pattern": "*", "type": "directory" }));
         assert_eq!(Reply::from(output(".", &arguments, result)).text, "b/");
     }
 
     #[test]
-    fn more_than_the_limit_is_counted() {
+    fn paths_beyond_the_limit_are_counted() {
         let arguments = arguments(json!({ "pattern": "*", "limit": 1 }));
         let paths = [("a", Kind::File), ("b", Kind::File)];
         let reply = Reply::from(output(".", &arguments, found(&paths, false)));
@@ -149,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_tells_where_else_to_look() {
+    fn empty_result_suggests_ignored_files() {
         let reply = Reply::from(output(".", &arguments(json!({ "pattern": "*.x" })), found(&[], false)));
         assert!(reply.text.starts_with("nothing in the workspace matches `*.x`; ignored=true"), "{}", reply.text);
         let all = arguments(json!({ "pattern": "*.x", "ignored": true }));
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_asked_for_what_the_arguments_say() {
+    fn arguments_become_walk_options() {
         let options = options(Path::new("/src"), &arguments(json!({ "pattern": "*.rs", "depth": 2, "ignored": true })));
         assert_eq!((options.root.as_str(), options.max_depth, options.ignore_files), ("/src", Some(2), false));
         assert_eq!(options.globs, ["*.rs", "!.git"]);

@@ -1,16 +1,16 @@
-//! What a file is, told from its first bytes and never from its name.
+//! File types, detected from the first bytes and never from the name.
 
-/// How many first bytes [`of`] wants to see, unless the file is shorter.
+/// Number of leading bytes that [`of`] needs, unless the file is shorter.
 pub(crate) const START: usize = 8 * 1024;
 
-/// What a file is.
+/// The type of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A picture that a model can see; its media type.
+    /// An image that models accept; its media type.
     Image(&'static str),
-    /// Not text; what it is, in words.
+    /// Not text; a description.
     Binary(&'static str),
-    /// All else.
+    /// Everything else.
     Text,
 }
 
@@ -32,7 +32,7 @@ const BINARY: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "UTF-16 text, which `iconv` can convert"),
 ];
 
-/// Tells from the first [`START`] bytes.
+/// Detects the type from the first [`START`] bytes.
 pub(crate) fn of(start: &[u8]) -> Kind {
     if let Some(media_type) = image(start) {
         return Kind::Image(media_type);
@@ -40,8 +40,8 @@ pub(crate) fn of(start: &[u8]) -> Kind {
     if let Some((_, name)) = BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Kind::Binary(name);
     }
-    // As git and ripgrep tell: text holds no NUL.
-    if memchr::memchr(0, start).is_some() { Kind::Binary("of a kind not known here") } else { Kind::Text }
+    // Like git and ripgrep: text contains no NUL.
+    if memchr::memchr(0, start).is_some() { Kind::Binary("binary data of unknown type") } else { Kind::Text }
 }
 
 fn image(start: &[u8]) -> Option<&'static str> {
@@ -59,18 +59,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_are_known_by_their_first_bytes() {
+    fn images_are_detected_by_their_first_bytes() {
         assert_eq!(of(b"\x89PNG\r\n\x1a\n\0\0"), Kind::Image("image/png"));
         assert_eq!(of(b"\xff\xd8\xff\xe0"), Kind::Image("image/jpeg"));
         assert_eq!(of(b"GIF89a"), Kind::Image("image/gif"));
         assert_eq!(of(b"RIFF\x01\x02\x03\x04WEBPVP8 "), Kind::Image("image/webp"));
-        assert_eq!(of(b"RIFF\x01\x02\x03\x04WAVE\0"), Kind::Binary("of a kind not known here"));
+        assert_eq!(of(b"RIFF\x01\x02\x03\x04WAVE\0"), Kind::Binary("binary data of unknown type"));
     }
 
     #[test]
-    fn what_holds_a_nul_or_a_known_mark_is_binary() {
+    fn nul_or_known_magic_means_binary() {
         assert_eq!(of(b"%PDF-1.7 and so on"), Kind::Binary("a PDF document"));
-        assert_eq!(of(b"text\0text"), Kind::Binary("of a kind not known here"));
+        assert_eq!(of(b"text\0text"), Kind::Binary("binary data of unknown type"));
         assert_eq!(of(b""), Kind::Text);
         assert_eq!(of(b"caf\xe9"), Kind::Text);
         assert_eq!(of(b"\xef\xbb\xbftext"), Kind::Text);

@@ -1,8 +1,8 @@
-//! The built-in tools for files: read, write, edit, list, find and search.
+//! The built-in file tools: read, write, edit, list, find and search.
 //!
-//! Single files go through `std::fs`, and so through WASI; walking and searching are the host's, by
-//! [`pinion_plugin_sdk::workspace`]. What a tool does lies in functions that know neither, so that tests call them on
-//! any machine; a tool's own file holds its arguments and its edge to the host.
+//! Single files go through `std::fs` and so through WASI; the host walks and searches, through
+//! [`pinion_plugin_sdk::workspace`]. Each tool's file defines its arguments and its calls of the host. The logic is in
+//! functions that use neither, so that tests run natively.
 
 mod diff;
 mod edit;
@@ -38,9 +38,9 @@ mod tests {
     use super::*;
     use pinion_plugin_sdk::testing;
 
-    /// Definitions are a part of every request: each byte is paid for again and again.
+    /// The definitions are part of every request, so their size is a recurring cost.
     #[test]
-    fn the_definitions_are_short() {
+    fn definitions_stay_short() {
         let size = |tool: &testing::ToolDefinition| tool.name.len() + tool.description.len() + tool.input_schema.len();
         let bytes: usize = testing::tools::<Files>().iter().map(size).sum();
         assert!(bytes / 4 < 1_250, "{bytes} bytes");

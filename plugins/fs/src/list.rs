@@ -1,4 +1,4 @@
-//! The tool `list`.
+//! The `list` tool.
 
 use crate::paths::Target;
 use crate::text::{count, size};
@@ -7,30 +7,31 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, Entry, Kind, WalkOptions, WalkResult};
 use std::path::Path;
 
-/// Entries that are shown.
+/// Maximum number of entries to show.
 const SHOWN: usize = 200;
-/// Entries that are counted.
+/// Maximum number of entries to count.
 const COUNTED: u32 = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// A folder; the workspace by default.
+    /// Directory; default: the workspace.
     path: Option<String>,
-    /// Levels to go down; 1 by default. Deeper than 1, what .gitignore excludes is left out.
+    /// Maximum depth; default 1. Beyond 1, skips what .gitignore excludes.
     #[schemars(range(min = 1))]
     depth: Option<u32>,
 }
 
 pub(crate) fn tool() -> Tool {
-    let description = "Lists a folder: subfolders with a trailing slash, files with their size. At most 200 entries.";
+    let description =
+        "Lists a directory: subdirectories with a trailing slash, files with their size. At most 200 entries.";
     Tool::new("list", description, list).reads()
 }
 
 fn list(arguments: Arguments, call: &Call) -> Result<Output> {
     let root = arguments.path.as_deref().unwrap_or(HERE);
     let target = Target::new(root, call)?;
-    target.require_folder()?;
+    target.require_directory()?;
     call.check()?;
     let result = workspace::walk(&options(&target.path, arguments.depth.unwrap_or(1).max(1)))?;
     Ok(output(root, &result))
@@ -54,7 +55,7 @@ fn output(root: &str, result: &WalkResult) -> Output {
     if left_out {
         let more = if result.truncated { "more than " } else { "" };
         let all = count(entries.len() as u64, "entry");
-        lines.push(format!("[{SHOWN} of {more}{all}; list a subfolder, or use find with a pattern]"));
+        lines.push(format!("[{SHOWN} of {more}{all}; list a subdirectory, or use find with a pattern]"));
     }
     let details =
         json!({ "path": root, "total": entries.len(), "shown": entries.len().min(SHOWN), "truncated": left_out });
@@ -93,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted_and_a_way_on_is_told() {
+    fn omitted_entries_are_counted() {
         let many = |number| (0..number).map(|i| entry(&i.to_string(), Kind::Symlink, 0)).collect::<Vec<_>>();
         let reply = Reply::from(output(".", &WalkResult { entries: many(201), truncated: false }));
-        assert!(reply.text.ends_with("\n[200 of 201 entries; list a subfolder, or use find with a pattern]"));
+        assert!(reply.text.ends_with("\n[200 of 201 entries; list a subdirectory, or use find with a pattern]"));
         assert_eq!(reply.text.lines().count(), 201);
         let reply = Reply::from(output(".", &WalkResult { entries: many(300), truncated: true }));
         assert!(reply.text.contains("[200 of more than 300 entries;"));
@@ -104,23 +105,23 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_is_said_to_be_empty() {
+    fn empty_directory_is_reported() {
         let reply = Reply::from(output("src", &WalkResult { entries: Vec::new(), truncated: false }));
         assert_eq!(reply.text, "src is empty");
     }
 
     #[test]
-    fn one_level_shows_all_and_more_levels_leave_out_what_is_ignored() {
+    fn ignored_files_are_skipped_beyond_one_level() {
         let (flat, deep) = (options(Path::new("src"), 1), options(Path::new("src"), 3));
         assert_eq!((flat.max_depth, flat.ignore_files, flat.globs.len()), (Some(1), false, 0));
         assert_eq!((deep.max_depth, deep.ignore_files, deep.globs.len()), (Some(3), true, 1));
     }
 
     #[test]
-    fn a_missing_folder_is_not_found_and_a_file_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("file"), "text").unwrap();
-        let list = |path| testing::call_tool::<crate::Files>("list", json!({ "path": folder.path().join(path) }));
+    fn missing_directory_and_file_are_errors() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("file"), "text").unwrap();
+        let list = |path| testing::call_tool::<crate::Files>("list", json!({ "path": directory.path().join(path) }));
         assert!(matches!(list("none"), Err(Error::NotFound(_))));
         assert!(matches!(list("file"), Err(Error::InvalidArguments(text)) if text.contains("is a file")));
     }

@@ -1,25 +1,25 @@
-//! What comes near a name or a text that was not found: hints, so that the next try finds it.
+//! Suggestions for a name or text that was not found, so that the next attempt succeeds.
 
 use crate::text::cut;
 use std::cmp::Ordering;
 
-/// Below this likeness two names have nothing to do with each other.
+/// Minimum similarity of two names.
 const NAMES_ALIKE: f32 = 0.5;
-/// As [`NAMES_ALIKE`], for lines.
+/// Minimum similarity of two lines.
 const LINES_ALIKE: f32 = 0.6;
-/// More lines than this are not shown.
+/// Maximum number of lines to show.
 const SHOWN: usize = 12;
-/// More of a line than this is not shown, in bytes.
+/// Maximum bytes of a line to show.
 const SHOWN_BYTES: usize = 300;
-/// More of a line than this is not compared, in bytes.
+/// Maximum bytes of a line to compare.
 const COMPARED_BYTES: usize = 200;
-/// Lines of the text looked for that are compared, and lines of the file that are compared letter by letter.
+/// Maximum number of wanted lines to compare, and of file lines to compare by similarity.
 const COMPARED_LINES: usize = 100;
 const COMPARED_FILE_LINES: usize = 10_000;
-/// Lines of the file that are looked at.
+/// Maximum number of file lines to look at.
 const FILE_LINES: usize = 100_000;
 
-/// Up to three of `names` that are like `wanted`, the likest first.
+/// Returns up to three of `names` that resemble `wanted`, the most similar first.
 pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a str> {
     let mut near: Vec<(f32, &str)> = names
         .iter()
@@ -30,17 +30,17 @@ pub(crate) fn nearest_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a st
     near.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// Why `wanted` is not in `text`, and the lines of `text` that come nearest to it, numbered.
+/// Explains why `wanted` is not in `text` and shows the most similar lines, numbered.
 pub(crate) fn nearest_lines(text: &str, wanted: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(FILE_LINES).collect();
     let wanted: Vec<&str> = wanted.lines().skip_while(|line| line.trim().is_empty()).take(COMPARED_LINES).collect();
     if !wanted.is_empty() && wanted.iter().all(|line| is_numbered(line)) {
-        return Some("old_text seems to hold the line numbers that read adds; leave them out".to_owned());
+        return Some("old_text seems to contain the line numbers that read adds; remove them".to_owned());
     }
     let (start, equal) = window_of_most_equal_lines(&lines, &wanted).or_else(|| likest_line(&lines, &wanted))?;
     let end = (start + wanted.len()).min(lines.len());
-    let why = if equal == wanted.len() { "the same but for white space" } else { "nearest" };
-    Some(format!("{why}, {}:\n{}", place(start, end), numbered(&lines[start..end], start)))
+    let why = if equal == wanted.len() { "same except for whitespace at" } else { "most similar:" };
+    Some(format!("{why} {}:\n{}", place(start, end), numbered(&lines[start..end], start)))
 }
 
 fn place(start: usize, end: usize) -> String {
@@ -60,13 +60,14 @@ fn numbered(lines: &[&str], start: usize) -> String {
     shown.join("\n")
 }
 
-/// As `read` writes them: white space, digits, a tab.
+/// Returns whether the line starts as `read` numbers it: whitespace, digits, a tab.
 fn is_numbered(line: &str) -> bool {
     let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < line.trim_start().len() && rest.starts_with('\t')
 }
 
-/// Where most lines are those wanted, but for white space around them: the index of the first line, and how many are.
+/// Finds the window with the most lines equal to `wanted` except for surrounding whitespace: the index of its first
+/// line and its length.
 fn window_of_most_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
     let equal_from = |start: usize| {
         let pairs = lines[start..].iter().zip(wanted);
@@ -75,13 +76,13 @@ fn window_of_most_equal_lines(lines: &[&str], wanted: &[&str]) -> Option<(usize,
     let blank = wanted.iter().filter(|line| line.trim().is_empty()).count();
     let (start, equal) =
         (0..lines.len()).map(|start| (start, equal_from(start))).max_by_key(|(start, n)| (*n, usize::MAX - start))?;
-    // A lone brace or `end` is everywhere, and says nothing.
+    // Short lines such as `}` or `end` occur everywhere and identify nothing.
     let telling =
         equal > 0 && lines[start..].iter().zip(wanted).any(|(l, w)| l.trim() == w.trim() && l.trim().len() > 3);
     telling.then_some((start, equal + blank))
 }
 
-/// The line that is likest to the longest wanted one, as the start of a window.
+/// Finds the line most similar to the longest wanted line, as the start of a window.
 fn likest_line(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
     let (offset, longest) = wanted.iter().enumerate().max_by_key(|(i, line)| (line.trim().len(), usize::MAX - i))?;
     let longest = cut(longest.trim(), COMPARED_BYTES);
@@ -90,11 +91,11 @@ fn likest_line(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
     (likest >= LINES_ALIKE).then_some((index.saturating_sub(offset), 0))
 }
 
-/// How alike two texts are, from 0 to 1: the share of pairs of neighbouring bytes that both have (Dice's coefficient).
+/// Returns the similarity of two texts from 0 to 1: the share of common byte pairs (Dice's coefficient).
 fn likeness(a: &str, b: &str) -> f32 {
     let (mut a, mut b) = (pairs(a), pairs(b));
     let all = a.len() + b.len();
-    // No need to compare what cannot come near.
+    // Skips texts whose lengths differ too much.
     if all == 0 || a.len().min(b.len()) * 3 < a.len().max(b.len()) {
         return 0.0;
     }
@@ -111,7 +112,7 @@ fn likeness(a: &str, b: &str) -> f32 {
     (2 * common) as f32 / all as f32
 }
 
-/// With one before the first byte and one after the last, so that a single byte makes pairs too.
+/// Returns all byte pairs, including the boundaries, so that a single byte has pairs too.
 fn pairs(text: &str) -> Vec<[u8; 2]> {
     let bytes: Vec<u8> = [0].into_iter().chain(text.bytes()).chain([0]).collect();
     bytes.windows(2).map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()]).collect()
@@ -122,42 +123,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_alike_come_likest_first() {
+    fn similar_names_come_most_similar_first() {
         let names = ["main.rs", "mail.rs", "README.md", "domain.rs"].map(str::to_owned);
         assert_eq!(nearest_names("Main.rs", &names), ["main.rs", "domain.rs", "mail.rs"]);
         assert!(nearest_names("quux", &names).is_empty());
     }
 
     #[test]
-    fn a_difference_in_white_space_is_told_as_such() {
+    fn whitespace_difference_is_reported() {
         let hint = nearest_lines("fn a() {\n    let x = 1;\n}\n", "fn a() {\n\tlet x = 1;\n}").unwrap();
         assert_eq!(
             hint,
-            "the same but for white space, lines 1 to 3:\n     1\tfn a() {\n     2\t    let x = 1;\n     3\t}"
+            "same except for whitespace at lines 1 to 3:\n     1\tfn a() {\n     2\t    let x = 1;\n     3\t}"
         );
     }
 
     #[test]
-    fn the_window_with_most_equal_lines_is_shown() {
+    fn window_with_most_equal_lines_is_shown() {
         let text = "fn a() {\n    one();\n}\nfn b() {\n    two();\n    three();\n}\n";
         let hint = nearest_lines(text, "fn b() {\n    two();\n    four();\n}").unwrap();
-        assert!(hint.starts_with("nearest, lines 4 to 7:\n     4\tfn b() {"), "{hint}");
+        assert!(hint.starts_with("most similar: lines 4 to 7:\n     4\tfn b() {"), "{hint}");
     }
 
     #[test]
-    fn a_line_with_a_typing_error_is_found() {
+    fn line_with_a_typo_is_found() {
         let hint = nearest_lines("alpha\nlet total = compute(items);\nomega\n", "let totl = compute(items);").unwrap();
-        assert_eq!(hint, "nearest, line 2:\n     2\tlet total = compute(items);");
+        assert_eq!(hint, "most similar: line 2:\n     2\tlet total = compute(items);");
     }
 
     #[test]
-    fn line_numbers_in_the_text_are_noticed() {
+    fn line_numbers_in_the_text_are_reported() {
         let hint = nearest_lines("alpha\nbeta\n", "     1\talpha\n     2\tbeta").unwrap();
         assert!(hint.contains("line numbers"), "{hint}");
     }
 
     #[test]
-    fn nothing_alike_gives_no_hint() {
+    fn dissimilar_text_gives_no_hint() {
         assert_eq!(nearest_lines("alpha\nbeta\n", "completely different words"), None);
         assert_eq!(nearest_lines("", "x"), None);
         assert_eq!(nearest_lines("x\n", "\n\n"), None);

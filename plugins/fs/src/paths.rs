@@ -1,4 +1,4 @@
-//! Paths as the model writes them, and what to tell it where one leads nowhere.
+//! Paths that the model writes, and errors for paths that lead nowhere.
 
 use crate::nearest::nearest_names;
 use pinion_plugin_sdk::{Call, Error, Result};
@@ -6,26 +6,28 @@ use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Names of a folder that are looked at for a hint.
+/// Maximum number of directory entries to consider for a suggestion.
 const NAMES: usize = 1_000;
 
-/// A path of the model's.
+/// A path from the model.
 pub(crate) struct Target<'a> {
-    /// As the model wrote it, for all that it reads.
+    /// The path as the model wrote it, for messages.
     pub(crate) name: &'a str,
-    /// Where it is, for all that touches files.
+    /// The absolute path, for file access.
     pub(crate) path: PathBuf,
 }
 
 impl<'a> Target<'a> {
+    /// Resolves `name`.
+    ///
     /// # Errors
-    /// Those of [`Call::path`], and of a call that is cancelled.
+    /// Those of [`Call::path`], and [`Error::Cancelled`].
     pub(crate) fn new(name: &'a str, call: &Call) -> Result<Self> {
         call.check()?;
         Ok(Self { name, path: call.path(name)? })
     }
 
-    /// What is there, links followed.
+    /// Returns the metadata of the target and follows links.
     ///
     /// # Errors
     /// Those of [`Target::failure`].
@@ -33,82 +35,86 @@ impl<'a> Target<'a> {
         fs::metadata(&self.path).map_err(|e| self.failure("read", &e))
     }
 
-    /// As [`Target::metadata`], of a regular file: to open a pipe or a device could take for ever.
+    /// Like [`Target::metadata`], for a regular file: opening a pipe or a device could block forever.
     ///
     /// # Errors
-    /// [`Error::InvalidArguments`] where something else is there; `done` is what it cannot be, such as "read".
+    /// [`Error::InvalidArguments`] if it is not a regular file; `done` names the operation, such as "read".
     pub(crate) fn regular_file(&self, done: &str) -> Result<Metadata> {
         let metadata = self.metadata()?;
         self.require_file(&metadata, done)?;
         Ok(metadata)
     }
 
+    /// Checks that `metadata` is that of a regular file.
+    ///
     /// # Errors
-    /// [`Error::InvalidArguments`] where `metadata` is not that of a regular file.
+    /// [`Error::InvalidArguments`] otherwise.
     pub(crate) fn require_file(&self, metadata: &Metadata, done: &str) -> Result<()> {
         if metadata.is_file() {
             return Ok(());
         }
         let what = match metadata.is_dir() {
-            true if done == "read" => "is a folder; use list to see what is in it",
-            true => "is a folder",
-            false => "is neither a file nor a folder (a pipe, socket or device)",
+            true if done == "read" => "is a directory; use list to see its content",
+            true => "is a directory",
+            false => "is neither a file nor a directory (a pipe, socket or device)",
         };
         Err(Error::invalid_arguments(format!("cannot be {done}: `{}` {what}", self.name)))
     }
 
+    /// Checks that the target is a directory.
+    ///
     /// # Errors
-    /// [`Error::NotFound`] where nothing is there, [`Error::InvalidArguments`] where a file is.
-    pub(crate) fn require_folder(&self) -> Result<()> {
+    /// [`Error::NotFound`] if nothing is there, [`Error::InvalidArguments`] if it is a file.
+    pub(crate) fn require_directory(&self) -> Result<()> {
         if self.metadata()?.is_file() {
-            return Err(Error::invalid_arguments(format!("`{}` is a file, not a folder", self.name)));
+            return Err(Error::invalid_arguments(format!("`{}` is a file, not a directory", self.name)));
         }
         Ok(())
     }
 
-    /// `cannot ACTION PATH` and why; with a hint where nothing is there.
+    /// Converts an I/O error to `cannot ACTION PATH` with a cause, or to a suggestion if nothing is there.
     pub(crate) fn failure(&self, action: &str, error: &io::Error) -> Error {
         let name = self.name;
         match error.kind() {
             ErrorKind::NotFound => self.not_found(),
             ErrorKind::PermissionDenied => Error::Denied(format!(
-                "cannot {action} `{name}`: its permissions forbid it, or a link leads out of the granted folders, as \
-                 any absolute link does"
+                "cannot {action} `{name}`: permission denied, or a link leaves the granted directories (every absolute \
+                 link does)"
             )),
             ErrorKind::NotADirectory => {
-                Error::NotFound(format!("`{name}` does not exist: a part of the path is a file, not a folder"))
+                Error::NotFound(format!("`{name}` does not exist: part of the path is a file, not a directory"))
             }
             _ => Error::failed(format!("cannot {action} `{name}`: {}", reason(error))),
         }
     }
 
-    /// Names the first folder of the path that is missing, if one is, and what comes near.
+    /// Names the first missing directory of the path, if any, and similar names.
     fn not_found(&self) -> Error {
         let mut missing = self.path.as_path();
-        while let Some(folder) = missing.parent().filter(|folder| !folder.exists()) {
-            missing = folder;
+        while let Some(directory) = missing.parent().filter(|directory| !directory.exists()) {
+            missing = directory;
         }
         let mut text = format!("`{}` does not exist", self.name);
         if missing != self.path {
-            text.push_str(&format!(": there is no folder `{}`", missing.display()));
+            text.push_str(&format!(": no directory `{}`", missing.display()));
         }
         let near = similar_names(missing);
         if !near.is_empty() {
-            text.push_str(&format!("; near it: {}", near.join(", ")));
+            text.push_str(&format!("; similar names: {}", near.join(", ")));
         }
         Error::NotFound(text)
     }
 }
 
-/// The error without its number, which WASI and the machine count differently.
+/// Formats the error without its number, which differs between WASI and the machine.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn similar_names(missing: &Path) -> Vec<String> {
-    let (Some(folder), Some(wanted)) = (missing.parent(), missing.file_name()) else { return Vec::new() };
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let (Some(directory), Some(wanted)) = (missing.parent(), missing.file_name()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let names: Vec<String> =
         entries.take(NAMES).flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     nearest_names(&wanted.to_string_lossy(), &names).into_iter().map(|name| format!("`{name}`")).collect()
@@ -124,30 +130,30 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_told_with_the_nearest_names() {
-        let folder = tempfile::tempdir().unwrap();
+    fn missing_file_suggests_similar_names() {
+        let directory = tempfile::tempdir().unwrap();
         for name in ["main.rs", "Makefile", "zebra"] {
-            fs::write(folder.path().join(name), "").unwrap();
+            fs::write(directory.path().join(name), "").unwrap();
         }
-        let path = folder.path().join("mian.rs");
-        let expected = format!("`{}` does not exist; near it: `main.rs`", path.display());
+        let path = directory.path().join("mian.rs");
+        let expected = format!("`{}` does not exist; similar names: `main.rs`", path.display());
         assert_eq!(metadata(&path).unwrap_err(), Error::NotFound(expected));
     }
 
     #[test]
-    fn the_first_missing_folder_of_a_path_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("source")).unwrap();
-        let Error::NotFound(text) = metadata(&folder.path().join("sources/a/b.rs")).unwrap_err() else { panic!() };
-        let missing = folder.path().join("sources");
-        assert!(text.ends_with(&format!(": there is no folder `{}`; near it: `source`", missing.display())), "{text}");
+    fn first_missing_directory_of_a_path_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("source")).unwrap();
+        let Error::NotFound(text) = metadata(&directory.path().join("sources/a/b.rs")).unwrap_err() else { panic!() };
+        let missing = directory.path().join("sources");
+        assert!(text.ends_with(&format!(": no directory `{}`; similar names: `source`", missing.display())), "{text}");
     }
 
     #[test]
-    fn a_path_through_a_file_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a"), "").unwrap();
-        let Error::NotFound(text) = metadata(&folder.path().join("a/b")).unwrap_err() else { panic!() };
-        assert!(text.contains("is a file, not a folder"), "{text}");
+    fn path_through_a_file_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a"), "").unwrap();
+        let Error::NotFound(text) = metadata(&directory.path().join("a/b")).unwrap_err() else { panic!() };
+        assert!(text.contains("is a file, not a directory"), "{text}");
     }
 }

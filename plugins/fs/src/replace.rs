@@ -1,16 +1,16 @@
-//! Replacing exact texts in a file's content; no files here.
+//! Exact text replacement in memory.
 //!
-//! Edits are found in the content as it was, whatever their order, and do not overlap. To find them, CRLF counts as LF,
-//! in the content and in the edits; what replaces them gets the line endings that the content has. All other bytes stay
-//! as they are, a byte order mark and mixed line endings included.
+//! Edits match the original content, in any order, and must not overlap. For matching, CRLF in the content and in the
+//! edits equals LF; the replacement gets the content's line endings. All other bytes stay unchanged, including a byte
+//! order mark and mixed line endings.
 
 use std::borrow::Cow;
 use thiserror::Error;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// More places of one text are not counted.
+/// Maximum number of occurrences to count.
 const PLACES: usize = 1_000;
-/// More places are not named.
+/// Maximum number of occurrences to list.
 const NAMED: usize = 10;
 
 /// One replacement.
@@ -18,43 +18,43 @@ const NAMED: usize = 10;
 pub(crate) struct Edit<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
-    /// Replace all places, one after the other, rather than the only one.
+    /// Replace all occurrences, not just a unique one.
     pub(crate) all: bool,
 }
 
-/// What came of it.
+/// The result of applying edits.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replaced {
     pub(crate) content: String,
-    /// Places that changed.
+    /// Number of replaced occurrences.
     pub(crate) places: usize,
 }
 
-/// Why nothing was replaced; edits are counted from 0, as in the arguments.
+/// The reason why nothing was replaced. Edits are numbered from 0, as in the arguments.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// There is nothing to look for.
-    #[error("edits[{edit}]: old_text is empty; give the text to replace, or use write")]
+    /// The text to replace is empty.
+    #[error("edits[{edit}]: old_text is empty; pass the text to replace, or use write")]
     Empty { edit: usize },
-    /// The content does not hold the text.
-    #[error("edits[{edit}]: old_text is not in it")]
+    /// The content does not contain the text.
+    #[error("edits[{edit}]: old_text not found")]
     NotFound { edit: usize },
-    /// It does so more than once, on these lines.
-    #[error("edits[{edit}]: old_text is in it {} times, at lines {}; give more of the text around the one that is \
+    /// The text occurs more than once, on these lines.
+    #[error("edits[{edit}]: old_text occurs {} times, at lines {}; include more of the text around the one that is \
              meant, or set replace_all", at_most(*places), listed(lines, *places))]
     Ambiguous { edit: usize, places: usize, lines: Vec<usize> },
-    /// Old and new text are the same.
+    /// Old and new text are equal.
     #[error("edits[{edit}]: new_text is the same as old_text")]
     NoChange { edit: usize },
-    /// Two edits touch the same text.
+    /// Two edits cover the same text.
     #[error("edits[{first}] and edits[{second}] overlap near line {line}; make them one edit")]
     Overlap { first: usize, second: usize, line: usize },
 }
 
-/// Applies all of `edits`, or none.
+/// Applies all of `edits` or none.
 ///
 /// # Errors
-/// The first [`Problem`] that comes up.
+/// The first [`Problem`] found.
 pub(crate) fn replace(content: &str, edits: &[Edit<'_>]) -> Result<Replaced, Problem> {
     let view = View::of(content);
     let mut spans = Vec::new();
@@ -77,19 +77,19 @@ pub(crate) fn replace(content: &str, edits: &[Edit<'_>]) -> Result<Replaced, Pro
     Ok(Replaced { content: result, places: spans.len() })
 }
 
-/// A place in the view's text.
+/// A range of the view's text.
 struct Span {
     start: usize,
     end: usize,
     edit: usize,
 }
 
-/// The content with LF for every line ending, and no byte order mark.
+/// The content with LF line endings and without a byte order mark.
 struct View<'a> {
     text: Cow<'a, str>,
-    /// Bytes of the byte order mark.
+    /// Length of the byte order mark in bytes.
     mark: usize,
-    /// Where in `text` a line feed stands whose carriage return was left out.
+    /// Positions in `text` of the line feeds whose carriage return was removed.
     crlf: Vec<usize>,
     endings: Endings,
 }
@@ -98,7 +98,7 @@ struct View<'a> {
 enum Endings {
     Lf,
     Crlf,
-    /// There is but one line.
+    /// The content has a single line.
     Unknown,
 }
 
@@ -141,7 +141,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where `old` begins, also where two of them overlap; at most [`PLACES`].
+    /// Returns the positions of `old`, including overlapping ones; at most [`PLACES`].
     fn places(&self, old: &str) -> Vec<usize> {
         let step = old.chars().next().map_or(1, char::len_utf8);
         let mut places = Vec::new();
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
         memchr::memchr_iter(b'\n', &self.text.as_bytes()[..place]).count() + 1
     }
 
-    /// A place just before a line feed is one before its carriage return too.
+    /// Maps a position in `text` to the content; a position before a line feed maps to before its carriage return.
     fn place_in_content(&self, place: usize) -> usize {
         self.mark + place + self.crlf.partition_point(|line_feed| *line_feed < place)
     }
@@ -204,49 +204,49 @@ mod tests {
     }
 
     #[test]
-    fn the_only_place_is_replaced() {
+    fn unique_match_is_replaced() {
         let result = replace("one two three", &one("two", "2")).unwrap();
         assert_eq!(result, Replaced { content: "one 2 three".into(), places: 1 });
     }
 
     #[test]
-    fn a_text_that_is_not_there_is_told() {
+    fn missing_text_is_an_error() {
         assert_eq!(replace("one", &one("two", "2")), Err(Problem::NotFound { edit: 0 }));
         assert_eq!(replace("one", &all("two", "2")), Err(Problem::NotFound { edit: 0 }));
     }
 
     #[test]
-    fn several_places_are_counted_and_their_lines_told() {
+    fn ambiguous_match_reports_count_and_lines() {
         let problem = replace("x\ny\nx x\n", &one("x", "z")).unwrap_err();
         assert_eq!(problem, Problem::Ambiguous { edit: 0, places: 3, lines: vec![1, 3, 3] });
         assert!(problem.to_string().contains("3 times, at lines 1, 3, 3;"), "{problem}");
     }
 
     #[test]
-    fn places_that_overlap_each_other_are_several() {
+    fn overlapping_matches_are_counted_separately() {
         assert!(matches!(replace("aaa", &one("aa", "b")), Err(Problem::Ambiguous { places: 2, .. })));
         assert_eq!(replaced("aaa", &all("aa", "b")), "ba");
     }
 
     #[test]
-    fn very_many_places_are_not_counted_to_the_end() {
+    fn counting_of_matches_is_bounded() {
         let problem = replace(&"x ".repeat(5_000), &one("x", "y")).unwrap_err().to_string();
         assert!(problem.contains("at least 1000 times, at lines 1, 1,") && problem.contains(", ...;"), "{problem}");
     }
 
     #[test]
-    fn all_places_are_replaced_when_asked() {
+    fn all_matches_are_replaced_on_request() {
         assert_eq!(replace("x y x", &all("x", "long")).unwrap(), Replaced { content: "long y long".into(), places: 2 });
     }
 
     #[test]
-    fn edits_are_found_in_the_original_whatever_their_order() {
+    fn edits_match_the_original_in_any_order() {
         let edits = [one("c", "a")[0].clone(), one("a", "b")[0].clone()];
         assert_eq!(replaced("a-c", &edits), "b-a");
     }
 
     #[test]
-    fn edits_may_touch_but_not_overlap() {
+    fn edits_may_be_adjacent_but_not_overlap() {
         let edits = [one("ab", "1")[0].clone(), one("cd", "2")[0].clone()];
         assert_eq!(replaced("abcd", &edits), "12");
         let edits = [one("bc", "1")[0].clone(), one("ab", "2")[0].clone()];
@@ -254,31 +254,31 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_edit_refuses_all() {
+    fn one_invalid_edit_rejects_all() {
         let edits = [one("a", "b")[0].clone(), one("z", "y")[0].clone()];
         assert_eq!(replace("a", &edits), Err(Problem::NotFound { edit: 1 }));
     }
 
     #[test]
-    fn what_changes_nothing_is_refused() {
+    fn no_op_edit_is_rejected() {
         assert_eq!(replace("a\r\nb", &one("a\nb", "a\r\nb")), Err(Problem::NoChange { edit: 0 }));
         assert_eq!(replace("a", &one("", "b")), Err(Problem::Empty { edit: 0 }));
     }
 
     #[test]
-    fn crlf_is_matched_by_lf_and_kept() {
+    fn lf_matches_crlf_and_crlf_is_kept() {
         assert_eq!(replaced("a\r\nb\r\nc\r\n", &one("a\nb", "x\ny\nz")), "x\r\ny\r\nz\r\nc\r\n");
         assert_eq!(replaced("a\r\nb\r\n", &one("\nb", "\nx\n")), "a\r\nx\r\n\r\n");
         assert_eq!(replaced("a\nb\n", &one("a\r\nb", "x\r\ny")), "x\ny\n");
     }
 
     #[test]
-    fn mixed_line_endings_stay_where_nothing_changes() {
+    fn mixed_line_endings_stay_outside_of_edits() {
         assert_eq!(replaced("a\nb\r\nc\r\nd\ne\r\n", &one("c", "x\ny")), "a\nb\r\nx\r\ny\r\nd\ne\r\n");
     }
 
     #[test]
-    fn a_byte_order_mark_stays() {
+    fn byte_order_mark_is_kept() {
         assert_eq!(replaced("\u{feff}a\r\nb", &one("a\n", "x\n")), "\u{feff}x\r\nb");
         assert_eq!(replaced("\u{feff}a", &one("\u{feff}a", "b")), "\u{feff}b");
     }
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_unique_text_is_replaced_exactly(
+        fn unique_text_is_replaced_exactly(
             before in lines(), old in "[x-z\n]{1,6}", after in lines(), new in lines(),
         ) {
             let (content, old) = (format!("{before}<{old}>{after}"), format!("<{old}>"));
@@ -298,7 +298,7 @@ mod tests {
         }
 
         #[test]
-        fn with_crlf_the_result_is_that_with_lf_in_crlf(
+        fn crlf_result_equals_converted_lf_result(
             before in lines(), after in lines(), old in lines(), new in lines(),
         ) {
             let (content, old) = (format!("{before}\n<{old}>\n{after}"), format!("<{old}>"));
@@ -309,7 +309,7 @@ mod tests {
         }
 
         #[test]
-        fn all_other_bytes_stay_whatever_the_line_endings(
+        fn bytes_outside_of_edits_never_change(
             before in "[ab\r\n\u{e9}]{0,20}", after in "[ab\r\n\u{e9}]{0,20}", new in "[ab]{0,5}",
         ) {
             let content = format!("{before}<\u{2603}>{after}");
@@ -317,7 +317,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(
+        fn arbitrary_input_does_not_panic(
             content in "\\PC{0,30}|[a\r\n]{0,30}",
             edits in proptest::collection::vec(("[a\r\n]{0,3}", "[ab\r\n]{0,3}", any::<bool>()), 0..4),
         ) {

@@ -1,4 +1,4 @@
-//! The tool `search`.
+//! The `search` tool.
 
 use crate::paths::Target;
 use crate::text::count;
@@ -7,16 +7,16 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, FileMatches, SearchOptions, SearchResult, WalkOptions};
 use std::path::Path;
 
-/// Matching lines that are shown where nothing is said, and at most.
+/// Default number of matching lines to show, and its maximum.
 const LINES: u32 = 200;
 const MOST_LINES: u32 = 2_000;
-/// Files, and matching lines, that are looked at when only files or counts are wanted.
+/// Maximum number of files and matching lines to examine for the outputs `files` and `counts`.
 const COUNTED: u32 = 100_000;
-/// Files that are shown when only files or counts are wanted.
+/// Maximum number of files to show for the outputs `files` and `counts`.
 const FILES: usize = 500;
-/// Longer lines are cut by the host.
+/// Maximum bytes of a line; the host cuts the rest.
 const LINE_BYTES: u32 = 500;
-/// Bytes of one result.
+/// Maximum bytes of one result.
 const BYTES: usize = 50 * 1024;
 const MOST_CONTEXT: u32 = 20;
 
@@ -25,25 +25,25 @@ const MOST_CONTEXT: u32 = 20;
 struct Arguments {
     /// Regular expression (Rust syntax).
     pattern: String,
-    /// Take the pattern as plain text.
+    /// Treat the pattern as plain text.
     literal: Option<bool>,
-    /// Folder or file; the workspace by default.
+    /// Directory or file; default: the workspace.
     path: Option<String>,
-    /// Only files that match, such as *.rs, or !*.min.js.
+    /// Only matching files, such as *.rs or !*.min.js.
     glob: Option<String>,
     /// Only files of a type: rust, py, js, ...
     #[serde(rename = "type")]
     kind: Option<String>,
     ignore_case: Option<bool>,
-    /// Lines around each match; 20 at most.
+    /// Lines around each match; maximum 20.
     context: Option<u32>,
     /// Let a match span lines.
     multiline: Option<bool>,
-    /// Also what .gitignore excludes.
+    /// Include what .gitignore excludes.
     ignored: Option<bool>,
-    /// Lines by default; or only the files that match, or a count for each.
+    /// Default lines; or only matching files, or a count per file.
     output: Option<Mode>,
-    /// Matching lines to show; 200 by default, 2000 at most.
+    /// Matching lines to show; default 200, maximum 2000.
     #[schemars(range(min = 1))]
     limit: Option<u32>,
 }
@@ -67,8 +67,8 @@ impl Arguments {
 }
 
 pub(crate) fn tool() -> Tool {
-    let description = "Searches the content of files. Grouped by file, `12:` before a matching line and `12-` before \
-                       one of context. Leaves out binary files and what .gitignore excludes.";
+    let description = "Searches file contents. Groups results by file; `12:` marks a matching line, `12-` a context \
+                       line. Skips binary files and what .gitignore excludes.";
     Tool::new("search", description, search).reads()
 }
 
@@ -93,7 +93,7 @@ fn files(root: &Path, arguments: &Arguments) -> WalkOptions {
 
 fn what(arguments: &Arguments) -> SearchOptions {
     let limit = arguments.limit.unwrap_or(LINES).clamp(1, MOST_LINES);
-    // Lines that are not shown are not carried over.
+    // Lines that are not shown need not cross the boundary.
     let (max_matches, max_matches_per_file, max_line_bytes) = match arguments.mode() {
         Mode::Lines => (limit, limit, LINE_BYTES),
         Mode::Files => (COUNTED, 1, 1),
@@ -141,7 +141,7 @@ fn output(arguments: &Arguments, result: &SearchResult) -> Output {
 
 struct Shown {
     text: String,
-    /// What was too much, in words.
+    /// Description of what was omitted.
     left_out: Option<String>,
 }
 
@@ -156,7 +156,7 @@ fn listed(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> Shown
     Shown { text, left_out }
 }
 
-/// For each file its path, then its lines; `--` where lines between were left out, as grep writes it.
+/// Formats each file as its path and its lines; `--` marks a gap, as in grep.
 fn grouped(root: &str, files: &[FileMatches]) -> Shown {
     let mut text = String::new();
     let mut shown = 0;
@@ -178,7 +178,7 @@ fn grouped(root: &str, files: &[FileMatches]) -> Shown {
     Shown { text: text.trim_end_matches('\n').to_owned(), left_out: None }
 }
 
-/// What goes before each line of a file.
+/// Returns the prefix of each line: a gap marker or nothing.
 fn befores(file: &FileMatches) -> impl Iterator<Item = &'static str> {
     let has_context = file.lines.iter().any(|line| !line.is_match);
     let mut last = None;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_grouped_by_file_with_their_context() {
+    fn matches_are_grouped_by_file_with_context() {
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "src" })), &two_files()));
         assert_eq!(reply.text, "src/a.rs\n1: x\n2- near\n--\n9: x y\n\nsrc/b.rs\n3: x\n5: x");
         let expected = json!({ "path": "src", "files": 2, "matches": 4, "searched": 7, "truncated": false });
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_or_counts_are_told_when_asked() {
+    fn output_mode_selects_files_or_counts() {
         let files = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &two_files()));
         assert_eq!(files.text, "a.rs\nb.rs");
         let counts = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "count" })), &two_files()));
@@ -235,20 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn a_search_in_one_file_names_it() {
+    fn search_in_one_file_names_it() {
         let found = result(vec![file("", vec![line(1, "x", true)])]);
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "path": "a/b.rs" })), &found));
         assert_eq!(reply.text, "a/b.rs\n1: x");
     }
 
     #[test]
-    fn no_match_says_where_it_looked() {
+    fn empty_result_says_what_was_searched() {
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x+" })), &result(Vec::new())));
         assert_eq!(reply.text, "no match for the expression `x+` in 7 files");
     }
 
     #[test]
-    fn what_stopped_early_is_told() {
+    fn early_stop_is_reported() {
         let found = SearchResult { truncated: true, ..two_files() };
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &found));
         assert!(reply.text.ends_with("\n[stopped after 4 matches; narrow with path, glob, type or a longer pattern]"));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_bounded_whatever_the_host_gives() {
+    fn output_is_bounded() {
         let long = "x".repeat(400);
         let files = (0..50).map(|i| file(&format!("{i}"), (1..100).map(|n| line(n, &long, true)).collect())).collect();
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x" })), &result(files)));
@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_counted() {
+    fn omitted_files_are_counted() {
         let files = (0..600).map(|i| file(&format!("{i}"), vec![line(1, "", true)])).collect();
         let reply = Reply::from(output(&arguments(json!({ "pattern": "x", "output": "files" })), &result(files)));
         assert!(reply.text.contains("\n[500 of 600 files shown; narrow"), "{}", reply.text);
     }
 
     #[test]
-    fn the_host_is_asked_for_what_the_arguments_say() {
+    fn arguments_become_search_options() {
         let arguments = arguments(json!({
             "pattern": "a.b", "literal": true, "path": "src", "glob": "*.rs", "type": "rust", "ignore_case": true,
             "context": 3, "multiline": true, "ignored": true, "limit": 9_000,
@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_path_or_an_empty_pattern_is_refused() {
+    fn missing_path_and_empty_pattern_are_rejected() {
         let search = |arguments| testing::call_tool::<crate::Files>("search", arguments).unwrap_err();
-        let folder = tempfile::tempdir().unwrap();
-        let missing = search(json!({ "pattern": "x", "path": folder.path().join("none") }));
+        let directory = tempfile::tempdir().unwrap();
+        let missing = search(json!({ "pattern": "x", "path": directory.path().join("none") }));
         assert!(matches!(missing, Error::NotFound(_)));
-        let empty = search(json!({ "pattern": "", "path": folder.path() }));
+        let empty = search(json!({ "pattern": "", "path": directory.path() }));
         assert_eq!(empty, Error::InvalidArguments("the pattern is empty".into()));
     }
 }

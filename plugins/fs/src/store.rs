@@ -1,15 +1,16 @@
-//! How a file's new content gets to disk: whole, so that nobody ever sees a part of it.
+//! Atomic replacement of file contents.
 //!
-//! It is the host that writes, by a temporary file and a rename: WASI alone knows no modes, and would leave a script
-//! without its executable bit and a private file open to everyone.
+//! The host writes, with a temporary file and a rename. WASI alone has no file modes: a script would lose its
+//! executable bit, and a private file would become readable for everyone.
 
 use crate::paths::Target;
 use pinion_plugin_sdk::Result;
 
-/// Gives a file, new or old, this content. Its folders are made; an old one keeps its mode, and a link to it stays.
+/// Replaces or creates a file and creates missing parent directories. An existing file keeps its mode, and a link to it
+/// stays.
 ///
 /// # Errors
-/// Those of the file system; the file is as it was then.
+/// Those of the file system; the file is unchanged then.
 pub(crate) fn replace(target: &Target<'_>, content: &[u8]) -> Result<()> {
     host::replace(target, content)
 }
@@ -23,14 +24,14 @@ mod host {
     pub(super) fn replace(target: &Target<'_>, content: &[u8]) -> Result<()> {
         let path = target.path.to_string_lossy();
         workspace::replace_file(&path, content).map_err(|error| match error {
-            // It names the place in full; the model knows it by another name.
+            // The host's message has the absolute path; the model knows the path it wrote.
             WorkspaceError::Io(text) => Error::failed(format!("cannot write {}", text.replace(&*path, target.name))),
             other => other.into(),
         })
     }
 }
 
-/// For tests, which have no host: the same by the machine's own means.
+/// Native replacement for tests, which have no host.
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
     use crate::paths::Target;

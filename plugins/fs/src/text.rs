@@ -1,9 +1,9 @@
-//! Words and sizes, as the model and the user read them.
+//! Formatting of counts and sizes.
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
 
-/// `1 line`, `2 lines`.
+/// Formats a count with its noun: `1 line`, `2 lines`.
 pub(crate) fn count(number: u64, singular: &str) -> String {
     if number == 1 { format!("1 {singular}") } else { format!("{number} {}", plural(singular)) }
 }
@@ -16,7 +16,7 @@ fn plural(singular: &str) -> String {
     }
 }
 
-/// `812 bytes`, `1.2 KB`, `3.4 MB`; a KB is 1,024 bytes.
+/// Formats a size: `812 bytes`, `1.2 KB`, `3.4 MB`; 1 KB is 1,024 bytes.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..KB => count(bytes, "byte"),
@@ -30,12 +30,12 @@ fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
-/// The longest start of `text` of at most `limit` bytes that does not split a character.
+/// Returns the longest prefix of `text` of at most `limit` bytes that does not split a character.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// Lines of a text; a line ending does not begin another line.
+/// Returns the number of lines; a final line ending does not start another line.
 pub(crate) fn lines_in(text: &str) -> u64 {
     text.lines().count() as u64
 }
@@ -45,19 +45,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_the_unit_that_fits() {
-        let told = [0, 1, 1023, 1024, 1_048_575, 1_048_576, u64::MAX].map(size);
-        assert_eq!(told, ["0 bytes", "1 byte", "1023 bytes", "1.0 KB", "1023.9 KB", "1.0 MB", "17592186044415.9 MB"]);
+    fn sizes_use_a_fitting_unit() {
+        let formatted = [0, 1, 1023, 1024, 1_048_575, 1_048_576, u64::MAX].map(size);
+        assert_eq!(
+            formatted,
+            ["0 bytes", "1 byte", "1023 bytes", "1.0 KB", "1023.9 KB", "1.0 MB", "17592186044415.9 MB"]
+        );
     }
 
     #[test]
-    fn words_have_their_plural() {
+    fn nouns_are_pluralized() {
         assert_eq!(count(1, "entry"), "1 entry");
         assert_eq!([count(2, "entry"), count(0, "match"), count(3, "line")], ["2 entries", "0 matches", "3 lines"]);
     }
 
     #[test]
-    fn a_cut_does_not_split_a_character() {
+    fn cut_does_not_split_a_character() {
         assert_eq!(cut("aé", 2), "a");
         assert_eq!(cut("aé", 9), "aé");
     }

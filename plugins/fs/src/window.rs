@@ -1,41 +1,41 @@
-//! A window of numbered lines out of a file of any size, in bounded memory.
+//! Reads a window of numbered lines from a file of any size in bounded memory.
 
 use memchr::{memchr, memchr_iter};
 use std::io::{self, BufRead};
 
-/// Which lines, and how much of them.
+/// The range of lines to read, and limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// The first line, counted from 1.
+    /// First line, counted from 1.
     pub(crate) first: u64,
-    /// Lines at most; at least 1.
+    /// Maximum number of lines, at least 1.
     pub(crate) lines: u64,
-    /// Bytes of numbered text at most; the first line is given whatever its size.
+    /// Maximum bytes of numbered text; the first line is always returned.
     pub(crate) bytes: usize,
-    /// Longer lines are cut and marked.
+    /// Maximum bytes of a line; longer lines are cut and marked.
     pub(crate) line_bytes: usize,
-    /// Read on to the end of the file to count its lines?
+    /// Continue to the end of the file to count its lines.
     pub(crate) count_all: bool,
 }
 
-/// What was found.
+/// The lines read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// The lines as `cat -n` writes them.
+    /// Lines numbered as by `cat -n`.
     pub(crate) text: String,
-    /// How many lines `text` holds.
+    /// Number of lines in `text`.
     pub(crate) shown: u64,
-    /// Lines of the whole file, where its end was reached.
+    /// Number of lines of the file, if its end was reached.
     pub(crate) total: Option<u64>,
-    /// Lines of `text` that were cut.
+    /// Number of lines in `text` that were cut.
     pub(crate) cut: u64,
-    /// Lines of `text` that end with a carriage return and a line feed.
+    /// Number of lines in `text` that end with CRLF.
     pub(crate) crlf: u64,
-    /// Bytes of `text` that were not UTF-8 are replaced by U+FFFD.
+    /// Some bytes were not UTF-8 and were replaced with U+FFFD.
     pub(crate) lossy: bool,
 }
 
-/// Reads a window. `check` is asked once a buffer whether to go on.
+/// Reads a window. `check` runs once per buffer and can stop the read.
 ///
 /// # Errors
 /// Those of `check` and of reading.
@@ -66,7 +66,7 @@ pub(crate) fn read<E: From<io::Error>>(
 }
 
 impl Window {
-    /// Adds a line, unless that would be too much.
+    /// Appends a line unless it exceeds the limits.
     fn push(&mut self, line: &Line, limits: &Limits) -> bool {
         let number = limits.first + self.shown;
         let text = line.text(number == 1);
@@ -87,19 +87,19 @@ impl Window {
 /// A line without its ending.
 struct Line {
     start: Vec<u8>,
-    /// Bytes after `start`.
+    /// Number of bytes after `start`.
     left_out: u64,
     crlf: bool,
 }
 
 impl Line {
-    /// The line as text. A byte order mark counts as one only on the first line, and is not shown.
+    /// Converts the line to text, without a byte order mark on the first line.
     fn text(&self, first: bool) -> String {
         let start = if first { self.start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.start) } else { &self.start };
         String::from_utf8_lossy(start).replace('\0', "\u{fffd}")
     }
 
-    /// Takes the carriage return for a part of the line's ending, and leaves out what was cut of the last character.
+    /// Treats a final carriage return as part of the line ending and drops a partial character at the end.
     fn finish(&mut self) {
         match (self.crlf, self.left_out) {
             (true, 0) => drop(self.start.pop()),
@@ -122,7 +122,7 @@ struct Lines<R, C> {
 }
 
 impl<R: BufRead, C: Fn() -> Result<(), E>, E: From<io::Error>> Lines<R, C> {
-    /// Passes over `wanted` lines, and tells over how many; fewer only at the end.
+    /// Skips up to `wanted` lines and returns how many there were; fewer only at the end.
     fn skip(&mut self, wanted: u64) -> Result<u64, E> {
         let (mut passed, mut inside) = (0, false);
         while passed < wanted {
@@ -145,7 +145,7 @@ impl<R: BufRead, C: Fn() -> Result<(), E>, E: From<io::Error>> Lines<R, C> {
         Ok(passed)
     }
 
-    /// The next line, of which `keep` bytes are kept.
+    /// Reads the next line and keeps its first `keep` bytes.
     fn next(&mut self, keep: usize) -> Result<Option<Line>, E> {
         let mut line = Line { start: Vec::new(), left_out: 0, crlf: false };
         let (mut any, mut last) = (false, 0);
@@ -194,21 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_numbered_as_by_cat() {
+    fn lines_are_numbered_like_cat_n() {
         let window = window(b"alpha\n\nomega", ALL);
         assert_eq!(window.text, "     1\talpha\n     2\t\n     3\tomega\n");
         assert_eq!((window.shown, window.total), (3, Some(3)));
     }
 
     #[test]
-    fn a_window_in_the_middle_keeps_its_numbers() {
+    fn window_in_the_middle_keeps_line_numbers() {
         let window = window(b"1\n2\n3\n4\n5\n", Limits { first: 2, lines: 2, ..ALL });
         assert_eq!(window.text, "     2\t2\n     3\t3\n");
         assert_eq!((window.shown, window.total), (2, Some(5)));
     }
 
     #[test]
-    fn without_counting_the_total_is_known_only_at_the_end() {
+    fn total_is_known_only_at_the_end_of_the_file() {
         let limits = Limits { lines: 2, count_all: false, ..ALL };
         assert_eq!(window(b"1\n2\n3\n", limits).total, None);
         assert_eq!(window(b"1\n2\n", limits).total, Some(2));
@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_past_the_end_is_empty_and_tells_the_total() {
+    fn window_past_the_end_is_empty_with_total() {
         let window = window(b"1\n2\n", Limits { first: 9, ..ALL });
         assert_eq!((window.shown, window.total), (0, Some(2)));
     }
 
     #[test]
-    fn a_long_line_is_cut_between_characters_and_marked() {
+    fn long_line_is_cut_between_characters_and_marked() {
         let limits = Limits { line_bytes: 4, ..ALL };
         let window = window("aaa\u{e9}bb\r\nok\n".as_bytes(), limits);
         assert_eq!(window.text, "     1\taaa [4 more bytes]\n     2\tok\n");
@@ -231,19 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_and_a_byte_order_mark_are_not_shown() {
+    fn carriage_returns_and_byte_order_mark_are_hidden() {
         let window = window(b"\xef\xbb\xbfa\r\nb\r\n", ALL);
         assert_eq!((window.text.as_str(), window.crlf), ("     1\ta\n     2\tb\n", 2));
     }
 
     #[test]
-    fn what_is_not_utf8_is_replaced_and_told() {
+    fn invalid_utf8_is_replaced_and_reported() {
         let window = window(b"caf\xe9\n", ALL);
         assert_eq!((window.text.as_str(), window.lossy), ("     1\tcaf\u{fffd}\n", true));
     }
 
     #[test]
-    fn the_first_line_is_given_even_where_it_is_too_much() {
+    fn first_line_is_returned_even_beyond_the_limit() {
         let window = window(b"aaaaaaaaaa\nb\n", Limits { bytes: 5, ..ALL });
         assert_eq!((window.shown, window.total), (1, Some(2)));
     }
@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_window_of_any_bytes_is_what_a_plain_reading_finds(
+        fn any_window_equals_a_naive_read(
             content in bytes(0..300),
             first in 1u64..20,
             lines in 1u64..20,
@@ -285,7 +285,7 @@ mod tests {
         }
 
         #[test]
-        fn a_window_never_exceeds_its_bounds(
+        fn window_never_exceeds_its_limits(
             content in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0xc3)], 0..2_000),
             line_bytes in 1usize..50,
             bytes in 100usize..400,

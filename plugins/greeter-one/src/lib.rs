@@ -1,10 +1,10 @@
-//! A tool that greets: the first of two versions, which `pinion demo` swaps while a turn runs.
+//! A greeting tool: the first of two versions that `pinion demo` swaps during a turn.
 
 use pinion_plugin_sdk::prelude::*;
 
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
-    /// Whom to greet.
+    /// Name of the person.
     name: String,
 }
 
@@ -13,7 +13,7 @@ pub struct Greeter;
 
 impl Plugin for Greeter {
     fn tools() -> Vec<Tool> {
-        vec![Tool::new("greet", "Greets somebody by name.", greet).sequential()]
+        vec![Tool::new("greet", "Greets someone by name.", greet).sequential()]
     }
 }
 

@@ -3,20 +3,20 @@
 use crate::deny::{self, DenyList};
 use pinion_plugin_sdk::prelude::*;
 
-/// Kept of the call's own deadline, to report in.
+/// Part of the call's deadline that is reserved for the report, in milliseconds.
 const MARGIN_MS: u64 = 2_000;
 
-/// All of it may be left out.
+/// Settings; each one has a default.
 #[derive(Deserialize, Debug)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Config {
-    /// Seconds that a command may take where the model does not say.
+    /// Default time limit of a command in seconds.
     timeout: u64,
-    /// Seconds that a command may take at most, whatever the model says; the call's deadline is a bound as well.
+    /// Maximum time limit in seconds, whatever the model asks for. The call's deadline applies as well.
     max_timeout: u64,
-    /// Patterns of commands that are not run, beside the built-in ones.
+    /// Patterns of denied commands, in addition to the built-in ones.
     deny: Vec<String>,
-    /// Use the built-in patterns too? With `false`, `deny` replaces them.
+    /// Keep the built-in patterns. With `false`, only `deny` applies.
     deny_defaults: bool,
 }
 
@@ -27,20 +27,25 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads the section.
+    ///
     /// # Errors
-    /// The user's text does not fit.
+    /// The section does not match.
     pub(crate) fn read() -> Result<Self, String> {
         config()
     }
 
+    /// Compiles the deny patterns.
+    ///
     /// # Errors
-    /// One of the user's patterns is empty.
+    /// A pattern is empty.
     pub(crate) fn deny_list(&self) -> Result<DenyList, String> {
         let defaults: &[&str] = if self.deny_defaults { deny::DEFAULT } else { &[] };
         DenyList::new(defaults.iter().copied().chain(self.deny.iter().map(String::as_str)))
     }
 
-    /// How long a command may take, given what the model asks for, in seconds, and the call's deadline.
+    /// Returns the time limit of a command in milliseconds, from the seconds that the model asked for and the call's
+    /// deadline.
     pub(crate) fn timeout_ms(&self, asked: Option<u64>, deadline_ms: u64) -> u64 {
         let seconds = asked.unwrap_or(self.timeout).min(self.max_timeout).max(1);
         let left = deadline_ms.saturating_sub(MARGIN_MS).max(deadline_ms / 2);
@@ -59,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_bounded_by_config_and_deadline() {
+    fn timeout_is_bounded_by_config_and_deadline() {
         let config = read(json!({ "timeout": 10, "max-timeout": 60 }));
         assert_eq!(config.timeout_ms(None, 600_000), 10_000);
         assert_eq!(config.timeout_ms(Some(30), 600_000), 30_000);
@@ -69,21 +74,21 @@ mod tests {
     }
 
     #[test]
-    fn the_users_patterns_are_added_to_the_built_in_ones() {
+    fn deny_adds_to_the_built_in_patterns() {
         let list = read(json!({ "deny": ["git push --force"] })).deny_list().unwrap();
         assert_eq!(list.denies("git push origin main --force"), Some("git push --force"));
         assert_eq!(list.denies("rm -rf /"), Some("rm -r /"));
     }
 
     #[test]
-    fn the_users_patterns_can_replace_the_built_in_ones() {
+    fn deny_can_replace_the_built_in_patterns() {
         let list = read(json!({ "deny": ["make"], "deny-defaults": false })).deny_list().unwrap();
         assert_eq!(list.denies("make all"), Some("make"));
         assert_eq!(list.denies("rm -rf /"), None);
     }
 
     #[test]
-    fn a_config_that_does_not_fit_is_told() {
+    fn invalid_config_is_reported() {
         testing::set_config(&json!({ "timeouts": 1 }));
         assert!(Config::read().unwrap_err().contains("unknown field `timeouts`"));
         assert!(read(json!({ "deny": [" "] })).deny_list().is_err());

@@ -1,19 +1,20 @@
-//! Patterns of commands that are not run.
+//! Patterns of denied commands.
 //!
-//! They guard against accidents, and are no security boundary: a command can hide what it does in many ways. What a
-//! program may touch is bounded by the sandbox that it runs in and by the user's approval.
+//! The patterns guard against accidents and are not a security boundary: a command can hide its effect in many ways.
+//! The sandbox around programs and the user's approval bound what a program can touch.
 //!
 //! A pattern is written like a command:
-//! - Its first word names the program; its folder, and `sudo`, `env` or variables before it, do not matter.
-//! - A word that begins with `-` is an option that the command must have. Up to three letters, as in `-rf`, may come in
-//!   any order, case and grouping, among others.
-//! - Any other word is an argument that the command must have, in any place.
-//! - `*` stands for anything, `\*` for a star.
-//! - A pattern with one of `| & ; < > ( )` is looked for in the whole text, white space aside.
+//! - The first word names the program, without its directory. `sudo`, `env` and variables before the program are
+//!   ignored.
+//! - A word that starts with `-` is an option that the command must have. Options of up to three letters, such as
+//!   `-rf`, match in any order, case and grouping, and among other letters.
+//! - Any other word is an argument that the command must have, at any position.
+//! - `*` matches any text, `\*` a star.
+//! - A pattern that contains one of `| & ; < > ( )` matches anywhere in the command's text, ignoring whitespace.
 
 use crate::words::commands;
 
-/// What is denied where the config says nothing else.
+/// The default patterns.
 pub(crate) const DEFAULT: &[&str] = &[
     r"rm -r /",
     r"rm -r /\*",
@@ -60,22 +61,24 @@ pub(crate) const DEFAULT: &[&str] = &[
     r"crontab -r",
 ];
 
-/// Words before a program that run it.
+/// Programs that run the command after them.
 const WRAPPERS: &[&str] = &[
     "sudo", "doas", "env", "nohup", "nice", "ionice", "time", "timeout", "exec", "command", "builtin", "xargs",
     "setsid", "stdbuf", "if", "then", "elif", "else", "while", "until", "do", "!", "{",
 ];
 /// Programs whose arguments are commands.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "eval"];
-/// Shells in shells that are looked into.
+/// Maximum nesting of shells to look into.
 const DEPTH: u32 = 3;
 
-/// Patterns, ready to be matched.
+/// Compiled patterns.
 pub(crate) struct DenyList {
     patterns: Vec<Pattern>,
 }
 
 impl DenyList {
+    /// Compiles patterns.
+    ///
     /// # Errors
     /// A pattern is empty.
     pub(crate) fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
@@ -83,7 +86,7 @@ impl DenyList {
         Ok(Self { patterns })
     }
 
-    /// The first pattern that `command` matches.
+    /// Returns the first pattern that matches `command`.
     pub(crate) fn denies(&self, command: &str) -> Option<&str> {
         let parsed = parsed(command, DEPTH);
         let squeezed = squeezed(command);
@@ -91,8 +94,10 @@ impl DenyList {
         denying.map(|pattern| pattern.text.as_str())
     }
 
+    /// Checks the built-in patterns against known commands.
+    ///
     /// # Errors
-    /// The built-in list does not do what it is for.
+    /// A command is misjudged.
     pub(crate) fn self_test(&self) -> Result<(), String> {
         for (command, denied) in [("rm -fr /", true), ("sudo mkfs.ext4 /dev/sda1", true), ("rm -rf target", false)] {
             if self.denies(command).is_some() != denied {
@@ -109,7 +114,7 @@ struct Pattern {
 }
 
 enum Kind {
-    /// Anywhere in the text without its white space.
+    /// Matches anywhere in the text, ignoring whitespace.
     Anywhere(String),
     Command {
         program: Glob,
@@ -118,9 +123,9 @@ enum Kind {
 }
 
 enum Need {
-    /// `-rf`.
+    /// A group of short options: `-rf`.
     Letters(String),
-    /// `--force`, `-delete`, or an argument.
+    /// A long option or an argument: `--force`, `-delete`, `/`.
     Word(Glob),
 }
 
@@ -173,7 +178,7 @@ fn is_cluster(letters: &str) -> bool {
     (1..=3).contains(&letters.len()) && letters.chars().all(|letter| letter.is_ascii_alphanumeric())
 }
 
-/// Where the program of a simple command may be: its first word, or behind a wrapper any other.
+/// Returns the candidates for the program of a simple command: its first word, or any word after a wrapper.
 fn starts(words: &[String]) -> impl Iterator<Item = (&str, &[String])> {
     let first = words.iter().position(|word| !is_assignment(word)).unwrap_or(words.len());
     let wrapped = words.get(first).is_some_and(|word| WRAPPERS.contains(&base_name(word)));
@@ -190,7 +195,7 @@ fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Without slashes at the end, which mean nothing but for the root.
+/// Removes trailing slashes, except from the root.
 fn plain(argument: &str) -> &str {
     match argument.trim_end_matches('/') {
         "" if !argument.is_empty() => "/",
@@ -198,7 +203,7 @@ fn plain(argument: &str) -> &str {
     }
 }
 
-/// The simple commands, and those that shells are given as arguments.
+/// Returns the simple commands, including those passed to shells as arguments.
 fn parsed(text: &str, depth: u32) -> Vec<Vec<String>> {
     let mut all = commands(text);
     if depth == 0 {
@@ -221,7 +226,7 @@ fn squeezed(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// A word in which `*` stands for anything.
+/// A glob in which `*` matches any text.
 struct Glob(Vec<Part>);
 
 #[derive(PartialEq)]
@@ -244,8 +249,7 @@ impl Glob {
         Self(parts)
     }
 
-    /// Tries the last star again with one character more when what follows it does not fit: never worse than the
-    /// product of both lengths.
+    /// Matches by backtracking to the last star only; takes at most the product of both lengths in steps.
     fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut part, mut at, mut retry) = (0, 0, None);
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn disasters_are_denied_however_they_are_written() {
+    fn destructive_commands_are_denied_in_every_spelling() {
         for command in [
             "rm -rf /",
             "rm  -fr\t/",
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn daily_work_is_not_denied() {
+    fn ordinary_commands_are_allowed() {
         for command in [
             "rm -rf target /tmp/x",
             "rm -rf ./",
@@ -341,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_anything_and_an_escaped_one_for_itself() {
+    fn star_matches_any_text_unless_escaped() {
         for (glob, text, expected) in [
             ("mkfs*", "mkfs", true),
             ("mkfs*", "mkfs.ext4", true),
@@ -359,18 +363,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn white_space_between_words_does_not_matter(gaps in proptest::collection::vec("[ \t]{1,4}", 3)) {
+        fn whitespace_between_words_is_ignored(gaps in proptest::collection::vec("[ \t]{1,4}", 3)) {
             let command = format!("{0}rm{1}-rf{2}/", gaps[0], gaps[1], gaps[2]);
             prop_assert_eq!(denied(&command), Some("rm -r /".to_owned()));
         }
 
         #[test]
-        fn any_command_is_judged(command in "\\PC{0,80}|[rm /*~'\"\\\\\n;&|()<>-]{0,80}") {
+        fn arbitrary_command_does_not_panic(command in "\\PC{0,80}|[rm /*~'\"\\\\\n;&|()<>-]{0,80}") {
             denied(&command);
         }
 
         #[test]
-        fn a_glob_matches_as_a_plain_search_does(glob in "[ab*]{0,8}", text in "[ab]{0,10}") {
+        fn glob_agrees_with_naive_matching(glob in "[ab*]{0,8}", text in "[ab]{0,10}") {
             fn plainly(glob: &[u8], text: &[u8]) -> bool {
                 match (glob.first(), text.first()) {
                     (None, None) => true,

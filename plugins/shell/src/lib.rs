@@ -1,7 +1,7 @@
-//! The built-in tool `bash`: a command for the shell, through the host's `process`.
+//! The built-in tool `bash`: runs a shell command through the host's `process`.
 //!
-//! What is decided here: what is refused before anything runs ([`deny`]), how long it may take, and what of its output
-//! the model gets to see ([`report`]). Running, killing and keeping the output bounded is the host's.
+//! This crate decides which commands it rejects before anything runs ([`deny`]), the time limit, and how much of the
+//! output the model sees ([`report`]). The host runs and kills the program and bounds its output.
 
 mod config;
 mod deny;
@@ -15,7 +15,7 @@ use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError};
 use report::Ending;
 
-/// Variables that keep programs from waiting for a person, and from sending colours to one.
+/// Variables that keep programs from waiting for input and from printing colours.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("TERM", "dumb"), ("NO_COLOR", "1"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
 
@@ -23,10 +23,10 @@ const ENVIRONMENT: [(&str, &str); 4] =
 #[serde(deny_unknown_fields)]
 struct Arguments {
     command: String,
-    /// Seconds; 120 by default.
+    /// Seconds; default 120.
     #[schemars(range(min = 1))]
     timeout: Option<u64>,
-    /// Folder to run in; the workspace by default.
+    /// Working directory; default: the workspace.
     cwd: Option<String>,
 }
 
@@ -35,9 +35,9 @@ pub struct Shell;
 
 impl Plugin for Shell {
     fn tools() -> Vec<Tool> {
-        let description = "Runs a command in bash. Every call is a new shell in the workspace, without a terminal; \
-                           what it leaves running is killed. Of long output the start and the end are returned.";
-        // Sequential, because the commands of one message often build on each other: make, then run.
+        let description = "Runs a command in bash. Each call starts a new shell in the workspace, without a terminal; \
+                           processes left running are killed. Long output is cut in the middle.";
+        // Sequential because the commands of one message often build on each other: make, then run.
         vec![
             Tool::new("bash", description, bash)
                 .executes()
@@ -56,7 +56,7 @@ impl Plugin for Shell {
     }
 }
 
-// The deadline is for the longest command that the config's defaults allow, and the report of it.
+// The deadline covers the longest command that the default config allows, plus the report.
 export!(
     Shell,
     exports = [tools, lifecycle],
@@ -71,7 +71,7 @@ fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
     }
     if let Some(pattern) = config.deny_list().map_err(Error::failed)?.denies(&arguments.command) {
         return Err(Error::Denied(format!(
-            "the command was not run: it matches `{pattern}` of the patterns that the user denies; leave it to the user"
+            "the command was not run: it matches the user's deny pattern `{pattern}`; leave it to the user"
         )));
     }
     call.check()?;
@@ -88,7 +88,7 @@ fn run(arguments: &Arguments, timeout_ms: u64) -> Result<(Ran, Ending)> {
         ended = process::run(&program);
     }
     match ended {
-        Ok(ran) => Ok((ran, Ending::OfItself)),
+        Ok(ran) => Ok((ran, Ending::Exited)),
         Err(ProcessError::TimedOut(ran)) => Ok((ran, Ending::TimedOut { after_ms: timeout_ms })),
         Err(ProcessError::Cancelled(ran)) => Ok((ran, Ending::Cancelled)),
         Err(error) => Err(error.into()),
@@ -113,38 +113,38 @@ mod tests {
     use pinion_plugin_sdk::testing;
 
     #[test]
-    fn the_definition_is_short() {
+    fn definition_stays_short() {
         let tool = testing::tools::<Shell>().remove(0);
         let bytes = tool.name.len() + tool.description.len() + tool.input_schema.len();
         assert!(bytes / 4 < 250, "{bytes} bytes");
     }
 
     #[test]
-    fn a_denied_command_does_not_reach_the_host() {
+    fn denied_command_does_not_reach_the_host() {
         let error = testing::call_tool::<Shell>("bash", json!({ "command": "sudo  rm -rf  /" })).unwrap_err();
-        assert!(matches!(error, Error::Denied(text) if text.contains("it matches `rm -r /`")));
+        assert!(matches!(error, Error::Denied(text) if text.contains("it matches the user's deny pattern `rm -r /`")));
     }
 
     #[test]
-    fn an_empty_command_is_refused() {
+    fn empty_command_is_rejected() {
         let error = testing::call_tool::<Shell>("bash", json!({ "command": " \n" })).unwrap_err();
         assert!(matches!(error, Error::InvalidArguments(_)));
     }
 
     #[test]
-    fn a_cancelled_call_runs_nothing() {
+    fn cancelled_call_runs_nothing() {
         testing::cancel_after(0);
         let error = testing::call_tool::<Shell>("bash", json!({ "command": "true" })).unwrap_err();
         assert_eq!(error, Error::Cancelled);
     }
 
     #[test]
-    fn the_self_test_passes() {
+    fn self_test_passes() {
         assert_eq!(Shell::self_test(), Ok(()));
     }
 
     #[test]
-    fn the_host_is_asked_to_run_the_command_in_bash() {
+    fn command_runs_in_bash() {
         let arguments = Arguments { command: "make".into(), timeout: None, cwd: Some("src".into()) };
         let program = program("bash", &arguments, 5_000);
         assert_eq!((program.program.as_str(), program.arguments), ("bash", vec!["-c".into(), "make".into()]));

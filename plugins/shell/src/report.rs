@@ -1,26 +1,26 @@
-//! How a command ended, told to the model.
+//! The result of a command, as the model sees it.
 
 use crate::streams;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process;
 
-/// Why the program no longer runs.
+/// The reason why the program no longer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It exited, or something outside sent it a signal.
-    OfItself,
-    /// It was killed when its time was over.
+    /// It exited, or received a signal from outside.
+    Exited,
+    /// It exceeded its time limit and was killed.
     TimedOut { after_ms: u64 },
-    /// It was killed because the call was cancelled.
+    /// The call was cancelled and the program killed.
     Cancelled,
 }
 
-/// Standard output, then standard error, then what is to be known of the end. A command that fails is no failure of the
-/// tool: the model sees the output, and the details say `success: false`.
+/// Formats standard output, standard error and how the program ended. A failing command is not a tool error: the model
+/// sees the output, and the details say `success: false`.
 pub(crate) fn output(ran: &process::Output, ending: Ending) -> Output {
     let (stdout, stderr) = (streams::text(&ran.stdout), streams::text(&ran.stderr));
     let truncated = stdout.truncated || stderr.truncated;
-    let success = ending == Ending::OfItself && ran.exit_code == Some(0);
+    let success = ending == Ending::Exited && ran.exit_code == Some(0);
     let mut parts = Vec::new();
     if !stdout.text.trim().is_empty() {
         parts.push(stdout.text.trim_end().to_owned());
@@ -29,7 +29,7 @@ pub(crate) fn output(ran: &process::Output, ending: Ending) -> Output {
         parts.push(format!("[stderr]\n{}", stderr.text.trim_end()));
     }
     parts.extend(ended(ran, ending));
-    parts.extend(way_on(ran, truncated));
+    parts.extend(hint(ran, truncated));
     if parts.is_empty() {
         parts.push("[no output]".to_owned());
     }
@@ -48,27 +48,27 @@ pub(crate) fn output(ran: &process::Output, ending: Ending) -> Output {
     Output::text(parts.join("\n")).details(details)
 }
 
-/// Nothing, when all went well.
+/// Describes how the program ended; `None` on success.
 fn ended(ran: &process::Output, ending: Ending) -> Option<String> {
     let text = match (ending, ran.exit_code, ran.signal) {
         (Ending::TimedOut { after_ms }, ..) => {
             let seconds = after_ms.div_ceil(1_000);
             format!("timed out after {seconds} s and was killed; a longer timeout may help")
         }
-        (Ending::Cancelled, ..) => "cancelled, and killed".to_owned(),
-        (Ending::OfItself, Some(0), _) => return None,
-        (Ending::OfItself, Some(code), _) => format!("exit code {code}"),
-        (Ending::OfItself, None, Some(signal)) => format!("killed by signal {signal}{}", name(signal)),
-        (Ending::OfItself, None, None) => "ended in an unknown way".to_owned(),
+        (Ending::Cancelled, ..) => "cancelled and killed".to_owned(),
+        (Ending::Exited, Some(0), _) => return None,
+        (Ending::Exited, Some(code), _) => format!("exit code {code}"),
+        (Ending::Exited, None, Some(signal)) => format!("killed by signal {signal}{}", name(signal)),
+        (Ending::Exited, None, None) => "ended for an unknown reason".to_owned(),
     };
     Some(format!("[{text}]"))
 }
 
-/// How to see what was left out.
-fn way_on(ran: &process::Output, truncated: bool) -> Option<String> {
+/// Says how to see the omitted output.
+fn hint(ran: &process::Output, truncated: bool) -> Option<String> {
     match &ran.spilled_to {
         Some(path) => Some(format!("[full output: {path}]")),
-        None => truncated.then(|| "[to see the rest, run it with its output in a file]".to_owned()),
+        None => truncated.then(|| "[to see the rest, redirect the output to a file]".to_owned()),
     }
 }
 
@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn a_success_shows_only_its_output() {
-        let reply = reply(&ran("hello\n", "", Some(0)), Ending::OfItself);
+    fn success_shows_only_the_output() {
+        let reply = reply(&ran("hello\n", "", Some(0)), Ending::Exited);
         assert_eq!(reply.text, "hello");
         let expected = json!({
             "exit_code": 0, "signal": null, "success": true, "timed_out": false, "cancelled": false,
@@ -122,40 +122,40 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_both_streams_and_the_exit_code() {
-        let reply = reply(&ran("out\n", "err\n", Some(2)), Ending::OfItself);
+    fn failure_shows_both_streams_and_the_exit_code() {
+        let reply = reply(&ran("out\n", "err\n", Some(2)), Ending::Exited);
         assert_eq!(reply.text, "out\n[stderr]\nerr\n[exit code 2]");
         assert_eq!((&reply.details["exit_code"], &reply.details["success"]), (&json!(2), &json!(false)));
     }
 
     #[test]
-    fn silence_is_told() {
-        assert_eq!(reply(&ran("", "\n", Some(0)), Ending::OfItself).text, "[no output]");
+    fn missing_output_is_reported() {
+        assert_eq!(reply(&ran("", "\n", Some(0)), Ending::Exited).text, "[no output]");
     }
 
     #[test]
-    fn a_signal_is_named() {
+    fn signal_is_named() {
         let ran = process::Output { signal: Some(11), ..ran("", "", None) };
-        assert_eq!(reply(&ran, Ending::OfItself).text, "[killed by signal 11 (SIGSEGV)]");
+        assert_eq!(reply(&ran, Ending::Exited).text, "[killed by signal 11 (SIGSEGV)]");
     }
 
     #[test]
-    fn a_timeout_and_a_cancellation_keep_what_there_is() {
+    fn timeout_and_cancellation_keep_the_partial_output() {
         let ran = ran("so far", "", None);
         let timed_out = reply(&ran, Ending::TimedOut { after_ms: 1_500 });
         assert_eq!(timed_out.text, "so far\n[timed out after 2 s and was killed; a longer timeout may help]");
         assert_eq!(timed_out.details["timed_out"], true);
         let cancelled = reply(&ran, Ending::Cancelled);
-        assert_eq!(cancelled.text, "so far\n[cancelled, and killed]");
+        assert_eq!(cancelled.text, "so far\n[cancelled and killed]");
         assert_eq!((&cancelled.details["cancelled"], &cancelled.details["success"]), (&json!(true), &json!(false)));
     }
 
     #[test]
-    fn the_file_with_the_full_output_is_named() {
+    fn file_with_the_full_output_is_named() {
         let spilled = process::Output { spilled_to: Some("/tmp/out.txt".into()), ..ran("x", "", Some(0)) };
-        assert_eq!(reply(&spilled, Ending::OfItself).text, "x\n[full output: /tmp/out.txt]");
-        let long = reply(&ran(&"x\n".repeat(3_000), "", Some(0)), Ending::OfItself);
-        assert!(long.text.ends_with("\n[to see the rest, run it with its output in a file]"));
+        assert_eq!(reply(&spilled, Ending::Exited).text, "x\n[full output: /tmp/out.txt]");
+        let long = reply(&ran(&"x\n".repeat(3_000), "", Some(0)), Ending::Exited);
+        assert!(long.text.ends_with("\n[to see the rest, redirect the output to a file]"));
         assert_eq!(long.details["truncated"], true);
     }
 }

@@ -1,21 +1,21 @@
-//! What the model sees of an output stream: its start and its end, as text.
+//! The start and the end of an output stream, as text for the model.
 
 use pinion_plugin_sdk::process::Captured;
 
-/// Bytes that are kept of each stream, half from its start and half from its end.
+/// Maximum bytes to show of each stream, half from its start and half from its end.
 pub(crate) const BYTES: usize = 50 * 1024;
-/// Lines that are kept of each stream, likewise.
+/// Maximum lines to show of each stream, half from its start and half from its end.
 pub(crate) const LINES: usize = 2_000;
 
 /// An output stream as text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) text: String,
-    /// Something in the middle was left out.
+    /// The middle was omitted.
     pub(crate) truncated: bool,
 }
 
-/// Of what the program wrote, as much as is shown. Bytes that are not UTF-8 are replaced by U+FFFD.
+/// Converts captured output to bounded text. Bytes that are not UTF-8 become U+FFFD.
 pub(crate) fn text(captured: &Captured) -> Text {
     let kept = (captured.head.len() + captured.tail.len()) as u64;
     let left_out = captured.total.saturating_sub(kept);
@@ -32,10 +32,10 @@ pub(crate) fn text(captured: &Captured) -> Text {
     let end = last(rest, LINES / 2, BYTES / 2);
     let more = left_out + (head.len() + tail.len() - start.len() - end.len()) as u64;
     let (start, end) = (start.trim_end_matches('\n'), end.trim_start_matches('\n'));
-    Text { text: format!("{start}\n[... {more} bytes left out ...]\n{end}"), truncated: true }
+    Text { text: format!("{start}\n[... {more} bytes omitted ...]\n{end}"), truncated: true }
 }
 
-/// Without NULs, with LF for CRLF, and of a line that was written over, as progress bars are, the last state.
+/// Removes NULs, converts CRLF to LF, and keeps the final state of lines that were overwritten, as by progress bars.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace('\0', "").replace("\r\n", "\n");
     if !text.contains('\r') {
@@ -45,7 +45,7 @@ fn readable(bytes: &[u8]) -> String {
     lines.map(|line| line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()).collect()
 }
 
-/// Without the part of a character at the end.
+/// Removes a partial character at the end.
 fn whole_start(bytes: &[u8]) -> &[u8] {
     let is_part = |n: &usize| {
         let end = std::str::from_utf8(&bytes[bytes.len() - n..]);
@@ -55,13 +55,13 @@ fn whole_start(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len() - part]
 }
 
-/// Without the part of a character at the start.
+/// Removes a partial character at the start.
 fn whole_end(bytes: &[u8]) -> &[u8] {
     let parts = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     &bytes[parts..]
 }
 
-/// The first lines, as many as fit; of a line that alone is too much, its start.
+/// Returns the first lines that fit, or the start of a single line that does not.
 fn first(text: &str, lines: usize, bytes: usize) -> &str {
     let end = text.match_indices('\n').nth(lines - 1).map_or(text.len(), |(at, _)| at + 1);
     let kept = &text[..text.floor_char_boundary(end.min(bytes))];
@@ -71,7 +71,7 @@ fn first(text: &str, lines: usize, bytes: usize) -> &str {
     kept.rfind('\n').map_or(kept, |at| &kept[..=at])
 }
 
-/// The last lines, as many as fit; of a line that alone is too much, its end.
+/// Returns the last lines that fit, or the end of a single line that does not.
 fn last(text: &str, lines: usize, bytes: usize) -> &str {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let start = body.rmatch_indices('\n').nth(lines - 1).map_or(0, |(at, _)| at + 1);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stream_is_shown_as_it_is() {
+    fn short_stream_is_shown_unchanged() {
         assert_eq!(text(&whole("a\nb\n")), Text { text: "a\nb\n".into(), truncated: false });
     }
 
@@ -113,41 +113,41 @@ mod tests {
         let text = text(&whole(&lines));
         assert!(text.truncated);
         assert!(text.text.starts_with("1\n2\n") && text.text.ends_with("\n2999\n3000\n"));
-        assert!(text.text.contains("\n1000\n[... 5000 bytes left out ...]\n2001\n"), "{}", &text.text[3_800..4_000]);
+        assert!(text.text.contains("\n1000\n[... 5000 bytes omitted ...]\n2001\n"), "{}", &text.text[3_800..4_000]);
     }
 
     #[test]
-    fn what_the_host_left_out_is_counted() {
+    fn bytes_omitted_by_the_host_are_counted() {
         let captured = cut(b"one\ntw", b"ree\nfour\n", 1_000);
-        assert_eq!(shown(&captured), "one\ntw\n[... 985 bytes left out ...]\nree\nfour\n");
+        assert_eq!(shown(&captured), "one\ntw\n[... 985 bytes omitted ...]\nree\nfour\n");
     }
 
     #[test]
-    fn a_character_that_the_host_split_is_left_out() {
+    fn character_split_by_the_host_is_dropped() {
         let captured = cut(&[b'a', 0xe2, 0x82], &[0x82, 0xac, b'z'], 100);
-        assert_eq!(shown(&captured), "a\n[... 94 bytes left out ...]\nz");
+        assert_eq!(shown(&captured), "a\n[... 94 bytes omitted ...]\nz");
     }
 
     #[test]
-    fn overwritten_lines_show_their_last_state() {
+    fn overwritten_lines_show_their_final_state() {
         assert_eq!(shown(&whole("a\r\n10%\r50%\r100%\ndone\r")), "a\n100%\ndone");
     }
 
     #[test]
-    fn nulls_are_dropped_and_other_bad_bytes_replaced() {
+    fn nuls_are_dropped_and_invalid_bytes_replaced() {
         assert_eq!(shown(&cut(b"a\0b\xffc", b"", 5)), "ab\u{fffd}c");
     }
 
     #[test]
-    fn a_single_long_line_keeps_start_and_end() {
+    fn single_long_line_keeps_start_and_end() {
         let text = text(&whole(&format!("start{}end", "x".repeat(2 * BYTES))));
         assert!(text.text.starts_with("startx") && text.text.ends_with("xend"));
-        assert!(text.text.contains("x\n[... 51208 bytes left out ...]\nx"));
+        assert!(text.text.contains("x\n[... 51208 bytes omitted ...]\nx"));
     }
 
     proptest! {
         #[test]
-        fn bounds_hold_and_no_character_is_split(
+        fn output_is_bounded_and_splits_no_character(
             part in "[a\u{e9}\u{20ac}\u{1f600}\n\r]{1,12}", repeat in 1usize..20_000, head in 0usize..1_000, gap: bool,
         ) {
             let all = part.repeat(repeat);
@@ -166,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn splitting_anywhere_leaves_whole_characters(text in "[a\u{e9}\u{20ac}\u{1f600}]{0,12}", at in 0usize..40) {
+        fn split_at_any_byte_leaves_complete_characters(text in "[a\u{e9}\u{20ac}\u{1f600}]{0,12}", at in 0usize..40) {
             let bytes = text.as_bytes();
             let (start, end) = bytes.split_at(at.min(bytes.len()));
             prop_assert!(std::str::from_utf8(whole_start(start)).is_ok());
@@ -175,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn start_and_end_are_of_the_text(text in "[a\u{20ac}\n]{0,60}", lines in 1usize..6, bytes in 0usize..40) {
+        fn start_and_end_are_substrings(text in "[a\u{20ac}\n]{0,60}", lines in 1usize..6, bytes in 0usize..40) {
             let (start, end) = (first(&text, lines, bytes), last(&text, lines, bytes));
             prop_assert!(text.starts_with(start) && text.ends_with(end));
             prop_assert!(start.len() <= bytes && end.len() <= bytes);

@@ -1,12 +1,12 @@
-//! A shell command taken apart into the programs that it runs and their words.
+//! Splits a shell command into simple commands and their words.
 //!
-//! This knows as much of the shell's grammar as the deny patterns need: quotes, escapes, comments, what separates
-//! commands, and here-documents, which are data. It expands nothing.
+//! Supports as much of the shell's grammar as the deny patterns need: quotes, escapes, comments, separators, and
+//! here-documents, which are data. Expands nothing.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The words of each simple command, quotes and escapes removed.
+/// Returns the words of each simple command, without quotes and escapes.
 pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
     let mut parser = Parser { rest: text.chars().peekable(), ..Parser::default() };
     parser.run();
@@ -17,9 +17,9 @@ struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
     commands: Vec<Vec<String>>,
     command: Vec<String>,
-    /// The word that is being read; an empty one can come of quotes.
+    /// The current word; quotes can make it empty.
     word: Option<String>,
-    /// Delimiters of here-documents that begin after this line.
+    /// Delimiters of the here-documents that start after this line.
     here: Vec<String>,
     /// The next word is such a delimiter.
     delimiter_next: bool,
@@ -76,7 +76,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A line feed after a backslash joins two lines.
+    /// A backslash before a line feed joins two lines.
     fn escaped(&mut self) {
         match self.rest.next() {
             None | Some('\n') => {}
@@ -129,25 +129,25 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_lose_their_quotes_and_escapes() {
+    fn quotes_and_escapes_are_removed() {
         let text = r#"echo  'a b' "c \" d" e\ f ''"#;
         assert_eq!(commands(text), [["echo", "a b", "c \" d", "e f", ""]]);
     }
 
     #[test]
-    fn commands_are_separated_where_the_shell_does() {
+    fn commands_are_split_like_in_a_shell() {
         let words = commands("a 1; b 2 && c || d | e & (f) `g` $(h)\ni");
         let programs: Vec<&str> = words.iter().map(|words| words[0].as_str()).collect();
         assert_eq!(programs, ["a", "b", "c", "d", "e", "f", "g", "$", "h", "i"]);
     }
 
     #[test]
-    fn a_backslash_at_the_end_joins_lines() {
+    fn backslash_at_the_end_joins_lines() {
         assert_eq!(commands("rm \\\n -rf x"), [["rm", "-rf", "x"]]);
     }
 
     #[test]
-    fn comments_are_left_out() {
+    fn comments_are_dropped() {
         assert_eq!(commands("a # b; c\nd#e"), [vec!["a"], vec!["d#e"]]);
     }
 
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn redirections_are_words_of_their_own() {
+    fn redirections_are_separate_words() {
         assert_eq!(commands("a>b 2>&1 c"), [["a", ">", "b", "2", ">&", "1", "c"]]);
     }
 
     proptest! {
         #[test]
-        fn any_text_has_an_end(text in "[a'\"\\\\\n;&|<>() #-]{0,60}") {
+        fn arbitrary_text_terminates(text in "[a'\"\\\\\n;&|<>() #-]{0,60}") {
             let words: usize = commands(&text).iter().map(Vec::len).sum();
             prop_assert!(words <= text.len());
         }

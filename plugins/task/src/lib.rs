@@ -1,27 +1,27 @@
-//! The built-in tool `task`: a part of the work for a sub-agent, through the host's `agents`.
+//! The built-in tool `task`: hands part of the work to a sub-agent through the host's `agents`.
 //!
-//! What is decided here is what the model is told of sub-agents and of what became of one. To run it, and to hold it to
-//! no more authority than the agent has, is the host's.
+//! This crate decides what the model reads about sub-agents and their results. The host runs a sub-agent and limits it
+//! to the agent's authority.
 
 use pinion_plugin_sdk::agents::{self, Assignment, Attempts, Kind, Report};
 use pinion_plugin_sdk::prelude::*;
 
-/// Attempts that one task may have.
+/// Maximum number of attempts at one task.
 const MAX_ATTEMPTS: u32 = 8;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The whole task: what to find out or do, what is known, what to report. The sub-agent sees nothing else.
+    /// The complete task: goal, known facts, expected report. The sub-agent sees nothing else.
     prompt: String,
-    /// One of the agents that the user has set up.
+    /// One of the agents that the user configured.
     agent: Option<String>,
     /// The only tools that it may use.
     tools: Option<Vec<String>>,
-    /// Lets so many work on the same task side by side, without changing anything, and takes one answer.
+    /// Run this many read-only attempts in parallel and keep one answer.
     #[schemars(range(min = 2, max = 8))]
     attempts: Option<u32>,
-    /// Which answer: judge by default.
+    /// How to choose the answer; default: judge.
     choose: Option<Choose>,
 }
 
@@ -39,29 +39,37 @@ pub struct Task;
 
 impl Plugin for Task {
     fn tools() -> Vec<Tool> {
-        // It declares all effects, so that its sub-agents may have all tools that the agent has. It has none of its own.
-        vec![Tool::new("task", description(&kinds()), task).label("sub-agent").writes().executes().network().delegates().guideline(
-            "Use task for searches and other work of many steps of which you need only the outcome; \
-                     several in one message run side by side.",
-        )]
+        // Declares all effects so that its sub-agents may use all of the agent's tools; it has none of its own.
+        vec![
+            Tool::new("task", description(&kinds()), task)
+                .label("sub-agent")
+                .writes()
+                .executes()
+                .network()
+                .delegates()
+                .guideline(
+                    "Use task for searches and other long work of which you need only the outcome; \
+                     several calls in one message run in parallel.",
+                ),
+        ]
     }
 }
 
-// An hour: how long a sub-agent takes is for the agent's own limits.
+// One hour: the agent's own limits decide how long a sub-agent may run.
 export!(Task, exports = [tools], asks = { "agents": true }, limits = { "deadline-ms": 3600000, "grace-ms": 5000 });
 
 fn description(kinds: &[Kind]) -> String {
-    let mut text = "Lets a sub-agent work on a task, with a conversation of its own, and returns its last message. It \
-                    has your tools, and asks nobody: tell it all that it has to know."
+    let mut text = "Runs a sub-agent on a task in a separate conversation and returns its last message. It has your \
+                    tools but cannot ask questions: include everything that it needs to know."
         .to_owned();
     if !kinds.is_empty() {
-        text.push_str("\nAgents that the user has set up:");
+        text.push_str("\nAgents that the user configured:");
         kinds.iter().for_each(|kind| text.push_str(&format!("\n- {}: {}", kind.name, kind.description)));
     }
     text
 }
 
-/// Outside a host, as in the tests, none are set up.
+/// Returns the configured agents; none outside a host, as in tests.
 fn kinds() -> Vec<Kind> {
     if cfg!(target_arch = "wasm32") { agents::kinds() } else { Vec::new() }
 }
@@ -75,12 +83,14 @@ fn assignment(arguments: Arguments) -> Result<Assignment> {
     let Arguments { prompt, agent, tools, attempts, choose } = arguments;
     let attempts = match (attempts, choose) {
         (None | Some(1), None) => None,
-        (None | Some(1), Some(_)) => return Err(Error::invalid_arguments("`choose` needs `attempts` of 2 or more")),
+        (None | Some(1), Some(_)) => {
+            return Err(Error::invalid_arguments("`choose` requires `attempts` of at least 2"));
+        }
         (Some(count), choose) if count > 1 && count <= MAX_ATTEMPTS => {
             Some(Attempts { count, choice: choice(choose.unwrap_or(Choose::Judge)) })
         }
         (Some(count), _) => {
-            return Err(Error::invalid_arguments(format!("`attempts` is 2 to {MAX_ATTEMPTS}, and not {count}")));
+            return Err(Error::invalid_arguments(format!("`attempts` must be 2 to {MAX_ATTEMPTS}, not {count}")));
         }
     };
     Ok(Assignment { prompt, kind: agent, tools, max_turns: None, timeout_ms: None, attempts })
@@ -96,10 +106,10 @@ fn choice(choose: Choose) -> agents::Choice {
 }
 
 fn output(report: &Report) -> Output {
-    let text = if report.text.trim().is_empty() { "(the sub-agent said nothing)" } else { report.text.trim() };
+    let text = if report.text.trim().is_empty() { "(the sub-agent returned no text)" } else { report.text.trim() };
     let text = match &report.shortfall {
         None => text.to_owned(),
-        Some(shortfall) => format!("{text}\n\n[The sub-agent did not come to its end: {shortfall}.]"),
+        Some(shortfall) => format!("{text}\n\n[The sub-agent stopped early: {shortfall}.]"),
     };
     Output::text(text).markdown().details(json!({
         "loop_id": report.loop_id,
@@ -119,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_short_and_names_the_agents_that_are_set_up() {
+    fn definition_is_short_and_names_configured_agents() {
         let tool = testing::tools::<Task>().remove(0);
         let bytes = tool.name.len() + tool.description.len() + tool.input_schema.len();
         assert!(bytes / 4 < 350, "{bytes} bytes");
@@ -128,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_judged_unless_something_else_is_said() {
+    fn attempts_are_judged_by_default() {
         let attempts = |value| assignment(arguments(value)).map(|assignment| assignment.attempts);
         let judged = attempts(json!({ "prompt": "x", "attempts": 3 })).unwrap().unwrap();
         assert_eq!((judged.count, judged.choice), (3, agents::Choice::Judge));
@@ -141,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_why_it_is_not_what_it_could_have_been() {
+    fn report_names_the_reason_for_an_early_stop() {
         let report = |text: &str, shortfall: Option<&str>| Report {
             text: text.into(),
             shortfall: shortfall.map(str::to_owned),
@@ -154,7 +164,7 @@ mod tests {
         assert_eq!(text(&report("found\n", None)), "found");
         assert_eq!(
             text(&report("", Some("it failed: no key"))),
-            "(the sub-agent said nothing)\n\n[The sub-agent did not come to its end: it failed: no key.]"
+            "(the sub-agent returned no text)\n\n[The sub-agent stopped early: it failed: no key.]"
         );
     }
 }

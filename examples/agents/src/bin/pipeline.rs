@@ -7,8 +7,8 @@
 use clap::Parser;
 use futures_util::future::BoxFuture;
 use pinion_agent::{
-    Agent, Assignment, Authority, Context, Execution, LoopConfig, Message, Selection, SubAgentError, ToolDefinition,
-    ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+    Agent, Assignment, Authority, Context, Execution, LoopConfig, Message, Selection, SubAgentError, SubAgentPolicy,
+    ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
 };
 use pinion_examples::{ModelArgs, NoTools, PLUGINS, Result, describe, each_event, exit, line, load_tools, print};
 use pinion_plugin_runtime::{Access, Grants};
@@ -126,7 +126,7 @@ impl Team {
         let script = [Reply::call(pinion_agent::ANSWER_TOOL, answer)];
         let agent = self.agent("You are an editor.", Arc::new(NoTools), script)?;
         let drafts = format!("Which is better?\n\nplain:\n{plain}\n\nvivid:\n{vivid}");
-        let answer = agent.answer_as::<Choice>(vec![Message::user(drafts)], schema, 2).await?;
+        let answer = pinion_orchestration::answer_as::<Choice>(&agent, vec![Message::user(drafts)], schema, 2).await?;
         print("editor: has chosen\n")?;
         Ok(answer.value)
     }
@@ -146,7 +146,9 @@ impl Team {
 
     fn agent<const N: usize>(&self, system: &str, tools: Arc<dyn ToolExecutor>, script: [Reply; N]) -> Result<Agent> {
         let model = self.model.or_script(script)?;
-        Ok(Agent::new(LoopConfig::new(model.provider, model.model, tools), Context::new(system, "pipeline")))
+        let mut config = LoopConfig::new(model.provider, model.model, tools);
+        config.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));
+        Ok(Agent::new(config, Context::new(system, "pipeline")))
     }
 }
 

@@ -206,7 +206,7 @@ impl Compactor<'_> {
             before: compaction.before,
             after: compaction.after,
         };
-        self.config.tell(self.events, &self.context.loop_id, told).await;
+        self.config.report(self.events, &self.context.loop_id, told).await;
         Ok(compaction)
     }
 }

@@ -296,20 +296,3 @@ async fn time_in_which_the_user_is_asked_does_not_count_against_the_limit() {
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Time(60) });
     assert_eq!(started.elapsed().as_secs(), 160, "work still counts");
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_sub_agents_time_stands_still_while_the_user_is_asked_for_it() {
-    let assignment =
-        Assignment { prompt: "do".into(), max_time: Some(Duration::from_secs(5)), ..Assignment::default() };
-    let replies =
-        vec![calls(&[("hand", json!({}))]), calls(&[("change", json!({}))]), says("the child"), says("the parent")];
-    let setup = Setup::new(replies).tool("hand", Act::Delegate(assignment, Authority::ALL)).tool_with(
-        "change",
-        Act::Answer("ok"),
-        |tool| tool.authority.writes = true,
-    );
-    let harness = slow(setup, 3600);
-    let outcome = harness.prompt("go").await;
-    assert_eq!(outcome.text(), "the parent");
-    assert_eq!(harness.last_request()[2], "result call-0: the child");
-}

@@ -10,7 +10,6 @@ mod events;
 mod hooks_and_filters;
 mod retries_and_limits;
 mod steering;
-mod structured;
 
 use crate::*;
 

@@ -61,9 +61,10 @@ impl Branches {
             model: found.model.clone(),
             ..config.clone()
         };
-        let strategy = pinion_agent::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
+        let strategy =
+            pinion_orchestration::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
         let branches = self.models.iter().map(with).collect();
-        Ok(agent.run_parallel(prompts, branches, &*strategy).await?.outcome)
+        Ok(pinion_orchestration::run_branches(agent, prompts, branches, &*strategy).await?.outcome)
     }
 }
 

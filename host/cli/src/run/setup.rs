@@ -137,7 +137,7 @@ impl Base {
             ..self.config.sub_agents.clone()
         };
         let config = LoopConfig {
-            sub_agents,
+            spawner: Some(pinion_orchestration::sub_agents(sub_agents)),
             options: RequestOptions {
                 thinking: self.config.thinking,
                 thinking_budget: self.config.thinking_budget,

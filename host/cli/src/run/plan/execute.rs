@@ -15,9 +15,8 @@ use crate::output::terminal::is_interactive;
 use crate::output::{self, note, stdout_failure, text};
 use crate::process::signals::interruptible_runs;
 use crate::run::print::{Finished, Headless, fields, no_one, verdict};
-use pinion_agent::{
-    Agent, AnswerError, ApprovalMode, Approver, DeniedCall, Outcome, Plan, RunEnd, StepStatus, StopReason,
-};
+use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, StepStatus, StopReason};
+use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
@@ -130,7 +129,7 @@ impl Execution<'_> {
         let (step, title) = (index + 1, plan.steps[index].title.clone());
         let named = format!("step {step} of {}, `{title}`,", plan.steps.len());
         let mut unanswered = None;
-        let (status, report, end) = match self.agent.execute_step(plan, index).await {
+        let (status, report, end) = match execute_step(&self.agent, plan, index).await {
             Ok(answer) if answer.value.done => (StepStatus::Done, answer.value.report, None),
             Ok(answer) => {
                 let report = answer.value.report;

@@ -7,7 +7,8 @@
 use crate::failure::{Failure, Result, chain};
 use crate::files::paths::home;
 use crate::files::repository::{Links, Located, Make, Refusal, Repository};
-use pinion_agent::{Plan, StepStatus};
+use pinion_agent::StepStatus;
+use pinion_orchestration::Plan;
 use std::io;
 use std::path::{Path, PathBuf};
 

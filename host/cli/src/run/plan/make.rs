@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
 use crate::run::print::{Headless, fields, no_one, prompt, verdict};
-use pinion_agent::{Message, Plan};
+use pinion_agent::Message;
+use pinion_orchestration::{Plan, make_plan};
 use serde_json::json;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let prompt = prompt(args)?;
     let headless = Headless::begin(base, args, global, no_one()).await?;
     let agent = headless.ready.agent.clone();
-    let (answer, was_interrupted) = interruptible(&agent, agent.plan(vec![Message::user(prompt)])).await;
+    let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
     let (plan, end) = match answer {
         Ok(answer) => (Some(answer.value), answer.outcome.end),
         Err(error) => (None, end_of(error)),

@@ -13,7 +13,8 @@ pub(crate) use make::make;
 use self::file::PlanFile;
 use crate::args::GlobalArgs;
 use crate::failure::chain;
-use pinion_agent::{Agent, AnswerError, Outcome, RunEnd};
+use pinion_agent::{Agent, Outcome, RunEnd};
+use pinion_orchestration::AnswerError;
 use std::io::{self, IsTerminal as _};
 
 /// How it ended when there is no answer.

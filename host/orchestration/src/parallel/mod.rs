@@ -18,22 +18,24 @@ mod question;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens, strategy};
+pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, First, MostTokens};
 pub use judge::Judge;
 
-use crate::channel::Events;
-use crate::config::LoopConfig;
-use crate::context::Context;
-use crate::limits::{Budget, Spent};
-use crate::run::{full_text, run};
-use crate::selection::Selection;
 use futures_util::future::join_all;
 use keep::Kept;
+use pinion_agent::Context;
+use pinion_agent::Events;
+use pinion_agent::LoopConfig;
+use pinion_agent::Selection;
+use pinion_agent::run;
+use pinion_agent::{Agent, AgentError, Budget};
+use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
 use pinion_protocol::store::{SessionStore, StoreError};
+use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +56,16 @@ impl ParallelOutcome {
         let end = RunEnd::Error { message };
         let outcome = Outcome { end, messages: Vec::new(), usage: Default::default(), cost: None, turns: 0 };
         Self { outcome, chosen: None, outcomes: Vec::new() }
+    }
+}
+
+/// Returns the strategy of this name; a judge uses `judge` for its request.
+pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> {
+    match name {
+        ChoiceName::First => Box::new(First),
+        ChoiceName::FewestTokens => Box::new(FewestTokens),
+        ChoiceName::MostTokens => Box::new(MostTokens),
+        ChoiceName::Judge => Box::new(Judge { config: judge, instructions: None }),
     }
 }
 
@@ -93,6 +105,29 @@ pub async fn run_parallel(
     let ended = group.work(sides, &prompts, branches, &kept).await;
     let (chosen, choice) = group.choose(&prompts, &ended, strategy).await;
     group.settle(ended, chosen, choice, &kept).await
+}
+
+/// Runs prompts on several branches of an agent's conversation, as [`run_parallel`] does, and continues from the one that
+/// `strategy` chooses. With no prompts, resumes from what came before. Messages that steer or follow up wait for the next
+/// run.
+///
+/// # Errors
+/// A run is under way, or there is neither a prompt nor anything to resume from.
+pub async fn run_branches(
+    agent: &Agent,
+    prompts: Vec<Message>,
+    branches: Vec<LoopConfig>,
+    strategy: &dyn BranchStrategy,
+) -> Result<ParallelOutcome, AgentError> {
+    let mut lease = agent.lease()?;
+    if prompts.is_empty() {
+        lease.can_continue()?;
+    }
+    let (events, token) = (lease.events().clone(), lease.token.clone());
+    let parallel = run_parallel(&mut lease.context, prompts, &branches, strategy, &events, &token).await;
+    let Outcome { turns, usage, cost, .. } = parallel.outcome;
+    lease.add(u64::from(turns), Spend { usage, cost });
+    Ok(parallel)
 }
 
 /// Branches under way.
@@ -148,7 +183,7 @@ impl<'a> Group<'a> {
 
     /// Whoever watches is told all the same, so that nobody waits.
     async fn not_begun(&self, error: &StoreError) -> ParallelOutcome {
-        let message = full_text(error);
+        let message = error.full_text();
         self.tell(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids: Vec::new() }).await;
         self.tell_end(None, Choice::noted(message.clone())).await;
         ParallelOutcome::failed(message)
@@ -205,12 +240,12 @@ impl<'a> Group<'a> {
         kept: &Kept,
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
-        let spent = spent(&outcomes, &choice);
+        let (turns, spend) = spent(&outcomes, &choice);
         let saved = kept.end(chosen, choice.usage);
         let chosen = chosen.filter(|_| saved.is_ok());
         let (end, messages) = match (saved, chosen) {
             (Err(error), _) => {
-                let message = full_text(&error);
+                let message = error.full_text();
                 choice.note = Some(message.clone());
                 (RunEnd::Error { message }, Vec::new())
             }
@@ -222,7 +257,7 @@ impl<'a> Group<'a> {
             }
         };
         self.tell_end(chosen.map(|_| self.context.loop_id.clone()), choice).await;
-        let outcome = Outcome { end, messages, usage: spent.usage, cost: spent.cost, turns: spent.turns };
+        let outcome = Outcome { end, messages, usage: spend.usage, cost: spend.cost, turns };
         ParallelOutcome { outcome, chosen, outcomes }
     }
 
@@ -235,7 +270,7 @@ impl<'a> Group<'a> {
     }
 
     async fn tell(&self, kind: EventKind) {
-        self.config.tell(self.events, &self.id, kind).await;
+        self.config.report(self.events, &self.id, kind).await;
     }
 }
 
@@ -251,12 +286,12 @@ fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget
     }
 }
 
-/// What all branches took, and the choice.
-fn spent(outcomes: &[Outcome], choice: &Choice) -> Spent {
-    let mut spent = Spent { turns: choice.turns, usage: choice.usage, cost: choice.cost };
+/// Returns the turns of all branches and of choosing, and what they took.
+fn spent(outcomes: &[Outcome], choice: &Choice) -> (u32, Spend) {
+    let (mut turns, mut spend) = (choice.turns, Spend { usage: choice.usage, cost: choice.cost });
     for outcome in outcomes {
-        spent.turns = spent.turns.saturating_add(outcome.turns);
-        spent.add(&outcome.usage, outcome.cost);
+        turns = turns.saturating_add(outcome.turns);
+        spend.add(Spend { usage: outcome.usage, cost: outcome.cost });
     }
-    spent
+    (turns, spend)
 }

@@ -4,12 +4,12 @@
 //! do not fit the schema are refused as those of any tool are, so that the model mends them. A model that stops without
 //! the call is told to make it, and from then on it has to call that tool.
 
-use crate::agent::{Agent, AgentError};
-use crate::config::LoopConfig;
-use crate::context::Context;
-use crate::hooks::{Flow, Hooks};
 use crate::plan::PlanError;
 use futures_util::future::BoxFuture;
+use pinion_agent::Context;
+use pinion_agent::LoopConfig;
+use pinion_agent::{Agent, AgentError};
+use pinion_agent::{Flow, Hooks};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::Execution;
@@ -63,7 +63,7 @@ pub enum AnswerError {
     #[error("the answer is not what the program expects")]
     Type(#[from] serde_json::Error),
     /// Calls of a step were denied, so that it does not count as done, whatever the model reports.
-    #[error("calls were denied: {}", crate::approval::listed(calls))]
+    #[error("calls were denied: {}", listed(calls))]
     Denied {
         /// The calls.
         calls: Vec<DeniedCall>,
@@ -82,60 +82,74 @@ impl AnswerError {
     }
 }
 
-impl Agent {
-    /// Works prompts off to an answer that fits a JSON Schema, whose root must be an object. A model that stops without
-    /// one is told to give it, up to `max_retries` times.
-    ///
-    /// # Errors
-    /// See [`AnswerError`]. What was said until then is in the history.
-    pub async fn answer(&self, prompts: Vec<Message>, schema: Value, max_retries: u32) -> Result<Answer, AnswerError> {
-        self.answer_with(self.config(), None, prompts, schema, max_retries).await
-    }
+/// Runs an agent until it gives an answer that fits a JSON Schema, whose root must be an object. A model that stops
+/// without one is reminded, up to `max_retries` times.
+///
+/// # Errors
+/// See [`AnswerError`]. What was said until then is in the history.
+pub async fn answer(
+    agent: &Agent,
+    prompts: Vec<Message>,
+    schema: Value,
+    max_retries: u32,
+) -> Result<Answer, AnswerError> {
+    answer_with(agent, agent.config(), None, prompts, schema, max_retries).await
+}
 
-    /// The same, with another config and more for the end of the system prompt.
-    pub(crate) async fn answer_with(
-        &self,
-        config: LoopConfig,
-        instructions: Option<&str>,
-        prompts: Vec<Message>,
-        schema: Value,
-        max_retries: u32,
-    ) -> Result<Answer, AnswerError> {
-        if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
-            return Err(AnswerError::NameTaken);
-        }
-        check_schema(&schema)?;
-        let tools = Arc::new(WithAnswer::new(config.tools.clone(), schema));
-        let mut config = LoopConfig { tools: tools.clone(), ..config };
-        config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
-        let mut prompts = prompts;
-        for _ in 0..=max_retries {
-            let outcome = self.run_with(&config, instructions, prompts).await?;
-            if let Some(value) = tools.take() {
-                return Ok(Answer { value, outcome });
-            }
-            if !matches!(outcome.end, RunEnd::Done { .. }) {
-                return Err(AnswerError::Ended { end: outcome.end });
-            }
-            prompts = vec![Message::user(REMINDER)];
-            config.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
-        }
-        Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
+/// Gives an answer as [`answer`] does, with another config and more for the end of the system prompt.
+pub(crate) async fn answer_with(
+    agent: &Agent,
+    config: LoopConfig,
+    instructions: Option<&str>,
+    prompts: Vec<Message>,
+    schema: Value,
+    max_retries: u32,
+) -> Result<Answer, AnswerError> {
+    if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
+        return Err(AnswerError::NameTaken);
     }
+    check_schema(&schema)?;
+    let tools = Arc::new(WithAnswer::new(config.tools.clone(), schema));
+    let mut config = LoopConfig { tools: tools.clone(), ..config };
+    config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
+    let mut prompts = prompts;
+    for _ in 0..=max_retries {
+        let outcome = agent.run_with(&config, instructions, prompts).await?;
+        if let Some(value) = tools.take() {
+            return Ok(Answer { value, outcome });
+        }
+        if !matches!(outcome.end, RunEnd::Done { .. }) {
+            return Err(AnswerError::Ended { end: outcome.end });
+        }
+        prompts = vec![Message::user(REMINDER)];
+        config.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
+    }
+    Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
+}
 
-    /// The same, as a value of a type; `schema` is the schema of that type.
-    ///
-    /// # Errors
-    /// See [`AnswerError`].
-    pub async fn answer_as<T: DeserializeOwned>(
-        &self,
-        prompts: Vec<Message>,
-        schema: Value,
-        max_retries: u32,
-    ) -> Result<Answer<T>, AnswerError> {
-        let answer = self.answer(prompts, schema, max_retries).await?;
-        Ok(Answer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
+/// Gives an answer as [`answer`] does, as a value of a type; `schema` is the schema of that type.
+///
+/// # Errors
+/// See [`AnswerError`].
+pub async fn answer_as<T: DeserializeOwned>(
+    agent: &Agent,
+    prompts: Vec<Message>,
+    schema: Value,
+    max_retries: u32,
+) -> Result<Answer<T>, AnswerError> {
+    let answer = answer(agent, prompts, schema, max_retries).await?;
+    Ok(Answer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
+}
+
+/// The tools of denied calls, each once, in backticks.
+fn listed(calls: &[DeniedCall]) -> String {
+    let mut tools: Vec<&str> = Vec::new();
+    for call in calls {
+        if !tools.contains(&call.tool.as_str()) {
+            tools.push(&call.tool);
+        }
     }
+    format!("`{}`", tools.join("`, `"))
 }
 
 /// The tools, and one for the answer.

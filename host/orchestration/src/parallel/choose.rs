@@ -1,11 +1,8 @@
 //! Which of several branches is gone on with.
 
-use super::judge::Judge;
-use crate::channel::Events;
-use crate::config::LoopConfig;
-use crate::context::Context;
 use futures_util::future::BoxFuture;
-use pinion_protocol::choice::ChoiceName;
+use pinion_agent::Context;
+use pinion_agent::Events;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::{Cost, Usage};
@@ -73,16 +70,6 @@ impl Choice {
     /// The first one, and why it is no better choice.
     pub(super) fn noted(note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..Self::default() }
-    }
-}
-
-/// Returns the strategy of this name; a judge uses `judge` for its request.
-pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> {
-    match name {
-        ChoiceName::First => Box::new(First),
-        ChoiceName::FewestTokens => Box::new(FewestTokens),
-        ChoiceName::MostTokens => Box::new(MostTokens),
-        ChoiceName::Judge => Box::new(Judge { config: judge, instructions: None }),
     }
 }
 

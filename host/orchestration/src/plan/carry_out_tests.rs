@@ -26,7 +26,7 @@ fn done(report: &str) -> Reply {
 
 async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
     let harness = setup.build();
-    let plan = harness.agent.plan(vec![Message::user("mend it")]).await;
+    let plan = make_plan(&harness.agent, vec![Message::user("mend it")]).await;
     (harness, plan)
 }
 
@@ -85,7 +85,7 @@ async fn l25_a_call_of_a_planner_may_only_read_whatever_its_tool_becomes() {
     let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
     let liar = std::sync::Arc::new(Liar::default());
     harness.agent.configure(|config| config.tools = liar.clone());
-    harness.agent.plan(vec![Message::user("mend it")]).await.unwrap();
+    make_plan(&harness.agent, vec![Message::user("mend it")]).await.unwrap();
     let at_most = liar.0.lock().unwrap()[0];
     assert!(at_most.is_within(Authority { delegates: true, ..Authority::READ_ONLY }), "{at_most:?}");
 }
@@ -118,7 +118,7 @@ async fn l25_what_a_planner_is_told_is_gone_when_it_has_planned() {
 async fn l25_the_executor_knows_the_plan_with_its_statuses_and_which_step_to_do() {
     let mut plan = plan_of_two();
     let harness = Setup::new(vec![done("found"), done("fixed")]).build();
-    let answer = harness.agent.execute_step(&plan, 0).await.unwrap();
+    let answer = execute_step(&harness.agent, &plan, 0).await.unwrap();
     assert_eq!(answer.value, StepReport { done: true, report: "found".into() });
     let first = harness.last_request();
     assert_eq!(first.len(), 1, "the conversation was empty");
@@ -128,7 +128,7 @@ async fn l25_the_executor_knows_the_plan_with_its_statuses_and_which_step_to_do(
     assert!(!first[0].contains("half done"));
     plan.steps[0].status = StepStatus::Done;
     plan.steps[1].status = StepStatus::Running;
-    harness.agent.execute_step(&plan, 1).await.unwrap();
+    execute_step(&harness.agent, &plan, 1).await.unwrap();
     let second = harness.last_request();
     let prompt = second.last().unwrap();
     assert!(prompt.contains(&plan.to_markdown()) && prompt.contains("it may be half done"), "{prompt}");
@@ -144,7 +144,7 @@ async fn statuses(reply: Reply, is_aborted: bool) -> Vec<StepStatus> {
         }
     };
     let plan = plan_of_two();
-    let (_, ()) = tokio::join!(harness.agent.execute_step(&plan, 1), abort);
+    let (_, ()) = tokio::join!(execute_step(&harness.agent, &plan, 1), abort);
     let events = harness.events().into_iter().filter_map(|event| match event {
         EventKind::PlanStep { step: 2, steps: 2, title, status } if title == "Fix it" => Some(status),
         _ => None,
@@ -166,7 +166,7 @@ async fn l25_watchers_are_told_when_a_step_begins_and_how_it_ends() {
 async fn l25_a_step_is_told_with_the_loops_that_work_on_it() {
     let harness = Setup::new(vec![says("hm"), done("ok")]).build();
     let mut watch = harness.agent.subscribe(1000);
-    harness.agent.execute_step(&plan_of_two(), 0).await.unwrap();
+    execute_step(&harness.agent, &plan_of_two(), 0).await.unwrap();
     let mut told = Vec::new();
     while let Some(event) = watch.try_recv() {
         if matches!(event.kind, EventKind::PlanStep { .. } | EventKind::AgentStart { .. } | EventKind::AgentEnd { .. })
@@ -181,7 +181,7 @@ async fn l25_a_step_is_told_with_the_loops_that_work_on_it() {
 #[tokio::test]
 async fn l25_a_step_that_there_is_not_is_told_and_nothing_runs() {
     let harness = Setup::new(vec![]).build();
-    let error = harness.agent.execute_step(&plan_of_two(), 2).await.unwrap_err();
+    let error = execute_step(&harness.agent, &plan_of_two(), 2).await.unwrap_err();
     assert_eq!((error.to_string().as_str(), harness.requests()), ("there is no step 3: the plan has 2", 0));
 }
 
@@ -199,7 +199,7 @@ async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says()
         setup.approver = std::sync::Arc::new(Answers { decision, asked: Mutex::default() });
         let mut harness = setup.build();
         let plan = plan_of_two();
-        let Err(AnswerError::Denied { calls, report }) = harness.agent.execute_step(&plan, 0).await else {
+        let Err(AnswerError::Denied { calls, report }) = execute_step(&harness.agent, &plan, 0).await else {
             panic!("the step counts as done")
         };
         assert_eq!(calls, [DeniedCall { tool: "change".into(), reason: reason(), is_unanswered }]);
@@ -212,6 +212,6 @@ async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says()
         };
         assert_eq!(statuses(&mut harness), [StepStatus::Running, StepStatus::Failed]);
         // What was denied before does not count against the next step.
-        assert!(harness.agent.execute_step(&plan, 1).await.unwrap().value.done);
+        assert!(execute_step(&harness.agent, &plan, 1).await.unwrap().value.done);
     }
 }

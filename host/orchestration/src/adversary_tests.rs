@@ -282,7 +282,7 @@ async fn play(schedule: Schedule) {
             ..RunLimits::default()
         },
         compaction: CompactionPolicy { by_model: false, ..CompactionPolicy::default() },
-        sub_agents: SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() },
+        spawner: Some(sub_agents(SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() })),
         ..LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)))
     };
     let store = Arc::new(Store::default());

@@ -1,6 +1,6 @@
 //! Plans: what one agent writes, a person reviews and edits, and another agent carries out, step by step.
 //!
-//! [`Agent::plan`] looks at the project with read-only authority and answers with a [`Plan`]. [`Agent::execute_step`] does
+//! [`make_plan`] looks at the project with read-only authority and answers with a [`Plan`]. [`execute_step`] does
 //! one step of it; that agent knows the plan and the project, never the talk that led to the plan. In between the plan is
 //! a Markdown file: `write.rs` makes it, `read.rs` reads it and marks steps in it, `line.rs` says what each line is.
 //!
@@ -32,8 +32,7 @@
 //!
 //! Files are not opened here: that is the application's.
 //!
-//! [`Agent::plan`]: crate::Agent::plan
-//! [`Agent::execute_step`]: crate::Agent::execute_step
+//!
 
 mod carry_out;
 #[cfg(test)]
@@ -44,7 +43,7 @@ mod read;
 mod tests;
 mod write;
 
-pub use carry_out::StepReport;
+pub use carry_out::{StepReport, execute_step, make_plan};
 use pinion_protocol::step::StepStatus;
 pub use read::PlanError;
 

@@ -559,7 +559,7 @@ async fn an_agent_goes_on_from_the_chosen_branch() {
     let mut harness = branch(vec![says("one"), says("two"), says("thanks to you")]);
     let strategy = Own { choice: Choice::of(1), ..Own::default() };
     let branches = branches_of(&harness.config(), 2);
-    let outcome = harness.agent.run_parallel(vec![Message::user("go")], branches, &strategy).await.unwrap();
+    let outcome = run_branches(&harness.agent, vec![Message::user("go")], branches, &strategy).await.unwrap();
     assert_eq!(outcome.outcome.text(), "two");
     harness.prompt("thanks").await;
     assert_eq!(harness.last_request(), ["user: go", "assistant: two", "user: thanks"]);
@@ -580,16 +580,16 @@ async fn without_prompts_branches_go_on_from_what_there_is() {
     let harness = branch(vec![fails(), says("one"), says("two")]);
     let branches = || branches_of(&harness.config(), 2);
     let told = |error: Result<ParallelOutcome, AgentError>| error.unwrap_err().to_string();
-    let nothing = harness.agent.run_parallel(vec![], branches(), &First).await;
+    let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
     assert_eq!(told(nothing), "there is nothing to continue: nothing was said yet");
 
     let said = vec![Arc::new(Message::user("go"))];
     harness.agent.reset("s".into(), said, 0).unwrap();
-    let outcome = harness.agent.run_parallel(vec![], branches(), &First).await.unwrap();
+    let outcome = run_branches(&harness.agent, vec![], branches(), &First).await.unwrap();
     assert_eq!(outcome.chosen, Some(1), "the first one failed");
     assert_eq!(outcome.outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["assistant: one"]);
 
-    let nothing = harness.agent.run_parallel(vec![], branches(), &First).await;
+    let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
     assert_eq!(told(nothing), "there is nothing to continue: the model has spoken last");
 }
 
@@ -600,12 +600,12 @@ async fn branches_are_one_run_which_can_be_aborted() {
     let branches = branches_of(&harness.config(), 2);
     let second = async {
         harness.tools.reached("+call-0").await;
-        let refused = harness.agent.run_parallel(vec![Message::user("me too")], vec![], &First).await;
+        let refused = run_branches(&harness.agent, vec![Message::user("me too")], vec![], &First).await;
         harness.agent.abort();
         refused
     };
     let prompts = vec![Message::user("go")];
-    let (outcome, refused) = tokio::join!(harness.agent.run_parallel(prompts, branches, &First), second);
+    let (outcome, refused) = tokio::join!(run_branches(&harness.agent, prompts, branches, &First), second);
     assert_eq!(outcome.unwrap().outcome.end, RunEnd::Aborted);
     assert_eq!(refused.unwrap_err(), AgentError::AlreadyRunning);
 }

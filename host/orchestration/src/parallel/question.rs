@@ -5,7 +5,7 @@
 //! never made shorter. Nothing of this touches the messages themselves.
 
 use super::choose::Candidates;
-use crate::tokens::TokenCounter;
+use pinion_agent::TokenCounter;
 use pinion_protocol::bound::cut_middle;
 use pinion_protocol::content::Content;
 use pinion_protocol::message::Message;
@@ -193,7 +193,7 @@ fn said(message: &Message) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::ByteCounter;
+    use pinion_agent::ByteCounter;
     use proptest::prelude::*;
 
     fn question(prior: &str, answers: &[&str]) -> Question {

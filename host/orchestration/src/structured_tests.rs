@@ -28,7 +28,7 @@ async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminde
         says("never"),
     ];
     let harness = Setup::new(replies).tool("look", Act::Answer("2 and 3")).build();
-    let answer: Answer<Sum> = harness.agent.answer_as(vec![Message::user("add")], schema(), 1).await.unwrap();
+    let answer: Answer<Sum> = answer_as(&harness.agent, vec![Message::user("add")], schema(), 1).await.unwrap();
     assert_eq!(answer.value, Sum { sum: 5 });
     assert_eq!(harness.requests(), 4);
     let requests = harness.model.requests.lock().unwrap();
@@ -40,7 +40,7 @@ async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminde
 #[tokio::test]
 async fn l19_a_model_that_never_answers_is_given_up() {
     let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
-    let answer = harness.agent.answer(vec![Message::user("add")], schema(), 2).await;
+    let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
     assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3 })), "{answer:?}");
     assert_eq!(harness.prompt("go on").await.text(), "nothing left to say", "the agent is as it was");
     assert_eq!(harness.model.requests.lock().unwrap().last().unwrap().tools.len(), 0);

@@ -5,6 +5,8 @@ use crate::*;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 fn task(prompt: &str) -> Assignment {
     Assignment { prompt: prompt.into(), ..Assignment::default() }
@@ -370,7 +372,8 @@ async fn one_call_starts_so_many_sub_agents_and_no_more() {
         }
     }
     let model = Setup::new(vec![delegate()]).model;
-    let config = LoopConfig::new(model, Model::default(), Arc::new(Eager));
+    let spawner = Some(sub_agents(SubAgentPolicy::default()));
+    let config = LoopConfig { spawner, ..LoopConfig::new(model, Model::default(), Arc::new(Eager)) };
     let agent = Agent::new(config, Context::new("", "s"));
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
     assert_eq!(letters(&outcome.messages[2]), "result call-0: 4 refused");
@@ -386,7 +389,7 @@ async fn an_answer_of_the_parent_is_not_the_sub_agents_to_give() {
         calls(&[("final_answer", json!({ "n": 2 }))]),
     ];
     let harness = parent(task("answer"), replies).build();
-    let answer = harness.agent.answer(vec![Message::user("go")], schema, 0).await.unwrap();
+    let answer = answer(&harness.agent, vec![Message::user("go")], schema, 0).await.unwrap();
     assert_eq!(answer.value, json!({ "n": 2 }));
     assert_eq!(offered(&harness, 1), ["read", "write"]);
 }
@@ -442,4 +445,37 @@ async fn many_sub_agents_at_once_get_no_more_tokens_than_one_alone() {
     // What was asked when the limit was reached is all that there can be too much of.
     assert!(harness.requests() < 600 / 15 + 16, "{} requests", harness.requests());
     assert_eq!(outcome.usage.total(), harness.requests() as u64 * 15);
+}
+
+/// Answers yes after a while.
+struct Slow(Duration);
+
+impl Approver for Slow {
+    fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Decision::Allow
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sub_agents_time_stands_still_while_the_user_is_asked_for_it() {
+    let assignment =
+        Assignment { prompt: "do".into(), max_time: Some(Duration::from_secs(5)), ..Assignment::default() };
+    let replies =
+        vec![calls(&[("hand", json!({}))]), calls(&[("change", json!({}))]), says("the child"), says("the parent")];
+    let setup = Setup::new(replies).tool("hand", Act::Delegate(assignment, Authority::ALL)).tool_with(
+        "change",
+        Act::Answer("ok"),
+        |tool| tool.authority.writes = true,
+    );
+    let harness = setup.build();
+    harness.agent.configure(|config| {
+        config.approval = Approval::new(ApprovalMode::Smart, Arc::new(Slow(Duration::from_secs(3600))));
+        config.limits.max_time = Some(Duration::from_secs(60));
+    });
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.text(), "the parent");
+    assert_eq!(harness.last_request()[2], "result call-0: the child");
 }

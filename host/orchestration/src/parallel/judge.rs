@@ -6,16 +6,16 @@
 
 use super::choose::{BranchStrategy, Candidates, Choice};
 use super::question::{Question, Room};
-use crate::compaction::CompactionPolicy;
-use crate::config::LoopConfig;
-use crate::context::Context;
-use crate::limits::RunLimits;
-use crate::run::run;
-use crate::selection::Selection;
-use crate::tokens::message_tokens;
 use futures_util::future::BoxFuture;
+use pinion_agent::CompactionPolicy;
+use pinion_agent::Context;
+use pinion_agent::LoopConfig;
+use pinion_agent::RunLimits;
+use pinion_agent::Selection;
+use pinion_agent::message_tokens;
+use pinion_agent::run;
 use pinion_protocol::authority::Authority;
-use pinion_protocol::delegation::{Report, SubAgentPolicy};
+use pinion_protocol::delegation::Report;
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
@@ -87,7 +87,7 @@ impl Judge {
             follow_up: Arc::default(),
             filters: Vec::new(),
             compaction: CompactionPolicy { automatic: false, by_model: false, ..self.config.compaction.clone() },
-            sub_agents: SubAgentPolicy { max_depth: 0, ..self.config.sub_agents.clone() },
+            spawner: None,
             ..self.config.clone()
         }
     }

@@ -8,15 +8,16 @@
 //!
 //! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
 
-use crate::channel::Events;
-use crate::config::LoopConfig;
-use crate::context::Context;
-use crate::limits::{Budget, RunLimits};
 use crate::parallel::{BranchStrategy, run_parallel, strategy};
-use crate::queue::{MessageQueue, QueueMode};
-use crate::run::run;
-use crate::selection::Selection;
 use futures_util::future::BoxFuture;
+use pinion_agent::Context;
+use pinion_agent::Events;
+use pinion_agent::LoopConfig;
+use pinion_agent::RunLimits;
+use pinion_agent::Selection;
+use pinion_agent::run;
+use pinion_agent::{Children, Parent, Spawner};
+use pinion_agent::{MessageQueue, QueueMode};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;
@@ -30,7 +31,7 @@ use pinion_protocol::outcome::{Outcome, RunEnd};
 use pinion_protocol::provider::{RequestOptions, ToolChoice};
 use pinion_protocol::store::{ChildCall, ChildSession, NoStore};
 use pinion_protocol::tool::ANSWER_TOOL;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,77 +62,79 @@ struct Begun {
     last_loop: Option<Arc<str>>,
 }
 
-/// A loop, as the parent of others.
-pub(crate) struct Family {
-    config: LoopConfig,
-    events: Events,
-    system_prompt: Arc<str>,
-    loop_id: Arc<str>,
-    token: CancellationToken,
-    children: TaskTracker,
-    account: Mutex<FamilyAccount>,
+/// Returns a spawner of sub-agents as a policy allows them.
+pub fn sub_agents(policy: SubAgentPolicy) -> Arc<dyn Spawner> {
+    Arc::new(Families(policy))
 }
 
-#[derive(Default)]
-struct FamilyAccount {
-    usage: Usage,
-    cost: Option<Cost>,
-    begun: u32,
-}
+/// Opens a family for each run.
+struct Families(SubAgentPolicy);
 
-impl Family {
-    /// None when the loop may not start any.
-    pub(crate) fn of(
-        context: &Context,
-        config: &LoopConfig,
-        budget: &Arc<Budget>,
-        events: &Events,
-        token: &CancellationToken,
-    ) -> Option<Arc<Self>> {
-        let max_depth = config.sub_agents.max_depth.min(MAX_AGENT_DEPTH);
-        let sub_agents = SubAgentPolicy { max_depth, ..config.sub_agents.clone() };
+impl Spawner for Families {
+    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>> {
+        let Parent { context, config, budget, events, token } = parent;
+        let max_depth = self.0.max_depth.min(MAX_AGENT_DEPTH);
+        let policy = SubAgentPolicy { max_depth, ..self.0.clone() };
+        let config = LoopConfig { budget: Some(budget.clone()), ..config.clone() };
         (max_depth > 0).then(|| {
-            Arc::new(Self {
-                config: LoopConfig { sub_agents, budget: Some(budget.clone()), ..config.clone() },
+            Arc::new(Family {
+                policy,
+                config,
                 events: events.clone(),
                 system_prompt: context.system_prompt.clone(),
                 loop_id: context.loop_id.clone(),
                 token: token.child_token(),
                 children: TaskTracker::new(),
                 account: Mutex::default(),
-            })
+            }) as Arc<dyn Children>
         })
     }
+}
 
-    /// The way to sub-agents for a call.
-    pub(crate) fn sub_agents(self: &Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
+/// A run, as the parent of others.
+struct Family {
+    policy: SubAgentPolicy,
+    config: LoopConfig,
+    events: Events,
+    system_prompt: Arc<str>,
+    loop_id: Arc<str>,
+    token: CancellationToken,
+    children: TaskTracker,
+    account: Mutex<Account>,
+}
+
+#[derive(Default)]
+struct Account {
+    spend: Spend,
+    /// Children without a session of their own.
+    begun: u32,
+}
+
+impl Children for Family {
+    fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
         let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
-        SubAgents::new(Call { family: self.clone(), id, tool, token, begun: Mutex::default() })
+        SubAgents::new(Call { family: self, id, tool, token, begun: Mutex::default() })
     }
 
-    /// What sub-agents have used since this was asked last.
-    pub(crate) fn take_spent(&self) -> (Usage, Option<Cost>) {
-        let mut account = self.account();
-        (std::mem::take(&mut account.usage), account.cost.take())
+    fn take_spent(&self) -> Spend {
+        std::mem::take(&mut self.account().spend)
     }
 
-    /// Ends what is left of them: those whose call did not wait for them.
-    pub(crate) async fn close(&self) {
+    /// Ends the children whose call did not wait for them.
+    fn close(&self) -> BoxFuture<'_, ()> {
         self.token.cancel();
         self.children.close();
-        self.children.wait().await;
+        Box::pin(async { self.children.wait().await })
     }
+}
 
+impl Family {
     fn spend(&self, outcome: &Outcome) {
-        let mut account = self.account();
-        account.usage = account.usage.combine(&outcome.usage);
-        if let Some(cost) = outcome.cost {
-            account.cost = Some(account.cost.unwrap_or_default().combine(&cost));
-        }
+        self.account().spend.add(Spend { usage: outcome.usage, cost: outcome.cost });
     }
 
-    /// Nothing is left half-done in the account when a thread panics.
-    fn account(&self) -> MutexGuard<'_, FamilyAccount> {
+    /// Locks the account. A thread that panics leaves nothing half-done in it.
+    fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +145,7 @@ impl Delegate for Call {
     }
 
     fn policy(&self) -> &SubAgentPolicy {
-        &self.family.config.sub_agents
+        &self.family.policy
     }
 
     fn last_loop(&self) -> Option<Arc<str>> {
@@ -150,7 +153,7 @@ impl Delegate for Call {
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(self.family.config.approval.asking().sleep(time))
+        Box::pin(self.family.config.approval.sleep(time))
     }
 }
 
@@ -203,8 +206,7 @@ impl Call {
 
     /// The parent's config, cut down.
     fn config(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<LoopConfig, SubAgentError> {
-        let parent = &self.family.config;
-        let policy = &parent.sub_agents;
+        let Family { config: parent, policy, .. } = &*self.family;
         let max_depth = policy.max_depth - 1;
         let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
         let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
@@ -220,7 +222,7 @@ impl Call {
             follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
             filters: Vec::new(),
             tool_choice: ToolChoice::Auto,
-            sub_agents: SubAgentPolicy { max_depth, ..policy.clone() },
+            spawner: Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() })),
             ..parent.clone()
         })
     }
@@ -251,7 +253,7 @@ impl Call {
 
     async fn model(&self, name: &str) -> Result<FoundModel, SubAgentError> {
         let failed = |message| SubAgentError::Model { name: name.to_owned(), message };
-        let source = self.family.config.sub_agents.models.as_ref();
+        let source = self.family.policy.models.as_ref();
         let source = source.ok_or_else(|| failed("there is no list of models".to_owned()))?;
         tokio::select! {
             found = source.model(name) => found.map_err(failed),
@@ -260,7 +262,7 @@ impl Call {
     }
 
     fn count(&self) -> Result<(), SubAgentError> {
-        let limit = self.family.config.sub_agents.max_per_call;
+        let limit = self.family.policy.max_per_call;
         let mut begun = self.begun();
         if begun.count >= limit {
             return Err(SubAgentError::TooMany { limit });

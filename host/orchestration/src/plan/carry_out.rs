@@ -1,10 +1,10 @@
 //! Agents that make plans, and agents that carry them out.
 
 use super::{Plan, PlanError, Step, StepStatus};
-use crate::agent::Agent;
-use crate::config::LoopConfig;
-use crate::selection::Selection;
-use crate::structured::{Answer, AnswerError};
+use crate::structured::{Answer, AnswerError, answer_as, answer_with};
+use pinion_agent::Agent;
+use pinion_agent::LoopConfig;
+use pinion_agent::Selection;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::Message;
@@ -39,49 +39,47 @@ pub struct StepReport {
     pub report: String,
 }
 
-impl Agent {
-    /// Makes a plan: works prompts off with tools that can read and nothing else, whatever the agent's own can do, and
-    /// ends with the plan, in its normal form. Nothing is written to a file.
-    ///
-    /// # Errors
-    /// See [`AnswerError`]. What was said until then is in the history.
-    pub async fn plan(&self, prompts: Vec<Message>) -> Result<Answer<Plan>, AnswerError> {
-        let config = self.config();
-        // Agents that are started get no more authority than the tool that starts them.
-        let looks_only = Authority { delegates: true, ..Authority::READ_ONLY };
-        let tools = Arc::new(Selection::new(config.tools.clone(), looks_only));
-        let config = LoopConfig { tools, ..config };
-        let answer = self.answer_with(config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
-        let plan: Plan = serde_json::from_value(answer.value)?;
-        Ok(Answer { value: plan.normal(), outcome: answer.outcome })
-    }
+/// Makes a plan: works prompts off with tools that can read and nothing else, whatever the agent's own can do, and
+/// ends with the plan, in its normal form. Nothing is written to a file.
+///
+/// # Errors
+/// See [`AnswerError`]. What was said until then is in the history.
+pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Plan>, AnswerError> {
+    let config = agent.config();
+    // Agents that are started get no more authority than the tool that starts them.
+    let looks_only = Authority { delegates: true, ..Authority::READ_ONLY };
+    let tools = Arc::new(Selection::new(config.tools.clone(), looks_only));
+    let config = LoopConfig { tools, ..config };
+    let answer = answer_with(agent, config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
+    let plan: Plan = serde_json::from_value(answer.value)?;
+    Ok(Answer { value: plan.normal(), outcome: answer.outcome })
+}
 
-    /// Does one step of a plan, counted from 0, and reports. To be called of an agent whose conversation is empty, and
-    /// then for each step in turn; the plan may have changed in between. Statuses are the caller's to keep: a step that
-    /// was begun before, by the plan, is taken to be half done.
-    ///
-    /// Watchers are told by [`EventKind::PlanStep`] when the step begins and when it ends. One that was interrupted ends
-    /// with the status `running`.
-    ///
-    /// A step of which a call was denied, by a person or because no one could be asked, is never done.
-    ///
-    /// # Errors
-    /// There is no such step, no report, or a call was denied: see [`AnswerError`].
-    pub async fn execute_step(&self, plan: &Plan, index: usize) -> Result<Answer<StepReport>, AnswerError> {
-        let steps = plan.steps.len();
-        let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
-        let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
-        self.tell(&self.next_loop_id()?, event(StepStatus::Running)).await;
-        let prompt = vec![Message::user(assignment(plan, index, step))];
-        let approval = self.config().approval;
-        let denied_before = approval.denied_count();
-        let mut answer = self.answer_as::<StepReport>(prompt, report_schema(), REMINDERS).await;
-        if let (Ok(told), Some(calls)) = (&answer, approval.denied_since(denied_before)) {
-            answer = Err(AnswerError::Denied { calls, report: told.value.report.clone() });
-        }
-        self.tell(&self.last_loop_id()?, event(status_after(&answer))).await;
-        answer
+/// Does one step of a plan, counted from 0, and reports. To be called of an agent whose conversation is empty, and
+/// then for each step in turn; the plan may have changed in between. Statuses are the caller's to keep: a step that
+/// was begun before, by the plan, is taken to be half done.
+///
+/// Watchers are told by [`EventKind::PlanStep`] when the step begins and when it ends. One that was interrupted ends
+/// with the status `running`.
+///
+/// A step of which a call was denied, by a person or because no one could be asked, is never done.
+///
+/// # Errors
+/// There is no such step, no report, or a call was denied: see [`AnswerError`].
+pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<Answer<StepReport>, AnswerError> {
+    let steps = plan.steps.len();
+    let step = plan.steps.get(index).ok_or(PlanError::NoSuchStep { step: index + 1, steps })?;
+    let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
+    agent.report(&agent.next_loop_id()?, event(StepStatus::Running)).await;
+    let prompt = vec![Message::user(assignment(plan, index, step))];
+    let approval = agent.config().approval;
+    let denied_before = approval.denied_count();
+    let mut answer = answer_as::<StepReport>(agent, prompt, report_schema(), REMINDERS).await;
+    if let (Ok(told), Some(calls)) = (&answer, approval.denied_since(denied_before)) {
+        answer = Err(AnswerError::Denied { calls, report: told.value.report.clone() });
     }
+    agent.report(&agent.last_loop_id()?, event(status_after(&answer))).await;
+    answer
 }
 
 /// How far a step is after this.

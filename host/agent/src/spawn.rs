@@ -1,0 +1,48 @@
+//! The port by which the tools of a run start other runs.
+//!
+//! The loop knows nothing of sub-agents but this: it opens a [`Children`] when a run begins, hands each tool call its way
+//! to them, counts what they spent as its own, and closes them before the run ends.
+
+use crate::channel::Events;
+use crate::config::LoopConfig;
+use crate::context::Context;
+use crate::limits::Budget;
+use futures_util::future::BoxFuture;
+use pinion_protocol::content::ToolCall;
+use pinion_protocol::delegation::SubAgents;
+use pinion_protocol::usage::Spend;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// A run that begins, as the parent of others.
+#[derive(Clone, Copy)]
+pub struct Parent<'a> {
+    /// Its conversation and its id.
+    pub context: &'a Context,
+    /// Its config, from which those of its children are made.
+    pub config: &'a LoopConfig,
+    /// The budget that its children share with it.
+    pub budget: &'a Arc<Budget>,
+    /// The watchers that also see the events of its children.
+    pub events: &'a Events,
+    /// Cancelled when the run is aborted.
+    pub token: &'a CancellationToken,
+}
+
+/// Lets the tools of runs start other runs.
+pub trait Spawner: Send + Sync {
+    /// Opens the children of a run that begins; none when its tools may start nothing.
+    fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>>;
+}
+
+/// The children of one run.
+pub trait Children: Send + Sync {
+    /// Returns the way to sub-agents for a call. Cancelling `token` cancels those that the call starts.
+    fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents;
+
+    /// Returns what children have spent since the last call of this method.
+    fn take_spent(&self) -> Spend;
+
+    /// Cancels the children that still work and waits for their end.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
