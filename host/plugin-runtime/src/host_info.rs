@@ -1,6 +1,14 @@
-//! What the host tells plugins with the capability `catalog`.
+//! Facts about the host that plugins with the capability `catalog` may see.
 
+use crate::bindings::pinion::plugin::catalog as wit;
 use pinion_protocol::{Cost, Usage};
+
+/// The loaded plugins, as the import `catalog` lists them.
+pub(crate) trait LoadedPlugins: Send + Sync {
+    fn tools(&self) -> Vec<wit::ToolInfo>;
+    fn commands(&self) -> Vec<wit::CommandInfo>;
+    fn plugins(&self) -> Vec<wit::PluginInfo>;
+}
 
 /// Answers what the runtime itself does not know. Implemented where the parts are put together.
 pub trait HostInfo: Send + Sync {

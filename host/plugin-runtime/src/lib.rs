@@ -10,6 +10,7 @@
 mod bindings;
 mod calls;
 mod capability;
+mod convert;
 mod engine;
 mod errors;
 mod host;
@@ -21,6 +22,7 @@ mod paths;
 mod policy;
 mod registry;
 mod runtime;
+mod shared;
 
 pub use calls::commands::{CommandError, Completion, Effect};
 pub use capability::{
@@ -28,18 +30,22 @@ pub use capability::{
     capability_forms, shell_word,
 };
 pub use engine::EngineError;
-pub use errors::fault::PluginFault;
+pub use errors::fault::{FaultKind, PluginFault};
+pub use errors::load::LoadError;
 pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};
 pub use loading::compiler::{Compiler, compile_for_parent};
 pub use loading::component_file::{MAX_COMPONENT_BYTES, ReadError, read_component};
-pub use loading::generation::{CommandDefinition, LoadError, PluginSettings};
+pub use loading::generation::CommandDefinition;
+pub use loading::settings::PluginSettings;
+pub use loading::source::{FileOrigin, Source};
 pub use manifest::{API_VERSION, Exports, Inspection, Lifetime, MANIFEST_SECTION, Manifest, ManifestError};
 pub use paths::protected::HostDirectories;
 pub use policy::{Ceiling, Component, PluginPolicy, is_alike};
+pub use registry::attempt::Loading;
 pub use registry::listing::{Capability, PluginInfo};
-pub use registry::load::Loading;
+pub use registry::notice::{Notice, NoticeEvent};
 pub use registry::watch::{PluginDirectory, Watch, WatchError, plugins_in};
-pub use registry::{FileOrigin, Notice, NoticeEvent, Source};
-pub use runtime::{Runtime, RuntimeConfig};
+pub use runtime::Runtime;
+pub use shared::RuntimeConfig;

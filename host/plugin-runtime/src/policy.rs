@@ -8,10 +8,11 @@
 //! beyond the ceiling loads, and what is new is held back.
 
 use crate::capability::{Asks, Grants};
-use crate::loading::generation::{LoadError, PluginSettings};
+use crate::errors::load::LoadError;
+use crate::loading::settings::PluginSettings;
+use crate::loading::source::Source;
 use crate::loading::wording::folded;
 use crate::manifest::{Lifetime, Manifest};
-use crate::registry::Source;
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -153,7 +153,7 @@ pub enum ToolError {
         reason: String,
     },
     /// The plugin's author or the host: the plugin trapped, ran into a limit, or broke the contract.
-    #[error("`{tool}`: {source}")]
+    #[error("`{tool}`: {source:#}")]
     Fault {
         /// The tool.
         tool: String,
@@ -194,7 +194,7 @@ impl ToolError {
             Self::Failed { message, retryable: false, .. } => message.clone(),
             Self::Failed { message, retryable: true, .. } => format!("{message}\n(The same call may succeed later.)"),
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
-            Self::Fault { source, .. } => format!("The tool broke down: {source}"),
+            Self::Fault { source, .. } => format!("The tool broke down: {source:#}"),
             Self::Repeated { times, .. } => format!(
                 "This call was made {times} times in a row with the same result, and was not made again. Do something \
                  else: change the arguments, take another way, or tell the user what is in the way."

@@ -144,7 +144,7 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(text!("! {}", Text::block(crate::failure::chain(&error)))));
+                self.say(&self.style.red(text!("! {}", Text::block(format_args!("{error:#}")))));
                 Next::default()
             }
         }

@@ -12,7 +12,7 @@ pub(crate) fn describe(notice: &Notice) -> Text {
             text!("reloaded plugin `{}` {} (generation {})", plugin, version, generation)
         }
         NoticeEvent::Refused(error) => {
-            text!("! plugin `{}` ({}) was not loaded: {}", plugin, source, Text::block(error))
+            text!("! plugin `{}` ({}) was not loaded: {}", plugin, source, Text::block(format_args!("{error:#}")))
         }
         NoticeEvent::HeldBack(why) => {
             text!("! plugin `{}` ({}) does not have all its grants: {}", plugin, source, Text::block(why))

@@ -5,7 +5,7 @@
 //! also where it is longer than a row ([`Flow`]).
 
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, bytes, count, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
 use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};

@@ -1,73 +1,74 @@
-//! Slash commands: what the user enters goes to a plugin, what the plugin wants done comes back.
+//! Slash commands: a plugin answers what the user entered with effects that the host carries out.
 
 use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
-use crate::calls::instance::{CompleteArgument, RunCommand, Setup};
+use crate::calls::instance::{Job, Live, Setup};
 use crate::calls::state::NoProgress;
-use crate::errors::fault::PluginFault;
+use crate::errors::fault::{FaultKind, GuestError, PluginFault};
 use crate::loading::generation::CommandDefinition;
-use crate::registry::Loaded;
+use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long completion may take; the user is typing.
+/// Time that a completion may take, while the user types.
 const COMPLETION_TIME: Duration = Duration::from_millis(100);
-/// Effects of one command.
+/// Effects that one command may have.
 const MAX_EFFECTS: usize = 100;
 /// Completions that are shown; the rest is dropped.
 const MAX_COMPLETIONS: usize = 1000;
 
-/// What the host is to do for a command.
+/// An action that the host carries out for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Show Markdown to the user; the model does not see it.
     Print(String),
     /// Send this to the model as the user's message.
     Submit(String),
-    /// Put this into the composer.
+    /// Insert this into the composer.
     Insert(String),
     /// Use another model: `NAME` or `PROVIDER/NAME`.
     SetModel(String),
-    /// Replace the conversation so far by a summary, with instructions for it or without.
+    /// Replace the conversation so far by a summary, with optional instructions.
     Compact(Option<String>),
     /// Begin a new session.
     NewSession,
-    /// Resume a session by its id, or let the user pick.
+    /// Resume a session by its id, or let the user pick one.
     Resume(Option<String>),
-    /// Go on in a copy of the session.
+    /// Continue in a copy of the session.
     Fork,
-    /// Look at all plugin files again.
+    /// Reload the plugin files that changed.
     ReloadPlugins,
-    /// Leave.
+    /// Leave the program.
     Quit,
 }
 
-/// What an argument could be.
+/// A possible value for the argument that the user types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// Replaces the argument typed so far.
+    /// The text that replaces the argument typed so far.
     pub value: String,
-    /// For people.
+    /// An explanation for people.
     pub description: Option<String>,
 }
 
-/// A command did not run.
+/// A command did not run. `{:#}` formats the error with its hint, where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CommandError {
-    /// No plugin has it.
+    /// No plugin offers the command.
     #[error("no command `/{name}`")]
     Unknown {
-        /// What was entered.
+        /// The name as it was entered.
         name: String,
     },
-    /// The plugin says no.
+    /// The plugin returned an error.
     #[error("/{name}: {message}")]
     Refused {
-        /// The command.
+        /// The name of the command.
         name: String,
-        /// Why.
+        /// The plugin's own message.
         message: String,
     },
     /// The plugin broke down.
@@ -76,15 +77,15 @@ pub enum CommandError {
 }
 
 impl Runtime {
-    /// The commands as they are now.
+    /// The commands that plugins offer now.
     pub fn commands(&self) -> Vec<CommandDefinition> {
-        self.registry.catalog().commands().cloned().collect()
+        self.registry.current().commands().cloned().collect()
     }
 
-    /// Runs a command. `arguments` is all that follows its name.
+    /// Runs a command. `arguments` is everything that follows its name.
     ///
     /// # Errors
-    /// There is no such command, or its plugin refused or broke down.
+    /// There is no such command, or its plugin returned an error or broke down.
     pub async fn run_command(
         &self,
         name: &str,
@@ -95,31 +96,26 @@ impl Runtime {
         let found = self.registry.command(name, &token).await;
         let loaded = found.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
         let job = RunCommand {
-            context: CallContext {
-                call_id: format!("/{name}"),
-                session_id: session_id.to_owned(),
-                workspace: self.shared.workspace.to_string_lossy().into_owned(),
-                deadline_ms: loaded.program().limits.deadline_ms,
-            },
+            context: self.call_context(&loaded, format!("/{name}"), session_id.to_owned()),
             name: name.to_owned(),
             arguments: arguments.to_owned(),
         };
-        let answer = loaded.run(&self.shared, whole(&loaded, &job.name, token), job).await.result?;
+        let answer = loaded.run(&self.shared, setup(&loaded, name, token), job).await.result?;
         let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
         if effects.len() > MAX_EFFECTS {
             let message = format!("{} effects of one command, of at most {MAX_EFFECTS}", effects.len());
-            return Err(PluginFault::Contract { plugin: loaded.program().name.to_string(), message }.into());
+            return Err(FaultKind::Contract { message }.of(&loaded.program().name).into());
         }
         Ok(effects.into_iter().map(effect).collect())
     }
 
-    /// What the argument of a command could be, given what was typed of it. Nothing when the plugin does not answer
+    /// Completes the argument of a command, given what was typed of it. Returns nothing when the plugin does not answer
     /// within 100 ms.
     pub async fn complete(&self, name: &str, typed: &str) -> Vec<Completion> {
         let answer = async {
             let loaded = self.registry.command(name, &CancellationToken::new()).await?;
             let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-            let setup = whole(&loaded, name, CancellationToken::new());
+            let setup = setup(&loaded, name, CancellationToken::new());
             let plugin = &loaded.program().authority;
             let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
             loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result.ok()
@@ -133,11 +129,47 @@ impl Runtime {
     }
 }
 
-/// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants has none.
-fn whole(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
+/// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants runs with
+/// none.
+fn setup(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
     let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };
     Setup { authority, token, progress: Arc::new(NoProgress), agents: None }
+}
+
+/// One run of a command.
+struct RunCommand {
+    context: CallContext,
+    name: String,
+    arguments: String,
+}
+
+impl Job for RunCommand {
+    type Answer = Result<Vec<wit::Effect>, String>;
+
+    async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
+        let export = live.exported().commands.as_ref().ok_or(GuestError::NotExported("commands"))?;
+        let parameters = (&self.context, self.name.as_str(), self.arguments.as_str());
+        let (answer,) = live.call::<_, (Self::Answer,)>(&export.run_command, parameters).await?;
+        Ok(answer)
+    }
+}
+
+/// Completes the argument of a command.
+struct CompleteArgument {
+    name: String,
+    typed: String,
+}
+
+impl Job for CompleteArgument {
+    type Answer = Vec<wit::Completion>;
+
+    async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
+        let export = live.exported().commands.as_ref().ok_or(GuestError::NotExported("commands"))?;
+        let parameters = (self.name.as_str(), self.typed.as_str());
+        let (answer,) = live.call::<_, (Self::Answer,)>(&export.complete_argument, parameters).await?;
+        Ok(answer)
+    }
 }
 
 fn effect(effect: wit::Effect) -> Effect {

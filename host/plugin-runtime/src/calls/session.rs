@@ -3,24 +3,23 @@
 //! The thread waits for calls and ends when its plugin is dropped. An instance that broke down is not used again: the
 //! next call gets a new one. Over a reload the old instance hands its state to the new one, where both export `state`.
 
-use crate::calls::instance::{
-    Finished, Job, Live, RestoreState, SaveState, Setup, Stopped, Until, finish, hand_over, refuel, store, turn,
-};
-use crate::calls::state::{CallState, NoProgress, State};
-use crate::errors::fault::PluginFault;
+use crate::calls::deadline::{Deadline, Stopped};
+use crate::calls::instance::{Finished, Job, Live, Setup, finish, hand_over, refuel, store};
+use crate::calls::state::{CallState, State};
+use crate::errors::fault::{FaultKind, GuestError};
+use crate::errors::load::LoadError;
 use crate::limits::Limits;
-use crate::loading::generation::LoadError;
 use crate::loading::program::Program;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 use std::sync::Arc;
 use std::thread;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-/// No honest state is larger.
+/// Bytes of state that a new instance gets from the old one; more is dropped.
 const MAX_STATE_BYTES: usize = 1024 * 1024;
 
 type Work = Box<dyn FnOnce(&mut Resident, &Handle) + Send>;
@@ -28,19 +27,19 @@ type Work = Box<dyn FnOnce(&mut Resident, &Handle) + Send>;
 /// The one instance of a plugin of lifetime `session`.
 pub(crate) struct Session {
     work: mpsc::Sender<Work>,
-    /// One call at a time; the others wait here.
+    /// Admits one call at a time; the others wait here.
     turn: Arc<Semaphore>,
     load_limits: Limits,
 }
 
-/// What an instance left to its successor.
+/// The state that an instance leaves to its successor.
 pub(crate) struct Inheritance {
-    pub(crate) saved: Vec<u8>,
-    pub(crate) from_version: String,
+    saved: Vec<u8>,
+    from_version: String,
 }
 
 impl Session {
-    /// Starts the thread. The instance is made at the first call.
+    /// Starts the thread. The first call creates the instance.
     ///
     /// # Errors
     /// There are too many such threads, or the system starts no more.
@@ -49,57 +48,53 @@ impl Session {
         program: &Arc<Program>,
         inheritance: Option<Inheritance>,
     ) -> Result<Self, LoadError> {
-        let place = program.share.resident()?;
+        let permit = program.share.resident()?;
         let (work, mut calls) = mpsc::channel::<Work>(1);
         let runtime = Handle::current();
-        let mut resident = Resident { shared: shared.clone(), program: program.clone(), kept: None, inheritance };
+        let mut resident = Resident { shared: shared.clone(), program: program.clone(), idle: None, inheritance };
         let thread = thread::Builder::new().name(format!("pinion-{}", program.name)).spawn(move || {
-            // Until the last call has ended, however long that takes after the plugin is gone.
-            let _place = place;
+            // Held until the last call has ended, however long that takes after the plugin is gone.
+            let _permit = permit;
             while let Some(work) = calls.blocking_recv() {
                 work(&mut resident, &runtime);
             }
             drop(resident);
         });
-        thread.map_err(|error| LoadError::Link(format!("no thread for it: {error}")))?;
+        thread.map_err(|error| LoadError::link("could not start a thread for it", error))?;
         Ok(Self { work, turn: Arc::new(Semaphore::new(1)), load_limits: shared.limits.load.clone() })
     }
 
-    /// Does a job on the instance, once it is its turn.
+    /// Runs a job on the instance, once those before it have ended.
     pub(crate) async fn run<J: Job>(&self, program: &Arc<Program>, setup: Setup, job: J) -> Finished<J::Answer> {
-        let Some(permit) = turn(&self.turn, &setup.token).await else {
-            return Finished::fault(program, PluginFault::Cancelled { plugin: program.name.to_string() });
+        let Setup { authority, token, progress, .. } = setup;
+        let Some(permit) = turn(&self.turn, &token).await else {
+            return Finished::fault(program, FaultKind::Cancelled);
         };
-        let until = Until::new(&program.limits, setup.token);
-        let call = until.call(setup.authority, setup.progress);
-        hand_over(program, &until, |answer| {
-            let until = until.clone();
+        let deadline = Deadline::new(&program.limits, token, None);
+        let call = CallState { authority, deadline: deadline.clone(), progress, agents: None };
+        hand_over(program, &deadline, |answer, abandoned| {
+            let deadline = deadline.clone();
             let work: Work = Box::new(move |resident, runtime| {
                 let _permit = permit;
-                // Nobody listens when the caller gave up.
-                let _ = answer.send(resident.run(runtime, call, &until, job));
+                // Fails when the caller has gone.
+                let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
             });
-            // Full only when the thread hangs in the last call: the answer is dropped, and the caller hears of it.
+            // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
             let _ = self.work.try_send(work);
         })
         .await
     }
 
-    /// What the instance leaves to its successor. None when it was never made, saves nothing, or fails to.
+    /// Asks the instance for the state that its successor needs. None when no instance was created, or it saves nothing or
+    /// fails.
     pub(crate) async fn inheritance(&self, program: &Arc<Program>, version: &str) -> Option<Inheritance> {
         program.exported.state.as_ref()?;
-        let setup = Setup {
-            authority: program.authority.none(),
-            token: CancellationToken::new(),
-            progress: Arc::new(NoProgress),
-            agents: None,
-        };
-        // As long as any other step of a load, whatever the plugin's calls may take.
+        // Under the limits of loading, like every step of a load, whatever the plugin's calls may use.
         let program = program.under(&self.load_limits);
-        let saved = match self.run(&program, setup, SaveState).await.result {
+        let saved = match self.run(&program, Setup::without_authority(&program), SaveState).await.result {
             Ok(saved) if saved.len() <= MAX_STATE_BYTES => saved,
             Ok(saved) => {
-                tracing::warn!(plugin = &*program.name, bytes = saved.len(), "state is too large and is not kept");
+                tracing::warn!(plugin = &*program.name, bytes = saved.len(), "state is too large and is dropped");
                 return None;
             }
             Err(fault) => {
@@ -111,45 +106,67 @@ impl Session {
     }
 }
 
-/// What the thread owns.
+/// Waits for the turn of a call. None when the call is cancelled before.
+async fn turn(permits: &Arc<Semaphore>, token: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+    tokio::select! {
+        biased;
+        permit = permits.clone().acquire_owned() => permit.ok(),
+        () = token.cancelled() => None,
+    }
+}
+
+/// The thread's own data.
 struct Resident {
     shared: Arc<Shared>,
     program: Arc<Program>,
-    kept: Option<Kept>,
+    idle: Option<IdleInstance>,
     inheritance: Option<Inheritance>,
 }
 
-struct Kept {
+/// An instance between two calls.
+struct IdleInstance {
     store: Store<State>,
     instance: Instance,
 }
 
 impl Resident {
-    fn run<J: Job>(&mut self, runtime: &Handle, call: CallState, until: &Until, job: J) -> Finished<J::Answer> {
+    fn run<J: Job>(
+        &mut self,
+        runtime: &Handle,
+        call: CallState,
+        deadline: &Deadline,
+        abandoned: &CancellationToken,
+        job: J,
+    ) -> Finished<J::Answer> {
         let shared = self.shared.clone();
         let _running = shared.engine.running();
-        let mut store = match self.kept.take() {
-            Some(mut kept) => {
-                kept.store.data_mut().begin(call);
-                kept.store.set_epoch_deadline(1);
-                refuel(&mut kept.store, &self.program);
-                (kept.store, Some(kept.instance))
-            }
-            None => {
-                let mut store = store(&shared, &self.program, call);
-                store.data_mut().shows_directories = true;
-                (store, None)
-            }
-        };
-        let result = runtime.block_on(until.stop(&self.program, self.drive(&mut store.0, store.1, job)));
+        let (mut store, instance) = self.take_idle(call);
+        let result = runtime.block_on(deadline.run(abandoned, self.drive(&mut store, instance, job)));
         let (result, instance) = match result {
             Ok((answer, instance)) => (Ok(answer), Some(instance)),
             Err(stopped) => (Err::<J::Answer, Stopped>(stopped), None),
         };
-        let finished = finish(&shared, &self.program, &mut store.0, result);
-        store.0.data_mut().end();
-        self.kept = instance.map(|instance| Kept { store: store.0, instance });
+        let finished = finish(&shared, &self.program, &mut store, result);
+        store.data_mut().end();
+        self.idle = instance.map(|instance| IdleInstance { store, instance });
         finished
+    }
+
+    /// The store of the idle instance with that instance, or a new store without one.
+    fn take_idle(&mut self, call: CallState) -> (Store<State>, Option<Instance>) {
+        match self.idle.take() {
+            Some(IdleInstance { mut store, instance }) => {
+                store.data_mut().begin(call);
+                store.set_epoch_deadline(1);
+                refuel(&mut store, &self.program);
+                (store, Some(instance))
+            }
+            None => {
+                let mut store = store(&self.shared, &self.program, call);
+                store.data_mut().shows_directories = true;
+                (store, None)
+            }
+        }
     }
 
     async fn drive<J: Job>(
@@ -166,7 +183,7 @@ impl Resident {
         Ok((answer, live.instance()))
     }
 
-    /// A new instance, with what its predecessor left.
+    /// Creates an instance and gives it the state of its predecessor.
     async fn first<'a>(&'a self, store: &'a mut Store<State>) -> wasmtime::Result<Live<'a>> {
         let mut live = Live::new(store, &self.program).await?;
         if let Some(left) = self.inheritance.as_ref().filter(|_| self.program.exported.state.is_some()) {
@@ -176,5 +193,35 @@ impl Resident {
             }
         }
         Ok(live)
+    }
+}
+
+/// Asks an instance for the state that its successor needs.
+struct SaveState;
+
+impl Job for SaveState {
+    type Answer = Vec<u8>;
+
+    async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Vec<u8>> {
+        let export = live.exported().state.as_ref().ok_or(GuestError::NotExported("state"))?;
+        let (saved,) = live.call::<_, (Vec<u8>,)>(&export.save_state, ()).await?;
+        Ok(saved)
+    }
+}
+
+/// Gives a new instance the state of its predecessor.
+struct RestoreState {
+    saved: Vec<u8>,
+    from_version: String,
+}
+
+impl Job for RestoreState {
+    type Answer = Result<(), String>;
+
+    async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
+        let export = live.exported().state.as_ref().ok_or(GuestError::NotExported("state"))?;
+        let parameters = (self.saved.as_slice(), self.from_version.as_str());
+        let (restored,) = live.call::<_, (Self::Answer,)>(&export.restore_state, parameters).await?;
+        Ok(restored)
     }
 }

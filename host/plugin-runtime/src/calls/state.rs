@@ -1,22 +1,19 @@
 //! What the host keeps for one instance: its WASI view, its limits, its account.
 
+use crate::calls::deadline::Deadline;
+use crate::calls::limiter::Limiter;
 use crate::capability::CallAuthority;
 use crate::capability::account::Accounts;
 use crate::errors::fault::Exceeded;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::Stderr;
-use crate::host_info::HostInfo;
+use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
-use crate::loading::program::Program;
-use crate::registry::Registry;
-use crate::runtime::Shared;
 use pinion_protocol::{Content, Ledger, SubAgents, ToolProgress};
 use std::sync::{Arc, Weak};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use wasmtime::CallHook;
 use wasmtime::component::ResourceTable;
-use wasmtime::{CallHook, ResourceLimiter};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 /// Bytes of randomness that one WASI call may ask for; more is a trap.
@@ -29,8 +26,7 @@ pub(crate) struct State {
     pub(crate) account: Account,
     pub(crate) limiter: Limiter,
     pub(crate) info: Arc<dyn HostInfo>,
-    /// Weak, because an instance of lifetime `session` is owned by it.
-    pub(crate) registry: Weak<Registry>,
+    pub(crate) plugins: Weak<dyn LoadedPlugins>,
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
     /// Open files and directories.
@@ -43,12 +39,22 @@ pub(crate) struct State {
     limits: Arc<Limits>,
 }
 
+/// Everything that a new instance gets from its plugin and from the host.
+pub(crate) struct InstanceParts {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) share: Arc<Share>,
+    /// Bytes of memory that all instances of the plugin may have together.
+    pub(crate) total_memory: u64,
+    pub(crate) info: Arc<dyn HostInfo>,
+    /// Weak, because the registry owns instances of lifetime `session`.
+    pub(crate) plugins: Weak<dyn LoadedPlugins>,
+}
+
 /// What belongs to the call that runs now; an instance of lifetime `session` sees many of them.
 pub(crate) struct CallState {
     pub(crate) authority: CallAuthority,
-    pub(crate) token: CancellationToken,
-    pub(crate) started: Instant,
-    pub(crate) deadline: Instant,
+    pub(crate) deadline: Deadline,
     pub(crate) progress: Arc<dyn ToolProgress>,
     /// The way to sub-agents of the loop that made the call.
     pub(crate) agents: Option<SubAgents>,
@@ -70,8 +76,8 @@ impl Account {
 }
 
 impl State {
-    pub(crate) fn new(shared: &Shared, program: &Program, call: CallState) -> Self {
-        let (plugin, limits) = (program.name.clone(), program.limits.clone());
+    pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
+        let InstanceParts { plugin, limits, share, total_memory, info, plugins } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -81,16 +87,15 @@ impl State {
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(usize::try_from(limits.handles).unwrap_or(usize::MAX));
-        let total = shared.limits.engine.plugin_memory_bytes.max(limits.memory_bytes);
-        let limiter = Limiter::new(limits.clone(), program.share.clone(), total);
+        let limiter = Limiter::new(limits.clone(), share, total_memory);
         Self {
             plugin,
             shows_directories: call.authority.files().is_some(),
             call,
             account: Account::new(&limits),
             limiter,
-            info: shared.info.clone(),
-            registry: shared.registry(),
+            info,
+            plugins,
             wasi,
             table,
             handles: Handles::default(),
@@ -170,87 +175,4 @@ pub(crate) struct NoProgress;
 impl ToolProgress for NoProgress {
     fn report(&self, _message: String) {}
     fn update(&self, _partial: Vec<Content>) {}
-}
-
-/// Says yes to growth within the limits, and remembers when it said no: a guest that dies of it is told apart from one
-/// that traps for reasons of its own.
-pub(crate) struct Limiter {
-    limits: Arc<Limits>,
-    memory: u64,
-    table_elements: u64,
-    pub(crate) peak_memory: u64,
-    pub(crate) refused_memory: Option<u64>,
-    pub(crate) refused_table: Option<u64>,
-    pub(crate) refused_total: Option<u64>,
-    share: Arc<Share>,
-    /// Bytes that all instances of the plugin may have together.
-    total: u64,
-}
-
-impl Limiter {
-    fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
-        Self {
-            limits,
-            memory: 0,
-            table_elements: 0,
-            peak_memory: 0,
-            refused_memory: None,
-            refused_table: None,
-            refused_total: None,
-            share,
-            total,
-        }
-    }
-
-    fn begin(&mut self) {
-        self.peak_memory = self.memory;
-        self.refused_memory = None;
-        self.refused_table = None;
-        self.refused_total = None;
-    }
-}
-
-impl Drop for Limiter {
-    fn drop(&mut self) {
-        self.share.shrink(self.memory);
-    }
-}
-
-impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let wanted = self.memory.saturating_sub(current as u64).saturating_add(desired as u64);
-        if wanted > self.limits.memory_bytes {
-            self.refused_memory = Some(wanted);
-            return Ok(false);
-        }
-        if !self.share.grow(wanted.saturating_sub(self.memory), self.total) {
-            self.refused_total = Some(self.total);
-            return Ok(false);
-        }
-        self.memory = wanted;
-        self.peak_memory = self.peak_memory.max(wanted);
-        Ok(true)
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let wanted = self.table_elements.saturating_sub(current as u64).saturating_add(desired as u64);
-        if wanted > self.limits.table_elements {
-            self.refused_table = Some(wanted);
-            return Ok(false);
-        }
-        self.table_elements = wanted;
-        Ok(true)
-    }
-
-    fn instances(&self) -> usize {
-        usize::try_from(self.limits.instances).unwrap_or(usize::MAX)
-    }
-
-    fn tables(&self) -> usize {
-        self.instances()
-    }
-
-    fn memories(&self) -> usize {
-        self.instances()
-    }
 }

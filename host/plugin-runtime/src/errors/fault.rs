@@ -1,177 +1,197 @@
-//! How a call of a plugin can break down, as opposed to a tool that fails and says so.
+//! Failures of the plugin or the host during a call, as opposed to an error that a tool returns.
 
+use crate::errors::write_details;
+use crate::limits::Limits;
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
 use wasmtime::Trap;
 use wasmtime::component::ResourceTableError;
 
-/// A plugin trapped, ran into a limit, or broke the contract. Names the plugin; for a limit, which one, how much of it
-/// there was and how to raise it.
+/// A plugin trapped, ran into a limit, or broke the contract.
+///
+/// `{}` formats the plugin and the failure; `{:#}` adds a line with [`PluginFault::hint`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginFault {
+    /// The plugin's name.
+    pub plugin: String,
+    /// The failure.
+    pub kind: FaultKind,
+}
+
+/// The ways in which a call breaks down. Formatted, each completes a sentence that begins with the plugin's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PluginFault {
-    /// Out of instructions.
-    #[error("plugin `{plugin}` used up its fuel of {limit}{}", raise(plugin, "fuel"))]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// The call executed as many instructions as it may.
+    #[error("used up its fuel of {limit}")]
     Fuel {
-        /// The plugin.
-        plugin: String,
-        /// The limit, which is also what was used.
+        /// The limit, in units of fuel.
         limit: u64,
     },
-    /// Out of time.
-    #[error("plugin `{plugin}` was stopped at its deadline of {limit_ms} ms{}", raise(plugin, "deadline-ms"))]
+    /// The call ran past its deadline.
+    #[error("was stopped at its deadline of {limit_ms} ms")]
     Deadline {
-        /// The plugin.
-        plugin: String,
-        /// The limit, which is also what was used.
+        /// Milliseconds from the start of the call.
         limit_ms: u64,
     },
-    /// It wanted more memory, did not get it, and did not survive that.
-    #[error("plugin `{plugin}` wanted {wanted} bytes of memory, of {limit}{}", raise(plugin, "memory-bytes"))]
+    /// A refused growth of linear memory ended the call.
+    #[error("wanted {wanted} bytes of memory, of {limit}")]
     Memory {
-        /// The plugin.
-        plugin: String,
-        /// What it would have used.
+        /// Bytes the instance would have had.
         wanted: u64,
-        /// The limit.
+        /// Bytes it may have.
         limit: u64,
     },
-    /// Its calls together wanted more memory than one plugin may have.
-    #[error(
-        "the calls of plugin `{plugin}` together wanted more than {limit} bytes of memory\n\
-         hint: make fewer of them at once, or raise `plugin-memory-bytes` in [engine.limits] of the config"
-    )]
+    /// A growth of linear memory was refused because all calls of the plugin together would have had too much.
+    #[error("and its other calls together wanted more than {limit} bytes of memory")]
     TotalMemory {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Bytes that all calls of the plugin may have together.
         limit: u64,
     },
-    /// Too many of its calls ran for too long.
-    #[error("plugin `{plugin}` is busy: the call waited {waited_s} s for others of the plugin to end")]
+    /// The call found no free turn in time, because others of the plugin ran for too long.
+    #[error("is busy: the call waited {waited_s} s for others of the plugin to end")]
     Busy {
-        /// The plugin.
-        plugin: String,
-        /// Seconds that the call waited.
+        /// Seconds the call waited.
         waited_s: u64,
     },
-    /// It wanted larger tables, did not get them, and did not survive that.
-    #[error("plugin `{plugin}` wanted {wanted} table elements, of {limit}{}", raise(plugin, "table-elements"))]
+    /// A refused growth of a table ended the call.
+    #[error("wanted {wanted} table elements, of {limit}")]
     Table {
-        /// The plugin.
-        plugin: String,
-        /// What it would have used.
+        /// Elements the instance would have had.
         wanted: u64,
-        /// The limit.
+        /// Elements it may have.
         limit: u64,
     },
-    /// Its calls are nested too deeply.
-    #[error(
-        "plugin `{plugin}` used up its stack of {limit} bytes\n\
-         hint: it calls itself without end, or raise `stack-bytes` for all plugins in [engine.limits] of the config"
-    )]
+    /// The call overflowed the WebAssembly stack.
+    #[error("used up its stack of {limit} bytes")]
     Stack {
-        /// The plugin.
-        plugin: String,
-        /// The limit, which is also what was used.
+        /// The size of the stack in bytes.
         limit: u64,
     },
-    /// Its result, progress and log lines are too long, or one host call carried too much.
-    #[error("plugin `{plugin}` gave more than {limit} bytes of output{}", raise(plugin, "output-bytes"))]
+    /// Result, progress and log lines are too long, or one host call carried too much.
+    #[error("gave more than {limit} bytes of output")]
     Output {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// It called the host too often.
-    #[error("plugin `{plugin}` called the host more than {limit} times{}", raise(plugin, "host-calls"))]
+    /// The plugin called the host too often.
+    #[error("called the host more than {limit} times")]
     HostCalls {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Host calls that one call may make.
         limit: u64,
     },
-    /// It holds too many files, streams and timers.
-    #[error("plugin `{plugin}` holds more than {limit} open handles{}", raise(plugin, "handles"))]
+    /// The plugin opened too many files, streams and timers.
+    #[error("holds more than {limit} open handles")]
     Handles {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Handles that may be open at once.
         limit: u64,
     },
-    /// It wrote too much.
-    #[error("plugin `{plugin}` wrote more than {limit} bytes{}", raise(plugin, "bytes-written"))]
+    /// The plugin wrote too many bytes.
+    #[error("wrote more than {limit} bytes")]
     BytesWritten {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Bytes that one call may write.
         limit: u64,
     },
-    /// It made, or wrote to, a file that is too large.
-    #[error("plugin `{plugin}` wrote to a file of more than {limit} bytes{}", raise(plugin, "file-bytes"))]
+    /// The plugin created or wrote a file that is too large.
+    #[error("wrote to a file of more than {limit} bytes")]
     FileBytes {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Bytes that one file may have.
         limit: u64,
     },
-    /// It ran too many programs.
-    #[error("plugin `{plugin}` ran more than {limit} programs{}", raise(plugin, "programs"))]
+    /// The plugin ran too many programs.
+    #[error("ran more than {limit} programs")]
     Programs {
-        /// The plugin.
-        plugin: String,
-        /// The limit.
+        /// Programs that one call may run.
         limit: u64,
     },
-    /// It did not end in time after it was cancelled, or it sits in a system call that does not return.
-    #[error("plugin `{plugin}` does not react, and was abandoned")]
-    Stuck {
-        /// The plugin.
-        plugin: String,
-    },
-    /// It was cancelled, and did not end by itself within its grace.
-    #[error("plugin `{plugin}` was cancelled")]
-    Cancelled {
-        /// The plugin.
-        plugin: String,
-    },
-    /// It panicked, or did something that WebAssembly does not allow.
-    #[error("plugin `{plugin}` trapped: {message}")]
+    /// The call did not end after its deadline or cancellation; its thread may sit in a system call.
+    #[error("does not react, and was abandoned")]
+    Stuck,
+    /// The call was cancelled and did not end within its grace period.
+    #[error("was cancelled")]
+    Cancelled,
+    /// The plugin panicked or did something that WebAssembly does not allow.
+    #[error("trapped: {message}")]
     Trap {
-        /// The plugin.
-        plugin: String,
-        /// The trap, and the last lines that the plugin wrote to its stderr.
+        /// The trap, and the last lines that the plugin wrote to stderr.
         message: String,
     },
     /// `init` returned an error.
-    #[error("plugin `{plugin}` did not start: {message}\nhint: look at its section [plugins.{plugin}.config]")]
+    #[error("did not start: {message}")]
     Init {
-        /// The plugin.
-        plugin: String,
-        /// What it says.
+        /// The plugin's own message.
         message: String,
     },
-    /// What it returned is not what the contract says.
-    #[error("plugin `{plugin}` broke the contract: {message}")]
+    /// The plugin returned something that the contract forbids.
+    #[error("broke the contract: {message}")]
     Contract {
-        /// The plugin.
-        plugin: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// The host could not run it.
-    #[error("plugin `{plugin}` could not be run: {message}")]
-    Host {
-        /// The plugin.
-        plugin: String,
-        /// Why.
+        /// The violation.
         message: String,
     },
 }
 
-fn raise(plugin: &str, limit: &str) -> String {
-    format!("\nhint: raise `{limit}` in [plugins.{plugin}.limits] of the config")
+impl FaultKind {
+    /// The fault of a plugin.
+    pub(crate) fn of(self, plugin: &str) -> PluginFault {
+        PluginFault { plugin: plugin.to_owned(), kind: self }
+    }
+
+    /// The key of the limit in `[plugins.NAME.limits]`; none when no such limit was exceeded.
+    fn limit_key(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Fuel { .. } => "fuel",
+            Self::Deadline { .. } => "deadline-ms",
+            Self::Memory { .. } => "memory-bytes",
+            Self::Table { .. } => "table-elements",
+            Self::Output { .. } => "output-bytes",
+            Self::HostCalls { .. } => "host-calls",
+            Self::Handles { .. } => "handles",
+            Self::BytesWritten { .. } => "bytes-written",
+            Self::FileBytes { .. } => "file-bytes",
+            Self::Programs { .. } => "programs",
+            Self::TotalMemory { .. }
+            | Self::Busy { .. }
+            | Self::Stack { .. }
+            | Self::Stuck
+            | Self::Cancelled
+            | Self::Trap { .. }
+            | Self::Init { .. }
+            | Self::Contract { .. } => return None,
+        })
+    }
 }
 
-/// A limit that the host's own code ran into on a plugin's behalf; travels through wasmtime as the cause of a trap.
+impl PluginFault {
+    /// The change that prevents this fault, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        let plugin = &self.plugin;
+        if let Some(key) = self.kind.limit_key() {
+            return Some(format!("raise `{key}` in [plugins.{plugin}.limits] of the config"));
+        }
+        match self.kind {
+            FaultKind::TotalMemory { .. } => Some(
+                "make fewer calls at once, or raise `plugin-memory-bytes` in [engine.limits] of the config".to_owned(),
+            ),
+            FaultKind::Stack { .. } => Some(
+                "look for endless recursion, or raise `stack-bytes` for all plugins in [engine.limits] of the config"
+                    .to_owned(),
+            ),
+            FaultKind::Init { .. } => Some(format!("check the section [plugins.{plugin}.config]")),
+            _ => None,
+        }
+    }
+}
+
+impl Display for PluginFault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin `{}` {}", self.plugin, self.kind)?;
+        write_details(f, None, self.hint().as_ref().map(|hint| hint as &dyn Display))
+    }
+}
+
+impl Error for PluginFault {}
+
+/// A limit that the host itself enforces. Travels through wasmtime as the cause of a trap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exceeded {
     #[error("too many host calls")]
@@ -180,90 +200,100 @@ pub(crate) enum Exceeded {
     Output,
     #[error("too many bytes written")]
     BytesWritten,
-    #[error("too large a file")]
+    #[error("file too large")]
     FileBytes,
     #[error("too many programs")]
     Programs,
 }
 
-/// What a guest said, or did not offer, where the contract has no result for it; travels through wasmtime as an error.
+/// A failure that a guest reported, or a missing export, where the contract has no result for it. Travels through wasmtime
+/// as an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GuestError {
     #[error("{0}")]
     Init(String),
     #[error("its self-test failed: {0}")]
     SelfTest(String),
-    #[error("it does not say what it offers: {0}")]
+    #[error("it does not list what it offers: {0}")]
     List(String),
     #[error("`{0}` is not exported")]
     NotExported(&'static str),
 }
 
-/// What is known about an instance when it broke down.
+/// The state of an instance that broke down, from which the fault is derived.
 pub(crate) struct Circumstances<'a> {
     pub(crate) plugin: &'a str,
-    pub(crate) limits: &'a crate::limits::Limits,
+    pub(crate) limits: &'a Limits,
     pub(crate) stack_limit: u64,
-    /// A growth of memory that was refused: the total that was wanted.
+    /// Total bytes wanted by a growth of memory that was refused.
     pub(crate) refused_memory: Option<u64>,
-    /// A growth of tables that was refused: the total that was wanted.
+    /// Total elements wanted by a growth of tables that was refused.
     pub(crate) refused_table: Option<u64>,
-    /// A growth of memory that was refused because all calls of the plugin together have too much: the limit.
+    /// The limit for all calls of the plugin, when it made the host refuse a growth of memory.
     pub(crate) refused_total: Option<u64>,
-    /// The end of what the plugin wrote to stderr.
+    /// The end of the guest's stderr.
     pub(crate) stderr: String,
 }
 
 impl PluginFault {
-    /// Which fault an error of wasmtime is.
+    /// Derives the fault from an error of wasmtime.
     pub(crate) fn from_error(error: &wasmtime::Error, about: &Circumstances<'_>) -> Self {
-        let plugin = about.plugin.to_owned();
-        let limits = about.limits;
-        if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
-            return match exceeded {
-                Exceeded::HostCalls => Self::HostCalls { plugin, limit: limits.host_calls },
-                Exceeded::Output => Self::Output { plugin, limit: limits.output_bytes },
-                Exceeded::BytesWritten => Self::BytesWritten { plugin, limit: limits.bytes_written },
-                Exceeded::FileBytes => Self::FileBytes { plugin, limit: limits.file_bytes },
-                Exceeded::Programs => Self::Programs { plugin, limit: limits.programs },
-            };
-        }
-        if let Some(said) = error.downcast_ref::<GuestError>() {
-            return match said {
-                GuestError::Init(message) => Self::Init { plugin, message: message.clone() },
-                other => Self::Contract { plugin, message: other.to_string() },
-            };
-        }
-        match error.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => return Self::Fuel { plugin, limit: limits.fuel },
-            Some(Trap::StackOverflow) => return Self::Stack { plugin, limit: about.stack_limit },
-            _ => {}
-        }
-        if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
-            return Self::Handles { plugin, limit: limits.handles };
-        }
-        // wasmtime keeps these types to itself; tests with hostile guests hold the texts down.
-        let text = format!("{error:#}");
-        if text.contains("fuel allocated for hostcalls has been exhausted") {
-            return Self::Output { plugin, limit: limits.output_bytes };
-        }
-        if text.contains("store handle limit exceeded") {
-            return Self::Handles { plugin, limit: limits.handles };
-        }
-        if let Some(limit) = about.refused_total {
-            return Self::TotalMemory { plugin, limit };
-        }
-        if let Some(wanted) = about.refused_memory {
-            return Self::Memory { plugin, wanted, limit: limits.memory_bytes };
-        }
-        if let Some(wanted) = about.refused_table {
-            return Self::Table { plugin, wanted, limit: limits.table_elements };
-        }
-        Self::Trap { plugin, message: describe(error, &about.stderr) }
+        FaultKind::from_error(error, about).of(about.plugin)
     }
 }
 
-/// The innermost cause, and what the plugin said last.
+impl FaultKind {
+    fn from_error(error: &wasmtime::Error, about: &Circumstances<'_>) -> Self {
+        let limits = about.limits;
+        if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
+            return Self::from_exceeded(*exceeded, limits);
+        }
+        if let Some(said) = error.downcast_ref::<GuestError>() {
+            return match said {
+                GuestError::Init(message) => Self::Init { message: message.clone() },
+                other => Self::Contract { message: other.to_string() },
+            };
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => return Self::Fuel { limit: limits.fuel },
+            Some(Trap::StackOverflow) => return Self::Stack { limit: about.stack_limit },
+            _ => {}
+        }
+        if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
+            return Self::Handles { limit: limits.handles };
+        }
+        // wasmtime does not export these error types; tests with hostile guests pin the texts.
+        let text = format!("{error:#}");
+        if text.contains("fuel allocated for hostcalls has been exhausted") {
+            return Self::Output { limit: limits.output_bytes };
+        }
+        if text.contains("store handle limit exceeded") {
+            return Self::Handles { limit: limits.handles };
+        }
+        if let Some(limit) = about.refused_total {
+            return Self::TotalMemory { limit };
+        }
+        if let Some(wanted) = about.refused_memory {
+            return Self::Memory { wanted, limit: limits.memory_bytes };
+        }
+        if let Some(wanted) = about.refused_table {
+            return Self::Table { wanted, limit: limits.table_elements };
+        }
+        Self::Trap { message: describe(error, &about.stderr) }
+    }
+
+    fn from_exceeded(exceeded: Exceeded, limits: &Limits) -> Self {
+        match exceeded {
+            Exceeded::HostCalls => Self::HostCalls { limit: limits.host_calls },
+            Exceeded::Output => Self::Output { limit: limits.output_bytes },
+            Exceeded::BytesWritten => Self::BytesWritten { limit: limits.bytes_written },
+            Exceeded::FileBytes => Self::FileBytes { limit: limits.file_bytes },
+            Exceeded::Programs => Self::Programs { limit: limits.programs },
+        }
+    }
+}
+
+/// Joins the innermost cause and the end of the plugin's stderr.
 fn describe(error: &wasmtime::Error, stderr: &str) -> String {
     let cause = error.root_cause().to_string();
     match stderr.trim() {

@@ -5,6 +5,6 @@ use crate::calls::state::State;
 
 impl cancellation::Host for State {
     fn cancelled(&mut self) -> wasmtime::Result<bool> {
-        Ok(self.call.token.is_cancelled())
+        Ok(self.call.deadline.token().is_cancelled())
     }
 }

@@ -7,13 +7,9 @@ pub(crate) mod cancellation;
 pub(crate) mod files;
 pub(crate) mod linker;
 pub(crate) mod log;
+pub(crate) mod log_line;
 pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
 pub(crate) mod written;
-
-/// At most `limit` bytes of `text`, cut where a character ends.
-pub(crate) fn clip(text: &str, limit: usize) -> &str {
-    &text[..text.floor_char_boundary(limit)]
-}

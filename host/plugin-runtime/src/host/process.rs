@@ -362,7 +362,7 @@ fn create(folder: &Path) -> io::Result<(PathBuf, File)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::clip;
+    use crate::convert::clip;
     use crate::limits::Limits;
 
     #[test]

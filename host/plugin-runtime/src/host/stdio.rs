@@ -3,7 +3,8 @@
 //! The end of stderr is kept, because that is where a panic says what happened.
 
 use crate::bindings::pinion::plugin::log::Level;
-use crate::host::{clip, log};
+use crate::convert::clip;
+use crate::host::log_line;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -86,7 +87,7 @@ impl Lines {
         let line = std::mem::take(&mut self.line);
         if self.logged < MAX_LOGGED_BYTES {
             self.logged += line.len() + 1;
-            log::write(&self.plugin, Level::Info, clip(&String::from_utf8_lossy(&line), MAX_LINE_BYTES));
+            log_line::write(&self.plugin, Level::Info, clip(&String::from_utf8_lossy(&line), MAX_LINE_BYTES));
         }
     }
 }

@@ -1,23 +1,23 @@
 //! Streams into files that are held to the limits of a call.
 
 use crate::capability::files::account::Written;
-use crate::host::files::StreamHold;
 use bytes::Bytes;
 use std::sync::Arc;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 
 /// A stream into a file, held to the limits.
-pub(crate) struct Limited {
+pub(crate) struct Limited<H> {
     inner: DynOutputStream,
     written: Arc<Written>,
     /// Where the next byte goes.
     at: u64,
-    _hold: StreamHold,
+    /// Dropped with the stream.
+    _hold: H,
 }
 
-impl Limited {
-    pub(crate) fn new(inner: DynOutputStream, written: Arc<Written>, at: u64, hold: StreamHold) -> Self {
+impl<H> Limited<H> {
+    pub(crate) fn new(inner: DynOutputStream, written: Arc<Written>, at: u64, hold: H) -> Self {
         Self { inner, written, at, _hold: hold }
     }
 
@@ -30,14 +30,14 @@ impl Limited {
 }
 
 #[async_trait]
-impl Pollable for Limited {
+impl<H: Send + 'static> Pollable for Limited<H> {
     async fn ready(&mut self) {
         self.inner.ready().await;
     }
 }
 
 #[async_trait]
-impl OutputStream for Limited {
+impl<H: Send + 'static> OutputStream for Limited<H> {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.will_write(&bytes)?;
         self.inner.write(bytes)

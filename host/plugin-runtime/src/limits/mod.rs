@@ -1,11 +1,13 @@
 //! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
 
 pub(crate) mod descriptors;
+pub(crate) mod permits;
 pub(crate) mod shares;
+pub(crate) mod turns;
 
-use crate::limits::shares::MAX_RESIDENTS;
 use pinion_protocol::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 /// Limits of one call. Units are in the names; `limits.toml` says what each means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +98,8 @@ impl EngineLimits {
     pub(crate) const DESCRIPTIONS: u32 = 16;
     /// Calls of plugins of which no other call runs, besides all others.
     pub(crate) const FIRST_CALLS: u32 = 48;
+    /// Instances of lifetime `session` that may live at once; each has a thread of its own.
+    pub(crate) const RESIDENTS: u32 = 32;
 
     /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
     pub(crate) fn delegating_calls(&self) -> u32 {
@@ -106,7 +110,7 @@ impl EngineLimits {
     pub(crate) fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
         let calls = self.concurrent_calls.saturating_add(delegating);
-        calls.saturating_add(Self::FIRST_CALLS + MAX_RESIDENTS + Self::DESCRIPTIONS)
+        calls.saturating_add(Self::FIRST_CALLS + Self::RESIDENTS + Self::DESCRIPTIONS)
     }
 }
 
@@ -128,14 +132,26 @@ pub(crate) struct LimitsFile {
     pub(crate) ceiling: Limits,
     pub(crate) load: Limits,
     pub(crate) compile: CompileLimits,
+    #[serde(with = "EngineTable")]
     pub(crate) engine: EngineLimits,
 }
 
+/// `[engine]` of `limits.toml`, which names every limit. A config may name some; the others come from here.
+#[derive(Deserialize)]
+#[serde(remote = "EngineLimits", rename_all = "kebab-case", deny_unknown_fields)]
+struct EngineTable {
+    stack_bytes: usize,
+    concurrent_calls: u32,
+    plugin_memory_bytes: u64,
+}
+
 impl LimitsFile {
-    /// The file that was built in. A test reads it, so it is always sound.
-    #[allow(clippy::expect_used, reason = "the text is a constant that a test has parsed")]
-    pub(crate) fn built_in() -> Self {
-        toml::from_str(include_str!("../limits.toml")).expect("limits.toml is sound")
+    /// The file as it was compiled in.
+    #[allow(clippy::expect_used, reason = "the text is a constant that a test parses")]
+    pub(crate) fn built_in() -> &'static Self {
+        static BUILT_IN: LazyLock<LimitsFile> =
+            LazyLock::new(|| toml::from_str(include_str!("../limits.toml")).expect("limits.toml is valid"));
+        &BUILT_IN
     }
 }
 
@@ -169,15 +185,16 @@ impl Limits {
 }
 
 impl Default for EngineLimits {
-    /// What `limits.toml` says, which itself says all of it.
+    /// The `[engine]` section of `limits.toml`.
     fn default() -> Self {
-        Self { stack_bytes: 1024 * 1024, concurrent_calls: 64, plugin_memory_bytes: 2 * 1024 * 1024 * 1024 }
+        LimitsFile::built_in().engine.clone()
     }
 }
 
 impl Default for Limits {
+    /// The `[default]` section of `limits.toml`.
     fn default() -> Self {
-        LimitsFile::built_in().default
+        LimitsFile::built_in().default.clone()
     }
 }
 
@@ -190,7 +207,6 @@ mod tests {
         let file = LimitsFile::built_in();
         let (default, ceiling) = (&file.default, &file.ceiling);
         assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
-        assert_eq!(file.engine, EngineLimits::default());
         assert!(default.memory_bytes <= ceiling.memory_bytes && default.output_bytes <= ceiling.output_bytes);
         assert!(default.bytes_written <= ceiling.bytes_written && default.file_bytes <= ceiling.file_bytes);
         assert!(default.programs <= ceiling.programs);
@@ -201,7 +217,7 @@ mod tests {
         let file = LimitsFile::built_in();
         let asked = PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(5), ..PartialLimits::default() };
         let user = PartialLimits { memory_bytes: Some(u64::MAX), ..PartialLimits::default() };
-        let limits = Limits::effective(&file, &asked, &user);
+        let limits = Limits::effective(file, &asked, &user);
         assert_eq!(limits.fuel, file.ceiling.fuel);
         assert_eq!(limits.deadline_ms, 5);
         assert_eq!(limits.memory_bytes, u64::MAX);

@@ -1,28 +1,22 @@
-//! Compiling components within bounds of time and memory.
+//! Compiling a component in a child process, within bounds of time and memory.
 //!
-//! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with loops inside
-//! of loops 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its
-//! own memory and processor time and is killed at a deadline, or when nobody wants the result any more.
+//! Compiling is superlinear: a function of 5 MB of straight code took 40 s and 3.2 GB, and one of 20 KB with nested loops
+//! 1.8 GB. So a component that did not come with this program is compiled in a child process, which limits its own memory
+//! and processor time, and which is killed at a deadline or when nobody waits for the result any more.
 //!
-//! The child is a command that the embedder names in its config; nothing of the component chooses any part of it. It reads
-//! a header and the component from its stdin and writes compiled code to its stdout; the end of its stdin means that
-//! nobody waits any more. Without such a command only components of moderate [`Weight`] are compiled, on a thread.
+//! The child is a command that the embedder names in its config; the component chooses no part of it. The child reads a
+//! header and the component from stdin and writes compiled code to stdout; the end of stdin means that nobody waits.
 
 use crate::engine::compile_alone;
+use crate::errors::load::LoadError;
 use crate::limits::CompileLimits;
-use crate::loading::generation::{LoadError, blocking, link_error};
-use crate::loading::weight::Weight;
-use crate::runtime::Shared;
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
-use wasmtime::component::Component;
 
 /// Bytes of an error that a child may write.
 const MAX_ERROR_BYTES: u64 = 4096;
@@ -36,82 +30,23 @@ pub struct Compiler {
     pub arguments: Vec<OsString>,
 }
 
-/// Looks a compiled component up in the cache. Blocks.
-pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component> {
-    shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
-}
-
-/// Compiles a component, and puts it into the cache.
-pub(crate) async fn compiled(
-    shared: &Arc<Shared>,
-    bytes: Cow<'static, [u8]>,
-    digest: blake3::Hash,
-    is_built_in: bool,
-) -> Result<Component, LoadError> {
-    match &shared.compiler {
-        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
-        _ => in_process(shared, bytes, digest, is_built_in).await,
-    }
-}
-
-async fn in_process(
-    shared: &Arc<Shared>,
-    bytes: Cow<'static, [u8]>,
-    digest: blake3::Hash,
-    is_built_in: bool,
-) -> Result<Component, LoadError> {
-    let turn = shared.permits.compiling().await;
-    let shared = shared.clone();
-    blocking(move || {
-        // Held as long as the thread works, whoever waits for it.
-        let _turn = turn;
-        if !is_built_in && !Weight::of(&bytes).is_moderate() {
-            return Err(LoadError::Limit("compiling it in this process would take too long".to_owned()));
+impl Compiler {
+    /// Compiles a component in a child process. Dropping the future kills it.
+    pub(crate) async fn compile(&self, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| LoadError::link("could not run the compiler", error))?;
+        let deadline = Duration::from_millis(limits.deadline_ms);
+        match tokio::time::timeout(deadline, exchange(&mut child, bytes, limits)).await {
+            Ok(code) => code,
+            Err(_) => Err(too_slow(limits)),
         }
-        let component = shared.engine.compile(&bytes).map_err(link_error)?;
-        if let Some(cache) = &shared.cache {
-            cache.store(&shared.engine, &digest, component.serialize());
-        }
-        Ok(component)
-    })
-    .await
-}
-
-async fn in_child(
-    shared: &Arc<Shared>,
-    compiler: &Compiler,
-    bytes: &[u8],
-    digest: blake3::Hash,
-) -> Result<Component, LoadError> {
-    // Apart from those that compile in this process, so that light components never wait for heavy ones.
-    let _turn = shared.permits.compiling_apart().await;
-    let code = run_child(compiler, bytes, &shared.limits.compile).await?;
-    let shared = shared.clone();
-    blocking(move || {
-        let component = shared.engine.deserialize(&code).map_err(link_error)?;
-        if let Some(cache) = &shared.cache {
-            cache.store(&shared.engine, &digest, Ok(code));
-        }
-        Ok(component)
-    })
-    .await
-}
-
-async fn run_child(compiler: &Compiler, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
-    let failed = |error: io::Error| LoadError::Link(format!("could not run the compiler: {error}"));
-    let mut child = Command::new(&compiler.program)
-        .args(&compiler.arguments)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
-    let deadline = Duration::from_millis(limits.deadline_ms);
-    match tokio::time::timeout(deadline, exchange(&mut child, bytes, limits)).await {
-        Ok(code) => code,
-        Err(_) => Err(too_slow(limits)),
     }
 }
 
@@ -132,7 +67,7 @@ async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Re
     let ((), code, error) =
         tokio::join!(sending, read(stdout, max_code_bytes(bytes.len())), read(stderr, MAX_ERROR_BYTES));
     drop(stdin);
-    let status = child.wait().await.map_err(|error| LoadError::Link(error.to_string()))?;
+    let status = child.wait().await.map_err(|error| LoadError::link("could not wait for the compiler", error))?;
     if status.success() && !code.is_empty() {
         return Ok(code);
     }
@@ -142,7 +77,7 @@ async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Re
         Some(_) => {
             Err(LoadError::Limit(format!("compiling it takes more than {} bytes of memory", limits.memory_bytes)))
         }
-        None => Err(LoadError::Link(error.trim().to_owned())),
+        None => Err(LoadError::Link { message: error.trim().to_owned(), source: None }),
     }
 }
 

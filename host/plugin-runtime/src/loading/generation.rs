@@ -5,45 +5,26 @@
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use crate::bindings::pinion::plugin::types as wit;
-use crate::calls::instance::{self, Description};
 use crate::capability::{Grants, PluginAuthority};
-use crate::errors::fault::PluginFault;
+use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::cache::Origin;
-use crate::loading::compiler;
-use crate::loading::component_file::ReadError;
+use crate::loading::describe::{Description, describe};
 use crate::loading::program::{Exported, Program};
+use crate::loading::settings::PluginSettings;
+use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
-use crate::manifest::{Inspection, Manifest, ManifestError, is_name};
+use crate::loading::{blocking, compile};
+use crate::manifest::{Inspection, Manifest, is_name};
 use crate::policy::{self, Ceiling};
-use crate::registry::Source;
-use crate::runtime::Shared;
+use crate::shared::Shared;
 use pinion_protocol::text::{clip, exposed};
 use pinion_protocol::{Authority, Execution, ToolDefinition, ToolSource, check_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 use wasmtime::component::Component;
-
-/// What the user's config says of one plugin.
-#[derive(Debug, Clone, Default)]
-pub struct PluginSettings {
-    /// What it may do.
-    pub grants: Grants,
-    /// Limits that the user set for it.
-    pub limits: PartialLimits,
-    /// Its own section, an object.
-    pub config: Value,
-    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
-    /// count.
-    pub ceiling: Option<Ceiling>,
-    /// The reason why some of its grants are not in `grants`, with a hint.
-    pub held_back: Option<String>,
-    /// The command that grants it more; `None` where the config does.
-    pub hint: Option<String>,
-}
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {
@@ -83,75 +64,6 @@ pub struct CommandDefinition {
     pub argument_hint: Option<String>,
 }
 
-/// A component was not loaded. What was loaded before stays.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// It is no plugin for this host.
-    #[error(transparent)]
-    Manifest(#[from] ManifestError),
-    /// It cannot be compiled, or wants imports that do not exist.
-    #[error("{0}")]
-    Link(String),
-    /// It broke down, or failed its self-test, when it was asked what it offers.
-    #[error(transparent)]
-    Fault(PluginFault),
-    /// It ran into a limit of loading.
-    #[error(
-        "{0}\nhint: the limits of loading are fixed: do less in `init`, `self-test` and the lists of tools and commands"
-    )]
-    Limit(String),
-    /// What it offers makes no sense.
-    #[error("{0}")]
-    Offer(String),
-    /// Its name belongs to a built-in plugin.
-    #[error(
-        "the name `{name}` is reserved for the built-in plugin `{built_in}`\nhint: give the plugin another name in its manifest"
-    )]
-    Reserved {
-        /// The name in its manifest.
-        name: String,
-        /// The built-in plugin.
-        built_in: String,
-    },
-    /// The user disabled it.
-    #[error("plugin `{0}` is disabled in the config\nhint: remove `enabled = false` from [plugins.{0}]")]
-    Disabled(String),
-    /// A reload brought another name.
-    #[error("the file now holds plugin `{to}` instead of `{from}`\nhint: restart pinion to load it under its new name")]
-    Renamed {
-        /// The name of the generation that is loaded.
-        from: String,
-        /// The name in the new manifest.
-        to: String,
-    },
-    /// The policy refused it.
-    #[error("{0}")]
-    Policy(String),
-    /// What it offers has a name that another plugin already uses.
-    #[error("{what} `{name}` is already there, from plugin `{other}`\nhint: load only one of the two plugins")]
-    Collision {
-        /// `plugin`, `tool` or `command`.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// Who has it.
-        other: String,
-    },
-    /// What it offers has a name that a reader could take for one that another plugin uses.
-    #[error("the name of {what} `{name}` looks like one of plugin `{other}`\nhint: load only one of the two plugins")]
-    LookAlike {
-        /// `plugin`, `tool` or `command`.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// Who has the other one.
-        other: String,
-    },
-}
-
 impl Generation {
     /// Loads a component. Reading, compiling and linking happen on threads that may block; dropping the future gives the
     /// load up. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling
@@ -171,7 +83,7 @@ impl Generation {
                 let _permit = permit;
                 let inspected = inspect(&shared, &source, before)?;
                 // All of it in one go: each step on a thread of its own costs more than most of them.
-                match compiler::cached(&shared, &inspected.digest) {
+                match compile::cached(&shared, &inspected.digest) {
                     Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
                     None => Ok(Read::New(inspected)),
                 }
@@ -182,7 +94,7 @@ impl Generation {
             Read::Linked(linked) => (linked, Origin::Cached),
             Read::New(mut inspected) => {
                 let (bytes, digest) = (std::mem::take(&mut inspected.bytes), inspected.digest);
-                let component = compiler::compiled(shared, bytes, digest, is_built_in).await?;
+                let component = compile::compiled(shared, bytes, digest, is_built_in).await?;
                 let (shared, share) = (shared.clone(), share.clone());
                 let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
                 (linked, Origin::Compiled)
@@ -191,10 +103,10 @@ impl Generation {
         let Linked { program, digest, inspection, held } = linked;
         // A component that misses its grants or its config may fail for that alone.
         let explained = |error: LoadError| match &held.held_back {
-            Some(why) => LoadError::Policy(format!("{error}\n{why}")),
+            Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
             None => error,
         };
-        let description = instance::describe(shared, &program).await.map_err(load_error).map_err(explained)?;
+        let description = describe(shared, &program).await.map_err(LoadError::from_fault).map_err(explained)?;
         let Held { grants, ceiling, held_back, hint, .. } = held;
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
@@ -378,13 +290,6 @@ fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Re
     Ok(Inspected { bytes, digest, inspection, held })
 }
 
-/// Runs a step of loading on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
-) -> Result<T, LoadError> {
-    spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::Link(error.to_string())))
-}
-
 /// Links a component. Blocks.
 fn link(
     shared: &Arc<Shared>,
@@ -395,7 +300,10 @@ fn link(
 ) -> Result<Linked, LoadError> {
     let Inspected { digest, inspection, held, .. } = inspected;
     let manifest = &inspection.manifest;
-    let pre = shared.linker.instantiate_pre(component).map_err(link_error)?;
+    let pre = shared
+        .linker
+        .instantiate_pre(component)
+        .map_err(|error| LoadError::link("could not link the component", error))?;
     let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
     let authority = PluginAuthority::new(
         &manifest.name,
@@ -417,25 +325,6 @@ fn link(
         pre,
     };
     Ok(Linked { program: Arc::new(program), digest, inspection, held })
-}
-
-pub(crate) fn link_error(error: wasmtime::Error) -> LoadError {
-    LoadError::Link(format!("{error:#}"))
-}
-
-/// The error of a load whose description went wrong. Limits are those of loading, which nobody can raise.
-fn load_error(fault: PluginFault) -> LoadError {
-    let (plugin, limit) = match fault {
-        PluginFault::Fuel { plugin, limit } => (plugin, format!("more than {limit} fuel")),
-        PluginFault::Deadline { plugin, limit_ms } => (plugin, format!("more than {limit_ms} ms")),
-        PluginFault::Memory { plugin, limit, .. } => (plugin, format!("more than {limit} bytes of memory")),
-        PluginFault::Table { plugin, limit, .. } => (plugin, format!("more than {limit} table elements")),
-        PluginFault::Output { plugin, limit } => (plugin, format!("more than {limit} bytes of output")),
-        PluginFault::HostCalls { plugin, limit } => (plugin, format!("more than {limit} calls of the host")),
-        PluginFault::Handles { plugin, limit } => (plugin, format!("more than {limit} open handles")),
-        other => return LoadError::Fault(other),
-    };
-    LoadError::Limit(format!("plugin `{plugin}` needs {limit} to say what it offers"))
 }
 
 /// Puts required properties first, in the order in which they are required: models write arguments in the order of the

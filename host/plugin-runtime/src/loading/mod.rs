@@ -1,9 +1,28 @@
 //! Turning the bytes of a component into a generation that can be called.
+//!
+//! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
+//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers; and
+//! [`generation`] goes through these steps.
 
 pub(crate) mod cache;
+pub(crate) mod compile;
 pub(crate) mod compiler;
 pub(crate) mod component_file;
+pub(crate) mod describe;
 pub(crate) mod generation;
 pub(crate) mod program;
+pub(crate) mod settings;
+pub(crate) mod source;
+pub(crate) mod stamp;
 pub(crate) mod weight;
 pub(crate) mod wording;
+
+use crate::errors::load::LoadError;
+use tokio::task::spawn_blocking;
+
+/// Runs a step of loading on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    spawn_blocking(step).await.unwrap_or_else(|error| Err(LoadError::link("a step of loading did not end", error)))
+}

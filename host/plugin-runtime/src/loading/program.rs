@@ -2,9 +2,9 @@
 
 use crate::calls::state::State;
 use crate::capability::PluginAuthority;
+use crate::errors::load::LoadError;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
-use crate::loading::generation::LoadError;
 use crate::manifest::{API_VERSION, Inspection};
 use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
@@ -71,9 +71,9 @@ impl Exported {
         let find = |interface: &str, function: &str| {
             let instance = format!("pinion:plugin/{interface}@{API_VERSION}");
             let index = component.get_export_index(None, &instance);
-            index
-                .and_then(|instance| component.get_export_index(Some(&instance), function))
-                .ok_or_else(|| LoadError::Link(format!("`{instance}` has no function `{function}`")))
+            index.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
+                LoadError::Link { message: format!("`{instance}` has no function `{function}`"), source: None }
+            })
         };
         let mut exported = Self::default();
         if inspection.exports.tools {

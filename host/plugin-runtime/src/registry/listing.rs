@@ -1,10 +1,12 @@
-//! What is loaded, told to people and to plugins with the capability `catalog`.
+//! Lists of the loaded plugins, for people and for plugins with the capability `catalog`.
 
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::loading::cache::Origin;
+use crate::loading::source::Source;
 use crate::manifest::Lifetime;
 use crate::policy::Ceiling;
-use crate::registry::{Loaded, Registry, Source};
+use crate::registry::loaded::Loaded;
+use crate::registry::plugin_set::PluginSet;
 
 /// A plugin, as `pinion plugin list` and `info` tell of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,25 +54,22 @@ pub struct Capability {
     pub granted: Option<String>,
 }
 
-impl Registry {
-    /// All plugins that answer calls.
-    pub(crate) fn plugins(&self) -> Vec<PluginInfo> {
-        let catalog = self.catalog();
+impl PluginSet {
+    /// The plugins that answer calls.
+    pub(crate) fn infos(&self) -> Vec<PluginInfo> {
         let problem = |name: &str| {
-            let (_, problem) = catalog.problems().iter().find(|(plugin, _)| plugin == name)?;
+            let (_, problem) = self.problems().iter().find(|(plugin, _)| plugin == name)?;
             Some(problem.clone())
         };
-        catalog
-            .loaded()
+        self.loaded()
             .iter()
             .map(|loaded| PluginInfo { problem: problem(&loaded.program().name), ..info(loaded) })
             .collect()
     }
 
-    pub(crate) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
-        let catalog = self.catalog();
+    pub(super) fn tool_infos(&self) -> Vec<wit::ToolInfo> {
         let tools =
-            catalog.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
+            self.loaded().iter().flat_map(|loaded| loaded.generation.tools.iter().map(move |tool| (loaded, tool)));
         tools
             .map(|(loaded, tool)| wit::ToolInfo {
                 name: tool.definition.name.clone(),
@@ -81,9 +80,8 @@ impl Registry {
             .collect()
     }
 
-    pub(crate) fn command_infos(&self) -> Vec<wit::CommandInfo> {
-        let catalog = self.catalog();
-        let commands = catalog
+    pub(super) fn command_infos(&self) -> Vec<wit::CommandInfo> {
+        let commands = self
             .loaded()
             .iter()
             .flat_map(|loaded| loaded.generation.commands.iter().map(move |command| (loaded, command)));
@@ -97,12 +95,12 @@ impl Registry {
             .collect()
     }
 
-    pub(crate) fn plugin_infos(&self) -> Vec<wit::PluginInfo> {
-        let told = |capability: &Capability| match &capability.granted {
+    pub(super) fn plugin_infos(&self) -> Vec<wit::PluginInfo> {
+        let in_words = |capability: &Capability| match &capability.granted {
             Some(extent) => format!("{}: granted{extent}", capability.asks),
             None => format!("{}: not granted", capability.asks),
         };
-        self.plugins()
+        self.infos()
             .into_iter()
             .map(|plugin| wit::PluginInfo {
                 name: plugin.name,
@@ -110,7 +108,7 @@ impl Registry {
                 description: plugin.description,
                 generation: plugin.generation,
                 source: plugin.source,
-                capabilities: plugin.capabilities.iter().map(told).collect(),
+                capabilities: plugin.capabilities.iter().map(in_words).collect(),
                 problem: plugin.problem,
             })
             .collect()

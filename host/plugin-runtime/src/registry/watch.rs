@@ -17,7 +17,8 @@
 //!
 //! Not here: compiling ([`crate::loading::generation`]), what a plugin may do ([`crate::capability`]).
 
-use crate::registry::{FileOrigin, Registry, Source};
+use crate::loading::source::{FileOrigin, Source};
+use crate::registry::Registry;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

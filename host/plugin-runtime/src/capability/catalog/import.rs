@@ -3,7 +3,7 @@
 use super::Catalog;
 use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 use crate::calls::state::State;
-use crate::registry::Registry;
+use crate::host_info::LoadedPlugins;
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
 
@@ -13,15 +13,15 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 impl catalog::Host for State {
     async fn tools(&mut self) -> wasmtime::Result<Vec<ToolInfo>> {
-        Ok(self.registry().map(|registry| registry.tool_infos()).unwrap_or_default())
+        Ok(self.loaded_plugins().map(|plugins| plugins.tools()).unwrap_or_default())
     }
 
     async fn commands(&mut self) -> wasmtime::Result<Vec<CommandInfo>> {
-        Ok(self.registry().map(|registry| registry.command_infos()).unwrap_or_default())
+        Ok(self.loaded_plugins().map(|plugins| plugins.commands()).unwrap_or_default())
     }
 
     async fn plugins(&mut self) -> wasmtime::Result<Vec<PluginInfo>> {
-        Ok(self.registry().map(|registry| registry.plugin_infos()).unwrap_or_default())
+        Ok(self.loaded_plugins().map(|plugins| plugins.plugins()).unwrap_or_default())
     }
 
     async fn models(&mut self) -> wasmtime::Result<Vec<ModelInfo>> {
@@ -47,7 +47,7 @@ impl State {
         self.call.authority.is_granted::<Catalog>().then_some(self)
     }
 
-    fn registry(&self) -> Option<Arc<Registry>> {
-        self.granted()?.registry.upgrade()
+    fn loaded_plugins(&self) -> Option<Arc<dyn LoadedPlugins>> {
+        self.granted()?.plugins.upgrade()
     }
 }

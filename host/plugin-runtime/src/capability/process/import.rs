@@ -23,8 +23,8 @@ impl process::Host for State {
         account.files.written.spend(command.stdin.len() as u64)?;
         let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
         let run = Run {
-            deadline: timeout.map_or(self.call.deadline, |timeout| timeout.min(self.call.deadline)),
-            token: self.call.token.clone(),
+            deadline: timeout.map_or(self.call.deadline.at(), |timeout| timeout.min(self.call.deadline.at())),
+            token: self.call.deadline.token().clone(),
             progress: self.call.progress.clone(),
             workspace: self.call.authority.workspace().to_owned(),
             written: account.files.written.clone(),

@@ -4,7 +4,8 @@
 //! multiline pattern needs much more. Threads that come upon such a file take turns, so that the memory of a search does
 //! not grow with the number of threads.
 
-use super::{Stop, lock};
+use super::lock;
+use crate::calls::deadline::Deadline;
 use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,10 +24,10 @@ struct Turn<'a>(&'a Large);
 
 impl Large {
     /// Waits for the turn; none when the call was given up before.
-    fn take(&self, stop: &Stop) -> Option<Turn<'_>> {
+    fn take(&self, deadline: &Deadline) -> Option<Turn<'_>> {
         let mut is_taken = lock(&self.is_taken);
         while *is_taken {
-            if stop.now() {
+            if deadline.is_over() {
                 return None;
             }
             is_taken = self.freed.wait_timeout(is_taken, POLL).unwrap_or_else(PoisonError::into_inner).0;
@@ -46,20 +47,20 @@ impl Drop for Turn<'_> {
 /// What one thread needs for the file that it searches; the turn ends when this is dropped.
 pub(super) struct Scale<'a> {
     large: &'a Large,
-    stop: &'a Stop,
+    deadline: &'a Deadline,
     turn: RefCell<Option<Turn<'a>>>,
 }
 
 impl<'a> Scale<'a> {
-    pub(super) fn new(large: &'a Large, stop: &'a Stop) -> Self {
-        Self { large, stop, turn: RefCell::new(None) }
+    pub(super) fn new(large: &'a Large, deadline: &'a Deadline) -> Self {
+        Self { large, deadline, turn: RefCell::new(None) }
     }
 
     /// Waits until this file may be large. Returns false when the call was given up.
     pub(super) fn grow(&self) -> bool {
         let mut turn = self.turn.borrow_mut();
         if turn.is_none() {
-            *turn = self.large.take(self.stop);
+            *turn = self.large.take(self.deadline);
         }
         turn.is_some()
     }

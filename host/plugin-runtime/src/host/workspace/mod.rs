@@ -30,8 +30,6 @@ use cap_std::fs::Dir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Threads that work on one call, the calling one among them.
 const MAX_THREADS: usize = 8;
@@ -47,7 +45,8 @@ impl workspace::Host for State {
     }
 
     async fn walk(&mut self, options: WalkOptions) -> wasmtime::Result<Result<WalkResult, WorkspaceError>> {
-        let result = self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.stop()));
+        let result =
+            self.root(&options.root, Access::Read).and_then(|root| walk::walk(&root, &options, &self.call.deadline));
         if let Ok(result) = &result {
             self.account.capabilities.files.files += result.entries.len() as u64;
         }
@@ -59,8 +58,9 @@ impl workspace::Host for State {
         files: WalkOptions,
         what: SearchOptions,
     ) -> wasmtime::Result<Result<SearchResult, WorkspaceError>> {
-        let found =
-            self.root(&files.root, Access::Read).and_then(|root| search::search(&root, &files, &what, &self.stop()));
+        let found = self
+            .root(&files.root, Access::Read)
+            .and_then(|root| search::search(&root, &files, &what, &self.call.deadline));
         Ok(found.map(|found| {
             self.account.capabilities.files.files += found.result.searched;
             self.account.capabilities.files.searched += found.bytes;
@@ -127,10 +127,6 @@ impl State {
         })?;
         Ok((place, opened))
     }
-
-    fn stop(&self) -> Stop {
-        Stop { token: self.call.token.clone(), deadline: self.call.deadline }
-    }
 }
 
 /// Where a walk begins.
@@ -145,19 +141,6 @@ struct Root {
     denied: Vec<PathBuf>,
     /// As the plugin wrote it.
     path: String,
-}
-
-/// When to give up.
-struct Stop {
-    token: CancellationToken,
-    deadline: Instant,
-}
-
-impl Stop {
-    /// Asked between files, and between reads of a large one.
-    fn now(&self) -> bool {
-        self.token.is_cancelled() || Instant::now() >= self.deadline
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

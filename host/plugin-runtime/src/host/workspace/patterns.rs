@@ -29,7 +29,7 @@ pub(super) fn check_globs(globs: &[String]) -> Result<(), WorkspaceError> {
         None => Ok(()),
         Some(glob) => Err(invalid(format!(
             "glob `{}` is longer than {MAX_PATTERN_BYTES} bytes or nests more than {MAX_NESTING} braces",
-            crate::host::clip(glob, 40)
+            crate::convert::clip(glob, 40)
         ))),
     }
 }

@@ -3,10 +3,11 @@
 use super::large::{Large, Scale};
 use super::least::Least;
 use super::walk::{self, Extent, Found, Visitor};
-use super::{Root, Stop, threads};
+use super::{Root, threads};
 use crate::bindings::pinion::plugin::workspace::{
     FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
 };
+use crate::calls::deadline::Deadline;
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -72,7 +73,7 @@ pub(super) fn search(
     root: &Root,
     options: &WalkOptions,
     what: &SearchOptions,
-    stop: &Stop,
+    deadline: &Deadline,
 ) -> Result<Searched, WorkspaceError> {
     let max_matches = what.max_matches.clamp(1, MAX_MATCHES);
     let limits = [max_matches.into(), walk::limit(options), MAX_FOUND_BYTES];
@@ -81,14 +82,14 @@ pub(super) fn search(
         matcher,
         weight,
         what,
-        stop,
+        deadline,
         large: Large::default(),
         is_cut: AtomicBool::new(false),
         found: Least::new(limits),
         searched: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     };
-    let extent = walk::visit(root, options, stop, &search)?;
+    let extent = walk::visit(root, options, deadline, &search)?;
     let (files, is_over) = search.found.into_sorted();
     let named = |(path, file)| FileMatches { path: walk::text(path), ..file };
     let mut files: Vec<FileMatches> = files.into_iter().map(named).collect();
@@ -144,7 +145,7 @@ struct Search<'a> {
     matcher: RegexMatcher,
     weight: Weight,
     what: &'a SearchOptions,
-    stop: &'a Stop,
+    deadline: &'a Deadline,
     large: Large,
     /// A file was left out, or not searched to its end.
     is_cut: AtomicBool,
@@ -172,9 +173,9 @@ impl Visitor for Search<'_> {
         }
         // One that cannot be read is left out.
         let Ok(file) = walk::open_file(found.folder, found.name) else { return };
-        let scale = Scale::new(&self.large, self.stop);
-        let mut reader = Reader { file, stop: self.stop, scale: &scale, read: 0 };
-        let mut lines = Lines::new(&self.matcher, self.what, self.stop, &scale);
+        let scale = Scale::new(&self.large, self.deadline);
+        let mut reader = Reader { file, deadline: self.deadline, scale: &scale, read: 0 };
+        let mut lines = Lines::new(&self.matcher, self.what, self.deadline, &scale);
         let searched = searcher.search_reader(&self.matcher, &mut reader, &mut lines);
         self.searched.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(reader.read, Ordering::Relaxed);
@@ -200,14 +201,14 @@ impl Visitor for Search<'_> {
 /// A file that is counted while it is read, and given up with the call: it may be a terabyte.
 struct Reader<'a, 's> {
     file: File,
-    stop: &'a Stop,
+    deadline: &'a Deadline,
     scale: &'a Scale<'s>,
     read: u64,
 }
 
 impl Read for Reader<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.now() {
+        if self.deadline.is_over() {
             return Err(given_up());
         }
         // The room in a buffer shows how large it has become.
@@ -244,7 +245,7 @@ fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
 /// Collects the lines that a search finds in one file.
 struct Lines<'a, 's> {
     matcher: &'a RegexMatcher,
-    stop: &'a Stop,
+    deadline: &'a Deadline,
     scale: &'a Scale<'s>,
     lines: Vec<Line>,
     matches: u32,
@@ -256,10 +257,10 @@ struct Lines<'a, 's> {
 }
 
 impl<'a, 's> Lines<'a, 's> {
-    fn new(matcher: &'a RegexMatcher, what: &SearchOptions, stop: &'a Stop, scale: &'a Scale<'s>) -> Self {
+    fn new(matcher: &'a RegexMatcher, what: &SearchOptions, deadline: &'a Deadline, scale: &'a Scale<'s>) -> Self {
         Self {
             matcher,
-            stop,
+            deadline,
             scale,
             lines: Vec::new(),
             matches: 0,
@@ -307,7 +308,7 @@ impl Sink for Lines<'_, '_> {
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let first = found.line_number().unwrap_or(0);
         for (at, line) in found.lines().enumerate() {
-            if at % CLOCK_STEP == CLOCK_STEP - 1 && self.stop.now() {
+            if at % CLOCK_STEP == CLOCK_STEP - 1 && self.deadline.is_over() {
                 return Err(given_up());
             }
             if !self.push(first + at as u64, line, true) {

@@ -1,17 +1,17 @@
 //! What a walk finds, by itself and beside what the crate `ignore` finds.
 
+use super::Root;
 use super::walk::walk;
-use super::{Root, Stop};
 use crate::bindings::pinion::plugin::workspace::{Kind, WalkOptions, WorkspaceError};
+use crate::calls::deadline::Deadline;
+use crate::limits::Limits;
 use crate::paths::beneath::{self, AtEnd, Spot};
 use cap_std::fs::Dir;
 use ignore::WalkBuilder;
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// A folder with these files, each with this text.
@@ -53,12 +53,16 @@ fn all() -> WalkOptions {
     }
 }
 
-fn stop() -> Stop {
-    Stop { token: CancellationToken::new(), deadline: Instant::now() + Duration::from_secs(600) }
+fn deadline() -> Deadline {
+    ends_in(600_000)
+}
+
+fn ends_in(deadline_ms: u64) -> Deadline {
+    Deadline::new(&Limits { deadline_ms, ..Limits::default() }, CancellationToken::new(), None)
 }
 
 fn found_in(folder: &Path, relative: &str, options: &WalkOptions) -> Vec<String> {
-    let found = walk(&root(folder, relative), options, &stop()).unwrap();
+    let found = walk(&root(folder, relative), options, &deadline()).unwrap();
     assert!(!found.truncated);
     found.entries.into_iter().map(|entry| entry.path).collect()
 }
@@ -132,7 +136,7 @@ fn links_are_told_and_not_followed() {
     symlink(outside.path().join("secret"), folder.path().join("out")).unwrap();
     symlink(".", folder.path().join("loop")).unwrap();
     symlink(outside.path().join("rules"), folder.path().join(".gitignore")).unwrap();
-    let entries = walk(&root(folder.path(), ""), &all(), &stop()).unwrap().entries;
+    let entries = walk(&root(folder.path(), ""), &all(), &deadline()).unwrap().entries;
     let entries: Vec<_> = entries.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
     let expected = [(".gitignore", Kind::Symlink), ("b", Kind::File), ("loop", Kind::Symlink), ("out", Kind::Symlink)];
     assert_eq!(entries, expected);
@@ -144,7 +148,7 @@ fn a_walk_goes_as_deep_as_it_is_asked_to_and_never_deeper_than_it_may() {
     let folder = tree(&[("a/b/c", "")]);
     assert_eq!(found(&folder, &WalkOptions { max_depth: Some(2), ..all() }), ["a", "a/b"]);
     std::fs::create_dir_all(folder.path().join("d/".repeat(200))).unwrap();
-    let deep = walk(&root(folder.path(), ""), &all(), &stop()).unwrap();
+    let deep = walk(&root(folder.path(), ""), &all(), &deadline()).unwrap();
     assert!(deep.truncated);
     assert_eq!(deep.entries.iter().filter(|entry| entry.path.starts_with('d')).count(), 128);
 }
@@ -159,7 +163,7 @@ fn of_too_many_entries_the_first_by_path_are_told() {
     }
     let whole = found(&folder, &all());
     for limit in [1, 7, 200, 549] {
-        let cut = walk(&root(folder.path(), ""), &WalkOptions { limit, ..all() }, &stop()).unwrap();
+        let cut = walk(&root(folder.path(), ""), &WalkOptions { limit, ..all() }, &deadline()).unwrap();
         let paths: Vec<_> = cut.entries.iter().map(|entry| &entry.path).collect();
         assert_eq!((paths, cut.truncated), (whole[..limit as usize].iter().collect(), true));
     }
@@ -169,19 +173,18 @@ fn of_too_many_entries_the_first_by_path_are_told() {
 #[test]
 fn one_file_can_be_the_root() {
     let folder = tree(&[("a/b", "12345")]);
-    let entry = walk(&root(folder.path(), "a/b"), &all(), &stop()).unwrap().entries.remove(0);
+    let entry = walk(&root(folder.path(), "a/b"), &all(), &deadline()).unwrap().entries.remove(0);
     assert_eq!((entry.path.as_str(), entry.kind, entry.size), ("", Kind::File, 5));
 }
 
 #[test]
 fn a_walk_ends_when_the_call_is_cancelled_or_too_late() {
     let folder = tree(&[("a/b", "")]);
-    let cancelled = stop();
-    cancelled.token.cancel();
-    let late = Stop { deadline: Instant::now(), ..stop() };
-    for stop in [cancelled, late] {
+    let cancelled = deadline();
+    cancelled.token().cancel();
+    for deadline in [cancelled, ends_in(0)] {
         for relative in ["", "a/b"] {
-            let ended = walk(&root(folder.path(), relative), &all(), &stop);
+            let ended = walk(&root(folder.path(), relative), &all(), &deadline);
             assert!(matches!(ended, Err(WorkspaceError::Cancelled)), "{relative}");
         }
     }

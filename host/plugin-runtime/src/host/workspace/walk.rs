@@ -7,8 +7,9 @@ use super::budget::{Budget, Share};
 use super::ignores::{Filter, Present, Rules, Verdict};
 use super::least::Least;
 use super::queue::Queue;
-use super::{Root, Stop, io_error, threads};
+use super::{Root, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
+use crate::calls::deadline::Deadline;
 use cap_std::fs::{Dir, FileType, OpenOptions};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -44,9 +45,9 @@ const LISTING_STEP: u64 = 64 * 1024;
 const CLOCK_STEP: usize = 64;
 
 /// Tells the entries below a root, sorted by path.
-pub(super) fn walk(root: &Root, options: &WalkOptions, stop: &Stop) -> Result<WalkResult, WorkspaceError> {
+pub(super) fn walk(root: &Root, options: &WalkOptions, deadline: &Deadline) -> Result<WalkResult, WorkspaceError> {
     let entries = Entries(Least::new([limit(options), MAX_FOUND_BYTES]));
-    let extent = visit(root, options, stop, &entries)?;
+    let extent = visit(root, options, deadline, &entries)?;
     let (mut entries, is_over) = entries.0.into_sorted();
     if is_over {
         entries.pop();
@@ -137,7 +138,7 @@ pub(super) enum Extent {
 pub(super) fn visit<V: Visitor>(
     root: &Root,
     options: &WalkOptions,
-    stop: &Stop,
+    deadline: &Deadline,
     visitor: &V,
 ) -> Result<Extent, WorkspaceError> {
     let filter = Filter::new(options)?;
@@ -145,7 +146,7 @@ pub(super) fn visit<V: Visitor>(
         Start::Folder(folder) => folder,
         Start::File { folder, name, kind } => {
             visitor.see(&mut visitor.tools(), &Found { folder: &folder, name: &name, path: OsStr::new(""), kind });
-            return if stop.now() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Whole) };
+            return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Whole) };
         }
     };
     let rules_budget = Budget::new(MAX_RULES_BYTES);
@@ -154,7 +155,7 @@ pub(super) fn visit<V: Visitor>(
         root,
         options,
         filter,
-        stop,
+        deadline,
         visitor,
         queue: Queue::new(),
         waiting: Budget::new(MAX_WAITING_BYTES),
@@ -164,7 +165,7 @@ pub(super) fn visit<V: Visitor>(
     };
     walker.list(folder, OsString::new(), 1, &rules);
     walker.work();
-    if stop.now() {
+    if deadline.is_over() {
         return Err(WorkspaceError::Cancelled);
     }
     Ok(if walker.is_cut.into_inner() { Extent::Cut } else { Extent::Whole })
@@ -208,7 +209,7 @@ struct Walker<'a, V> {
     root: &'a Root,
     options: &'a WalkOptions,
     filter: Filter,
-    stop: &'a Stop,
+    deadline: &'a Deadline,
     visitor: &'a V,
     queue: Queue<Work>,
     /// Memory for what waits.
@@ -297,7 +298,7 @@ impl<V: Visitor> Walker<'_, V> {
     fn take(&self, tools: &mut V::Tools) -> Option<()> {
         let is_scarce = || self.places.load(Ordering::Relaxed) > MANY_PLACES;
         let (path, work, _taken) = self.queue.take(is_scarce)?;
-        if self.stop.now() {
+        if self.deadline.is_over() {
             self.queue.forget_from(OsStr::new(""));
         } else if self.visitor.is_beyond(&path) {
             self.queue.forget_from(&path);
@@ -318,7 +319,7 @@ impl<V: Visitor> Walker<'_, V> {
     fn see(&self, place: &Place, entries: Vec<Listed>, tools: &mut V::Tools) {
         for Listed { name, kind } in entries {
             let path = joined(&place.path, &name);
-            if self.stop.now() || self.visitor.is_beyond(&path) {
+            if self.deadline.is_over() || self.visitor.is_beyond(&path) {
                 return;
             }
             self.visitor.see(tools, &Found { folder: &place.folder, name: &name, path: &path, kind });
@@ -337,7 +338,7 @@ impl<V: Visitor> Walker<'_, V> {
         let clock_step = if rules.are_slow() { 1 } else { CLOCK_STEP };
         let (mut work, mut run) = (Vec::new(), Vec::new());
         for (at, entry) in entries.into_iter().enumerate() {
-            if at % clock_step == 0 && self.stop.now() {
+            if at % clock_step == 0 && self.deadline.is_over() {
                 return;
             }
             let path = joined(&place.path, &entry.name);
@@ -391,7 +392,7 @@ impl<V: Visitor> Walker<'_, V> {
         let mut listing = Listing { entries: Vec::new(), present: Present::default(), share: self.waiting.share() };
         let mut room = 0;
         for (at, entry) in folder.entries()?.flatten().enumerate() {
-            if at % CLOCK_STEP == CLOCK_STEP - 1 && self.stop.now() {
+            if at % CLOCK_STEP == CLOCK_STEP - 1 && self.deadline.is_over() {
                 break;
             }
             let name = entry.file_name();

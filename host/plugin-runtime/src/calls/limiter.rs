@@ -1,0 +1,90 @@
+//! Limits on the memory and tables of one instance.
+
+use crate::limits::Limits;
+use crate::limits::shares::Share;
+use std::sync::Arc;
+use wasmtime::ResourceLimiter;
+
+/// Allows growth within the limits, and records what it refused: a guest that dies of a refusal is distinguished from one
+/// that traps for other reasons.
+pub(crate) struct Limiter {
+    limits: Arc<Limits>,
+    memory: u64,
+    table_elements: u64,
+    pub(crate) peak_memory: u64,
+    pub(crate) refused_memory: Option<u64>,
+    pub(crate) refused_table: Option<u64>,
+    pub(crate) refused_total: Option<u64>,
+    share: Arc<Share>,
+    /// Bytes of memory that all instances of the plugin may have together.
+    total: u64,
+}
+
+impl Limiter {
+    pub(super) fn new(limits: Arc<Limits>, share: Arc<Share>, total: u64) -> Self {
+        Self {
+            limits,
+            memory: 0,
+            table_elements: 0,
+            peak_memory: 0,
+            refused_memory: None,
+            refused_table: None,
+            refused_total: None,
+            share,
+            total,
+        }
+    }
+
+    /// Begins a call on an instance that stays: forgets refusals, and counts the peak from here.
+    pub(super) fn begin(&mut self) {
+        self.peak_memory = self.memory;
+        self.refused_memory = None;
+        self.refused_table = None;
+        self.refused_total = None;
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.share.shrink(self.memory);
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.memory.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.memory_bytes {
+            self.refused_memory = Some(wanted);
+            return Ok(false);
+        }
+        if !self.share.grow(wanted.saturating_sub(self.memory), self.total) {
+            self.refused_total = Some(self.total);
+            return Ok(false);
+        }
+        self.memory = wanted;
+        self.peak_memory = self.peak_memory.max(wanted);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let wanted = self.table_elements.saturating_sub(current as u64).saturating_add(desired as u64);
+        if wanted > self.limits.table_elements {
+            self.refused_table = Some(wanted);
+            return Ok(false);
+        }
+        self.table_elements = wanted;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        usize::try_from(self.limits.instances).unwrap_or(usize::MAX)
+    }
+
+    fn tables(&self) -> usize {
+        self.instances()
+    }
+
+    fn memories(&self) -> usize {
+        self.instances()
+    }
+}

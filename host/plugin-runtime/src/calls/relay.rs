@@ -1,0 +1,57 @@
+//! Progress on its way from the guest's thread to the task that waits for the call.
+
+use pinion_protocol::{Content, ToolProgress};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Lines that wait at most; older ones are dropped.
+const MAX_LINES: usize = 64;
+
+/// A bounded buffer of progress: the latest update and the last lines.
+#[derive(Default)]
+pub(super) struct Relay {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<String>,
+    update: Option<Vec<Content>>,
+}
+
+impl Relay {
+    /// Waits until there is progress to pass on.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// Passes on everything that waits.
+    pub(super) fn pass_on(&self, progress: &dyn ToolProgress) {
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.lines.into_iter().for_each(|line| progress.report(line));
+        if let Some(update) = waiting.update {
+            progress.update(update);
+        }
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Waiting)) {
+        put(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        self.news.notify_one();
+    }
+}
+
+impl ToolProgress for Relay {
+    fn report(&self, message: String) {
+        self.put(|waiting| {
+            if waiting.lines.len() == MAX_LINES {
+                waiting.lines.remove(0);
+            }
+            waiting.lines.push(message);
+        });
+    }
+
+    fn update(&self, partial: Vec<Content>) {
+        self.put(|waiting| waiting.update = Some(partial));
+    }
+}

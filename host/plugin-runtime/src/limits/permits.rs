@@ -1,0 +1,85 @@
+//! Permits of calls and of the steps of loading.
+
+use crate::errors::fault::FaultKind;
+use crate::limits::EngineLimits;
+use crate::limits::shares::Share;
+use crate::limits::turns::{Turn, Turns};
+use pinion_protocol::MAX_AGENT_DEPTH;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Time that a call waits for its turn before it fails.
+const MAX_WAIT: Duration = Duration::from_secs(600);
+
+/// Turns to run, and permits to load.
+///
+/// Calls that may wait for sub-agents have turns of their own, by the depth to which these may be nested: the calls of
+/// sub-agents must get a turn while the calls that wait for them hold theirs.
+pub(crate) struct Permits {
+    calls: Turns,
+    delegating: [Turns; MAX_AGENT_DEPTH as usize],
+    reading: Arc<Semaphore>,
+    compiling: Arc<Semaphore>,
+    compiling_apart: Arc<Semaphore>,
+    describing: Arc<Semaphore>,
+}
+
+impl Permits {
+    pub(crate) fn new(limits: &EngineLimits) -> Self {
+        let semaphore = |permits: u32| Arc::new(Semaphore::new(permits as usize));
+        // Only plugins that were granted agents take these, so none is reserved for first calls.
+        let delegating = std::array::from_fn(|_| Turns::new(limits.delegating_calls(), 0));
+        let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        Self {
+            calls: Turns::new(limits.concurrent_calls, EngineLimits::FIRST_CALLS),
+            delegating,
+            reading: semaphore(cores.max(4)),
+            compiling: semaphore(cores),
+            compiling_apart: semaphore(cores.div_ceil(2)),
+            describing: semaphore(EngineLimits::DESCRIPTIONS),
+        }
+    }
+
+    /// A permit to read a component. None, here and below, when the runtime ends.
+    pub(crate) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+        self.reading.clone().acquire_owned().await.ok()
+    }
+
+    /// A permit to compile a component in this process.
+    pub(crate) async fn compiling(&self) -> Option<OwnedSemaphorePermit> {
+        self.compiling.clone().acquire_owned().await.ok()
+    }
+
+    /// A permit to compile a component in a child process, which uses all cores.
+    pub(crate) async fn compiling_apart(&self) -> Option<OwnedSemaphorePermit> {
+        self.compiling_apart.clone().acquire_owned().await.ok()
+    }
+
+    /// A permit to ask a plugin what it offers. Loads take no permit from calls.
+    pub(crate) async fn describing(&self) -> Option<OwnedSemaphorePermit> {
+        self.describing.clone().acquire_owned().await.ok()
+    }
+
+    /// A turn for a call of a plugin. `agent_depth` is the depth to which sub-agents of the call may be nested; zero when
+    /// it may start none.
+    ///
+    /// # Errors
+    /// The call was cancelled, or waited too long.
+    pub(crate) async fn turn(
+        &self,
+        share: &Share,
+        agent_depth: u32,
+        token: &CancellationToken,
+    ) -> Result<Turn, FaultKind> {
+        let delegating = (agent_depth as usize).checked_sub(1).and_then(|at| self.delegating.get(at));
+        let turns = delegating.unwrap_or(&self.calls);
+        tokio::select! {
+            biased;
+            turn = turns.take(share) => turn.ok_or(FaultKind::Cancelled),
+            () = token.cancelled() => Err(FaultKind::Cancelled),
+            () = tokio::time::sleep(MAX_WAIT) => Err(FaultKind::Busy { waited_s: MAX_WAIT.as_secs() }),
+        }
+    }
+}

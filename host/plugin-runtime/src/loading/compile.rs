@@ -1,0 +1,78 @@
+//! The step of loading that turns bytes into machine code, through the cache where it can.
+//!
+//! A component that is not part of this program is compiled in a child process where the embedder names one, see
+//! [`crate::loading::compiler`]. Without one, only components of moderate [`Weight`] are compiled, on a thread.
+
+use crate::errors::load::LoadError;
+use crate::loading::blocking;
+use crate::loading::compiler::Compiler;
+use crate::loading::weight::Weight;
+use crate::shared::Shared;
+use std::borrow::Cow;
+use std::sync::Arc;
+use wasmtime::component::Component;
+
+/// Looks up a compiled component in the cache. Blocks.
+pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component> {
+    shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
+}
+
+/// Compiles a component, and puts the code into the cache.
+pub(crate) async fn compiled(
+    shared: &Arc<Shared>,
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    is_built_in: bool,
+) -> Result<Component, LoadError> {
+    match &shared.compiler {
+        Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
+        _ => in_process(shared, bytes, digest, is_built_in).await,
+    }
+}
+
+async fn in_process(
+    shared: &Arc<Shared>,
+    bytes: Cow<'static, [u8]>,
+    digest: blake3::Hash,
+    is_built_in: bool,
+) -> Result<Component, LoadError> {
+    let permit = shared.permits.compiling().await;
+    let shared = shared.clone();
+    blocking(move || {
+        // The thread holds the permit until it ends, even when nobody waits for it.
+        let _permit = permit;
+        if !is_built_in && !Weight::of(&bytes).is_moderate() {
+            return Err(LoadError::Limit("compiling it in this process would take too long".to_owned()));
+        }
+        let component = shared.engine.compile(&bytes).map_err(compile_error)?;
+        if let Some(cache) = &shared.cache {
+            cache.store(&shared.engine, &digest, component.serialize());
+        }
+        Ok(component)
+    })
+    .await
+}
+
+async fn in_child(
+    shared: &Arc<Shared>,
+    compiler: &Compiler,
+    bytes: &[u8],
+    digest: blake3::Hash,
+) -> Result<Component, LoadError> {
+    // Counted apart from compiles in this process, so that light components never wait for heavy ones.
+    let _permit = shared.permits.compiling_apart().await;
+    let code = compiler.compile(bytes, &shared.limits.compile).await?;
+    let shared = shared.clone();
+    blocking(move || {
+        let component = shared.engine.deserialize(&code).map_err(compile_error)?;
+        if let Some(cache) = &shared.cache {
+            cache.store(&shared.engine, &digest, Ok(code));
+        }
+        Ok(component)
+    })
+    .await
+}
+
+fn compile_error(error: wasmtime::Error) -> LoadError {
+    LoadError::link("could not compile the component", error)
+}

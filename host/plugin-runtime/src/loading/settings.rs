@@ -1,0 +1,24 @@
+//! The settings of one plugin, as the embedder's policy decides them.
+
+use crate::capability::Grants;
+use crate::limits::PartialLimits;
+use crate::policy::Ceiling;
+use serde_json::Value;
+
+/// The user's settings for one plugin.
+#[derive(Debug, Clone, Default)]
+pub struct PluginSettings {
+    /// The granted capabilities. The runtime cuts them to what the plugin asks for.
+    pub grants: Grants,
+    /// Limits that the user set for the plugin's calls.
+    pub limits: PartialLimits,
+    /// The plugin's own section of the config, an object.
+    pub config: Value,
+    /// Its asks and declarations at the time of the grants. With `None`, those of the first generation that is loaded
+    /// count.
+    pub ceiling: Option<Ceiling>,
+    /// The reason why some of its grants are not in `grants`, with a hint.
+    pub held_back: Option<String>,
+    /// The command that grants it more; `None` where the config does.
+    pub hint: Option<String>,
+}

@@ -1,0 +1,98 @@
+//! Sources of components: this program, or a file.
+
+use crate::errors::load::LoadError;
+use crate::loading::component_file::read_component;
+use crate::loading::stamp::Stamp;
+use crate::manifest::Inspection;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+
+/// The source of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A part of this program.
+    BuiltIn {
+        /// Its name, which no file may claim.
+        name: &'static str,
+        /// The component.
+        bytes: &'static [u8],
+    },
+    /// A file, reloaded when it changes.
+    File {
+        /// The path of the file.
+        path: PathBuf,
+        /// The origin of the file, on which grants depend.
+        origin: FileOrigin,
+    },
+}
+
+/// The origin of a plugin file. A grant for one origin does not apply to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileOrigin {
+    /// The user's plugin directory.
+    User,
+    /// A project's plugin directory, which everybody controls who writes to the repository.
+    Project,
+    /// A file named on the command line or in the config.
+    Named,
+}
+
+impl FileOrigin {
+    /// The origin for people, such as `user directory`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::User => "user directory",
+            Self::Project => "project directory",
+            Self::Named => "named file",
+        }
+    }
+}
+
+impl Display for Source {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn { .. } => f.write_str("built-in"),
+            Self::File { path, .. } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Source {
+    /// Creates the source of a file that the user named.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File { path: path.into(), origin: FileOrigin::Named }
+    }
+
+    /// Reads the component's manifest and interfaces, and the BLAKE3 digest of the same bytes in hexadecimal. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a plugin for this host.
+    pub fn inspect(&self) -> Result<(Inspection, String), LoadError> {
+        let bytes = self.bytes()?;
+        Ok((Inspection::of(&bytes)?, blake3::hash(&bytes).to_hex().to_string()))
+    }
+
+    /// Reads the component. Blocks.
+    pub(crate) fn bytes(&self) -> Result<Cow<'static, [u8]>, LoadError> {
+        match self {
+            Self::BuiltIn { bytes, .. } => Ok(Cow::Borrowed(bytes)),
+            Self::File { path, .. } => Ok(Cow::Owned(read_component(path)?)),
+        }
+    }
+
+    /// The path, where the source is a file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::BuiltIn { .. } => None,
+            Self::File { path, .. } => Some(path),
+        }
+    }
+
+    /// Returns whether the file differs from `stamp`. A built-in component never does.
+    pub(crate) fn has_changed_since(&self, stamp: Option<Stamp>) -> bool {
+        self.path().is_some_and(|path| Stamp::of(path) != stamp)
+    }
+}

@@ -1,0 +1,32 @@
+//! Notices about plugins, for the application.
+
+use crate::errors::load::LoadError;
+
+/// A plugin was loaded, refused, restricted or removed.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// The name of the plugin, or of its file while the plugin's name is unknown.
+    pub plugin: String,
+    /// The source: `built-in`, or the path of the file.
+    pub source: String,
+    /// The change.
+    pub event: NoticeEvent,
+}
+
+/// A change of a plugin.
+#[derive(Debug, Clone)]
+pub enum NoticeEvent {
+    /// This generation answers from now on.
+    Loaded {
+        /// The number of the generation, counted from 1.
+        generation: u32,
+        /// The version in its manifest.
+        version: String,
+    },
+    /// It was not loaded. An earlier generation, if there is one, keeps answering.
+    Refused(LoadError),
+    /// Some of its grants are not in effect. The text gives the reason, with a hint.
+    HeldBack(String),
+    /// Its file is gone, and so is the plugin.
+    Removed,
+}

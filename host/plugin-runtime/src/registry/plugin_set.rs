@@ -1,0 +1,71 @@
+//! The plugins that calls see: an immutable snapshot.
+
+use crate::loading::generation::CommandDefinition;
+use crate::registry::loaded::{Loaded, ToolRef};
+use crate::registry::slot::Slot;
+use pinion_protocol::ToolDefinition;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The current generation of each plugin, with the names that lead to it. The registry replaces it as a whole.
+#[derive(Default)]
+pub(crate) struct PluginSet {
+    loaded: Vec<Arc<Loaded>>,
+    /// Sources that did not load, by the name of the plugin or of its file, with the error.
+    problems: Vec<(String, String)>,
+    tools: HashMap<String, usize>,
+    commands: HashMap<String, usize>,
+}
+
+impl PluginSet {
+    pub(crate) fn of(slots: &[Slot]) -> Self {
+        let mut set = Self::default();
+        for slot in slots {
+            if let Some(problem) = &slot.problem {
+                set.problems.push((slot.name().into_owned(), format!("{problem:#}")));
+            }
+            if let Some(loaded) = &slot.loaded {
+                set.add(loaded.clone());
+            }
+        }
+        set
+    }
+
+    fn add(&mut self, loaded: Arc<Loaded>) {
+        let at = self.loaded.len();
+        for tool in &loaded.generation.tools {
+            self.tools.insert(tool.definition.name.clone(), at);
+        }
+        for command in &loaded.generation.commands {
+            self.commands.insert(command.name.clone(), at);
+        }
+        self.loaded.push(loaded);
+    }
+
+    /// The plugin that offers a tool.
+    pub(crate) fn tool(&self, name: &str) -> Option<(Arc<Loaded>, ToolRef)> {
+        let loaded = &self.loaded[*self.tools.get(name)?];
+        Some((loaded.clone(), loaded.tool(name)?))
+    }
+
+    /// The plugin that offers a command.
+    pub(crate) fn command(&self, name: &str) -> Option<Arc<Loaded>> {
+        Some(self.loaded[*self.commands.get(name)?].clone())
+    }
+
+    pub(crate) fn loaded(&self) -> &[Arc<Loaded>] {
+        &self.loaded
+    }
+
+    pub(crate) fn problems(&self) -> &[(String, String)] {
+        &self.problems
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
+        self.loaded.iter().flat_map(|loaded| loaded.generation.tools.iter().map(|tool| &tool.definition))
+    }
+
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &CommandDefinition> {
+        self.loaded.iter().flat_map(|loaded| &loaded.generation.commands)
+    }
+}

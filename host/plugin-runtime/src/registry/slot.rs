@@ -1,0 +1,98 @@
+//! Slots: the sources of plugins, in the order in which they were added, each with its current generation.
+
+use crate::errors::load::LoadError;
+use crate::limits::shares::Share;
+use crate::loading::source::{FileOrigin, Source};
+use crate::loading::stamp::Stamp;
+use crate::registry::attempt::Attempt;
+use crate::registry::loaded::Loaded;
+use crate::registry::notice::{Notice, NoticeEvent};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A source of a plugin, loaded or not.
+pub(crate) struct Slot {
+    /// Identifies the slot; no other slot or attempt ever has the same number.
+    pub(super) number: u64,
+    pub(super) source: Source,
+    /// The plugin's share of what all plugins need; an error when there are too many plugins.
+    pub(super) share: Result<Arc<Share>, LoadError>,
+    /// The state of the file when the last attempt began.
+    pub(super) stamp: Option<Stamp>,
+    pub(super) loaded: Option<Arc<Loaded>>,
+    pub(super) problem: Option<LoadError>,
+    pub(super) generations: u32,
+    /// The load that is under way.
+    pub(super) attempt: Option<Attempt>,
+    /// The first load has ended.
+    pub(super) is_settled: bool,
+    /// The file was being written to during the whole last attempt.
+    pub(super) is_restless: bool,
+}
+
+impl Slot {
+    pub(super) fn new(number: u64, source: Source, share: Result<Arc<Share>, LoadError>) -> Self {
+        Self {
+            number,
+            source,
+            share,
+            stamp: None,
+            loaded: None,
+            problem: None,
+            generations: 0,
+            attempt: None,
+            is_settled: false,
+            is_restless: false,
+        }
+    }
+
+    /// The plugin's name. While that is unknown, the file's name with its extension, which no plugin can have.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        match (&self.loaded, &self.source) {
+            (Some(loaded), _) => Cow::Borrowed(&loaded.program().name),
+            (None, Source::File { path, .. }) => path.file_name().unwrap_or_default().to_string_lossy(),
+            (None, Source::BuiltIn { name, .. }) => Cow::Borrowed(name),
+        }
+    }
+
+    /// Returns whether a plugin was left out because the user disabled it, which is not worth a notice.
+    pub(super) fn is_disabled(&self, error: &LoadError) -> bool {
+        let is_named = matches!(&self.source, Source::File { origin: FileOrigin::Named, .. });
+        matches!(error, LoadError::Disabled(_)) && self.loaded.is_none() && !is_named
+    }
+
+    /// Returns whether the file has changed since the last attempt. One `stat`.
+    pub(super) fn is_changed(&self) -> bool {
+        self.source.has_changed_since(self.stamp)
+    }
+
+    /// Makes a generation the current one. Returns the notices about it.
+    pub(super) fn accept(&mut self, loaded: Arc<Loaded>) -> Vec<Notice> {
+        self.problem = None;
+        self.is_settled = true;
+        self.generations = loaded.generation.program.number;
+        let version = loaded.generation.inspection.manifest.version.clone();
+        let held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
+        self.loaded = Some(loaded);
+        let events = [Some(NoticeEvent::Loaded { generation: self.generations, version }), held_back];
+        events.into_iter().flatten().map(|event| self.notice(event)).collect()
+    }
+
+    /// Records that the last attempt failed. The current generation stays.
+    pub(super) fn refuse(&mut self, error: LoadError) -> Notice {
+        self.is_settled = true;
+        self.problem = Some(error.clone());
+        self.notice(NoticeEvent::Refused(error))
+    }
+
+    /// Removes the current generation, because an earlier slot takes one of its names.
+    pub(super) fn displace(&mut self, error: LoadError) -> Notice {
+        let notice = self.refuse(error);
+        self.loaded = None;
+        notice
+    }
+
+    pub(super) fn notice(&self, event: NoticeEvent) -> Notice {
+        Notice { plugin: self.name().into_owned(), source: self.source.to_string(), event }
+    }
+}

@@ -1,0 +1,101 @@
+//! The parts that all plugins of a runtime share.
+
+use crate::calls::state::State;
+use crate::capability::Surroundings;
+use crate::capability::files::roots::Workspace;
+use crate::engine::{Engine, EngineError, pagemap};
+use crate::host::linker::linker;
+use crate::host_info::{HostInfo, LoadedPlugins};
+use crate::limits::descriptors::Descriptors;
+use crate::limits::permits::Permits;
+use crate::limits::shares::Counts;
+use crate::limits::{EngineLimits, LimitsFile};
+use crate::loading::cache::{Cache, CacheKey};
+use crate::loading::compiler::Compiler;
+use crate::paths::protected::{HostDirectories, Protected};
+use crate::policy::PluginPolicy;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use wasmtime::component::Linker;
+
+/// Configuration of a [`Runtime`](crate::Runtime).
+pub struct RuntimeConfig {
+    /// The workspace root, an absolute path.
+    pub workspace: PathBuf,
+    /// The directory of compiled code and the secret that seals it. None compiles everything at each start.
+    pub cache: Option<(PathBuf, CacheKey)>,
+    /// Decides which components are loaded and what each is granted. A map from names to
+    /// [`PluginSettings`](crate::PluginSettings) is a policy, for programs that choose every component themselves.
+    pub policy: Arc<dyn PluginPolicy>,
+    /// Limits that are the same for all plugins; none selects the built-in ones.
+    pub engine_limits: Option<EngineLimits>,
+    /// Compiles components in a child process; none refuses components that take long to compile.
+    pub compiler: Option<Compiler>,
+    /// Directories of the application itself, which no plugin may use.
+    pub host: HostDirectories,
+    /// Facts about the host that plugins with the capability `catalog` may see.
+    pub info: Arc<dyn HostInfo>,
+}
+
+/// The parts that all plugins share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<State>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) limits: LimitsFile,
+    pub(crate) workspace: PathBuf,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) permits: Permits,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) info: Arc<dyn HostInfo>,
+    pub(crate) compiler: Option<Compiler>,
+    pub(crate) policy: Arc<dyn PluginPolicy>,
+    /// The registry of loaded plugins, which owns this.
+    pub(crate) plugins: Weak<dyn LoadedPlugins>,
+}
+
+impl Shared {
+    /// Puts the parts together around an engine that runs. `plugins` is the registry that will own the result.
+    pub(crate) fn new(config: RuntimeConfig, core: EngineCore, plugins: Weak<dyn LoadedPlugins>) -> Self {
+        let EngineCore { engine, linker, limits } = core;
+        let workspace = Workspace::new(&config.workspace);
+        let protected = Arc::new(Protected::new(&config.host, workspace.real()));
+        Self {
+            linker,
+            cache: config.cache.and_then(|(directory, key)| Cache::open(&directory, &key)),
+            permits: Permits::new(&limits.engine),
+            counts: Arc::default(),
+            limits,
+            workspace: config.workspace,
+            surroundings: Surroundings { workspace, protected },
+            descriptors: Descriptors::new(),
+            info: config.info,
+            compiler: config.compiler,
+            policy: config.policy,
+            plugins,
+            engine,
+        }
+    }
+}
+
+/// The parts of [`Shared`] whose creation can fail.
+pub(crate) struct EngineCore {
+    engine: Engine,
+    linker: Linker<State>,
+    limits: LimitsFile,
+}
+
+impl EngineCore {
+    /// Starts the engine and links the host's imports.
+    ///
+    /// # Errors
+    /// The engine does not start on this machine.
+    pub(crate) fn start(engine_limits: Option<EngineLimits>) -> Result<Self, EngineError> {
+        let mut limits = LimitsFile::built_in().clone();
+        limits.engine = engine_limits.unwrap_or(limits.engine);
+        let engine = pagemap::readable(|| Engine::new(limits.engine.clone()))?;
+        let linker = linker(&engine).map_err(EngineError::from_wasmtime)?;
+        Ok(Self { engine, linker, limits })
+    }
+}
