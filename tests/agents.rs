@@ -154,7 +154,7 @@ async fn sub_agent_is_limited_to_effects_of_its_tool() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_that_does_not_declare_delegates_starts_no_agent() {
     let sandbox = delegator().agents("delegator", None).build().await;
-    let run = run(&sandbox, relay(("delegate_undeclared", prompt()), write())).await;
+    let run = run(&sandbox, relay(("undeclared", prompt()), write())).await;
     let text = run.outcome.text();
     assert!(text.contains("this tool does not declare the effect `delegates`"), "{text}");
     assert_eq!(run.offered.len(), 2, "no sub-agent asked the model");
@@ -162,7 +162,7 @@ async fn tool_that_does_not_declare_delegates_starts_no_agent() {
         let tools = sandbox.runtime.definitions();
         tools.iter().find(|tool| tool.name == name).map(|tool| tool.authority.delegates)
     };
-    assert_eq!([authority("delegate"), authority("delegate_undeclared")], [Some(true), Some(false)]);
+    assert_eq!([authority("delegate"), authority("undeclared")], [Some(true), Some(false)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

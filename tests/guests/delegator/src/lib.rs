@@ -20,7 +20,7 @@ impl Plugin for Delegator {
             tool("delegate").writes().executes().network().delegates(),
             tool("delegate_reading").reads().delegates(),
             tool("delegate_nothing").delegates(),
-            tool("delegate_undeclared").reads(),
+            tool("undeclared").reads(),
         ]
     }
 
