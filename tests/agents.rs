@@ -142,8 +142,10 @@ async fn sub_agent_needs_a_grant_and_error_says_how() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sub_agent_is_limited_to_effects_of_its_tool() {
     let sandbox = delegator().agents("delegator", None).build().await;
-    for (tool, expected) in [("delegate_reading", vec!["read", "list", "find", "search"]), ("delegate_nothing", vec![])]
-    {
+    for (tool, expected) in [
+        ("delegate_reading", vec!["undeclared", "read", "list", "find", "search"]),
+        ("delegate_nothing", vec!["undeclared"]),
+    ] {
         let run = run(&sandbox, relay((tool, prompt()), write())).await;
         assert_eq!(run.offered[1], expected, "{tool}");
         assert!(run.outcome.text().contains("There is no tool `write`"), "{}", run.outcome.text());

@@ -9,7 +9,7 @@ use pinion_plugin_runtime::Effect;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
-/// How the conversation continues after a line of the user.
+/// Continuation of the conversation after a line of the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Next {
     /// Messages to send to the model.
@@ -92,7 +92,7 @@ impl Chat<'_> {
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
     }
 
-    /// Goes on in another session.
+    /// Continues in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;
         let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
