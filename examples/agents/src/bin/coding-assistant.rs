@@ -59,7 +59,7 @@ async fn assist(args: Args) -> Result<()> {
     let model = args.model.or_script(script())?;
     let tools = load_tools(&args.plugins, &directory, grants(&directory, scratch.path())).await?;
     let mut config = LoopConfig::new(model.provider, model.model, tools);
-    config.approval = approval(args.yes);
+    config.ports.approval = approval(args.yes);
     let agent = Agent::new(config, Context::new(SYSTEM, "assistant"));
     print(&format!("{}\n{task}\n\n", directory.display()))?;
     let outcome = run_shown(&agent, task).await?;

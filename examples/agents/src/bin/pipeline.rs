@@ -147,7 +147,7 @@ impl Team {
     fn agent<const N: usize>(&self, system: &str, tools: Arc<dyn ToolExecutor>, script: [Reply; N]) -> Result<Agent> {
         let model = self.model.or_script(script)?;
         let mut config = LoopConfig::new(model.provider, model.model, tools);
-        config.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));
+        config.ports.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));
         Ok(Agent::new(config, Context::new(system, "pipeline")))
     }
 }

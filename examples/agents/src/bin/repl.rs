@@ -62,7 +62,7 @@ fn change_model(agent: &Agent, name: &str) -> String {
     match find_model(name) {
         Ok(FoundModel { provider, model }) => {
             let changed = format!("[{}/{} from now on]\n", provider.name(), model.name);
-            agent.configure(|config| (config.provider, config.model) = (provider, model));
+            agent.configure(|config| (config.ports.provider, config.policy.model) = (provider, model));
             changed
         }
         Err(error) => format!("[{error}]\n"),
