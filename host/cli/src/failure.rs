@@ -1,4 +1,4 @@
-//! How a command fails: what failed and why, what the user can do about it, and the exit status.
+//! Failures of commands: the message, its causes, a remedy and the exit status.
 //!
 //! The conversions in this file are the only place that maps the errors of other crates to exit statuses.
 
@@ -121,8 +121,14 @@ exit_status! {
     AgentError => Failed,
     CompactionError => Failed,
     EngineError => Failed,
-    KeyError => Usage,
     ScriptError => Usage,
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        let failure = Self::of(Status::Usage, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
+    }
 }
 
 impl From<RegistryError> for Failure {
@@ -132,7 +138,7 @@ impl From<RegistryError> for Failure {
     }
 }
 
-/// A session that the user named wrongly is wrong usage; a full disk is not.
+/// A wrong session ID is wrong usage; a full disk is not.
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         let status = match &error.kind {
@@ -147,7 +153,7 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// An error and its causes, joined by colons. A cause that the text before it contains already is left out.
+/// Joins an error and its causes by colons. A cause that the text so far already contains is left out.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     if let Some(source) = error.source() {
