@@ -1,13 +1,12 @@
-//! Finds what is embedded: the built-in components, and the plugin SDK that `pinion plugin new` unpacks.
+//! Embeds the built-in components and the plugin SDK that `pinion plugin new` unpacks.
 //!
-//! `PINION_DIST` names another folder with built components than `plugins/dist`, so that tests can run what was just built
-//! from source.
+//! `PINION_DIST` replaces `plugins/dist` as the directory of built components, so that tests can run fresh builds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a build that cannot go on stops"
+    reason = "a failed build stops"
 )]
 
 use std::env;
@@ -30,7 +29,7 @@ fn components(root: &Path) {
     println!("cargo::rustc-env=PINION_DIST={}", dist.display());
 }
 
-/// A list of the SDK's files, as Rust: a manifest that stands by itself, and the sources as they are.
+/// Generates a list of the SDK's files as Rust source: a standalone manifest, and the sources unchanged.
 fn sdk(root: &Path) -> String {
     let folder = root.join("plugin-sdk");
     let mut files = Vec::new();
@@ -54,7 +53,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The SDK's manifest with everything in it that it takes from the workspace.
+/// Returns the SDK's manifest with all workspace values filled in.
 fn standalone_manifest(root: &Path, folder: &Path) -> String {
     let read = |path: PathBuf| -> toml::Table {
         println!("cargo::rerun-if-changed={}", path.display());
@@ -73,7 +72,7 @@ fn standalone_manifest(root: &Path, folder: &Path) -> String {
             }
         }
     }
-    // By itself it is no member of whatever workspace the user's folder lies in.
+    // A workspace of its own, so that it does not join one around the user's directory.
     manifest.insert("workspace".into(), toml::Value::Table(toml::Table::new()));
     toml::to_string(&manifest).unwrap()
 }

@@ -140,7 +140,7 @@ fn positive(text: &str) -> Result<f64, String> {
     if value > 0.0 && value.is_finite() { Ok(value) } else { Err("must be more than 0".to_owned()) }
 }
 
-/// The names of the config file, so that both accept the same words.
+/// Parses the names that the config file uses, so that both accept the same words.
 fn thinking_level() -> impl TypedValueParser<Value = ThinkingLevel> {
     PossibleValuesParser::new(["off", "minimal", "low", "medium", "high", "xhigh"]).try_map(|name| {
         ThinkingLevel::deserialize(name.into_deserializer()).map_err(|error: serde::de::value::Error| error)

@@ -1,4 +1,4 @@
-//! What every command that works in a directory shares: its paths, its config and its secrets.
+//! The data that every command in a workspace shares: paths, config and secrets.
 //!
 //! A [`Base`] is data. The parts of a run are made from it where they belong: plugins in [`crate::plugins`], models in
 //! [`crate::model`], agents in [`crate::run`].
@@ -12,29 +12,29 @@ use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDire
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What every command that works in a folder starts from.
+/// The paths, config and secrets of a command that works in a directory.
 #[derive(Clone)]
 pub(crate) struct Base {
     pub(crate) paths: Paths,
     pub(crate) workspace: PathBuf,
     pub(crate) config: Config,
     pub(crate) exchanges: Exchanges,
-    /// Every credential that this process has met.
+    /// All credentials that this process has seen.
     pub(crate) secrets: Secrets,
-    /// Where long output of programs goes.
+    /// Directory for long output of programs.
     pub(crate) output: Arc<Output>,
     /// `--base-url`.
     pub(crate) base_url: Option<String>,
 }
 
 impl Base {
-    /// The directories that no plugin may use, with the one in them that the model reads long output from.
+    /// Returns the directories that plugins may not use, and the one among them from which the model reads long output.
     pub(crate) fn host_directories(&self) -> HostDirectories {
         let Paths { config, data, cache } = self.paths.clone();
         HostDirectories { private: vec![config, data, cache], handed_out: vec![self.output.directory().to_owned()] }
     }
 
-    /// Where compiled code is kept, and the secret that seals it.
+    /// Returns the cache directory for compiled code and the secret that seals it.
     pub(crate) fn compiled_code(&self) -> Option<(PathBuf, CacheKey)> {
         cache_key(&self.paths).map(|key| (self.paths.components(), key))
     }
@@ -49,14 +49,14 @@ impl Base {
         })
     }
 
-    /// What the user should know of what the project brings and what it may not.
+    /// Returns notices about the content of the project and about the settings that it may not make.
     pub(crate) fn project_notices(&self) -> Vec<String> {
         self.config.project.notices().into_iter().chain(self.config.notices.iter().cloned()).collect()
     }
 }
 
-/// The secret that seals compiled code, made when it is first needed. None when it can be neither read nor made, which
-/// is logged: everything is compiled anew then.
+/// Returns the secret that seals compiled code, creating it on first use. If it can be neither read nor created, this
+/// is logged and nothing is cached.
 fn cache_key(paths: &Paths) -> Option<CacheKey> {
     let file = paths.cache_key_file();
     crate::files::private::read_or_create::<32>(&file)

@@ -1,11 +1,11 @@
-//! How a command fails: what failed and why, what the user can do about it, and the exit status.
+//! Failures of commands: the message, its causes, a remedy and the exit status.
 //!
 //! The conversions in this file are the only place that maps the errors of other crates to exit statuses.
 
 use pinion_agent::{AgentError, CompactionError};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
-use pinion_session_store::SessionError;
+use pinion_session_store::{SessionError, SessionErrorKind};
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
@@ -121,8 +121,14 @@ exit_status! {
     AgentError => Failed,
     CompactionError => Failed,
     EngineError => Failed,
-    KeyError => Usage,
     ScriptError => Usage,
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        let failure = Self::of(Status::Usage, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
+    }
 }
 
 impl From<RegistryError> for Failure {
@@ -132,19 +138,22 @@ impl From<RegistryError> for Failure {
     }
 }
 
-/// A session that the user named wrongly is wrong usage; a full disk is not.
+/// A wrong session ID is wrong usage; a full disk is not.
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
-        let status = match &error {
-            SessionError::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => Status::Failed,
-            SessionError::Store(_) => Status::Failed,
+        let status = match &error.kind {
+            SessionErrorKind::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Status::Usage,
+            SessionErrorKind::Io { .. } | SessionErrorKind::DiskFull { .. } | SessionErrorKind::Unwritable { .. } => {
+                Status::Failed
+            }
             _ => Status::Usage,
         };
-        Self::of(status, &error)
+        let failure = Self::of(status, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
     }
 }
 
-/// An error and its causes, joined by colons. A cause that the text before it contains already is left out.
+/// Joins an error and its causes by colons. A cause that the text so far already contains is left out.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     if let Some(source) = error.source() {
@@ -184,10 +193,13 @@ mod tests {
 
     #[test]
     fn full_disk_is_not_wrong_usage() {
-        let io = |kind: io::ErrorKind| SessionError::Io { action: "write", path: "s".into(), source: kind.into() };
-        assert_eq!(Failure::from(io(io::ErrorKind::StorageFull)).status, Status::Failed);
-        assert_eq!(Failure::from(io(io::ErrorKind::NotFound)).status, Status::Usage);
-        let unknown = SessionError::UnknownId { prefix: "x".into(), recent: Vec::new() };
-        assert_eq!(Failure::from(unknown).status, Status::Usage);
+        let failed = |kind| Failure::from(SessionError::new("s".as_ref(), kind));
+        let (action, source) = ("write", io::ErrorKind::StorageFull.into());
+        let full = failed(SessionErrorKind::DiskFull { action, source });
+        assert_eq!(full.status, Status::Failed);
+        assert!(full.to_string().ends_with("\nhint: free some space on the disk"), "{full}");
+        let missing = failed(SessionErrorKind::Io { action, source: io::ErrorKind::NotFound.into() });
+        assert_eq!(missing.status, Status::Usage);
+        assert_eq!(failed(SessionErrorKind::NotFound { recent: Vec::new() }).status, Status::Usage);
     }
 }

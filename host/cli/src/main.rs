@@ -30,7 +30,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long the end of the program waits for its threads. A guest in a system call is not waited for.
+/// Time that the end of the program waits for threads. A guest in a system call may take longer.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 /// Threads for plugin calls, each of which may hold one until its deadline, and for loads, questions and the line editor.

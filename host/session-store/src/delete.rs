@@ -1,6 +1,6 @@
 //! Deleting a session, and what belongs to it.
 
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::lock;
 use crate::transcript::Transcript;
@@ -31,7 +31,7 @@ pub(crate) fn delete(path: &Path) -> Result<(), SessionError> {
 /// A session of a version that this program does not know is one.
 fn require_session(path: &Path) -> Result<(), SessionError> {
     match Transcript::open(path) {
-        Ok(_) | Err(SessionError::UnsupportedVersion { .. }) => Ok(()),
+        Ok(_) | Err(SessionError { kind: SessionErrorKind::UnsupportedVersion { .. }, .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }

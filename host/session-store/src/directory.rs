@@ -3,7 +3,7 @@
 //! Nothing here reads whole files: sorting needs only what the file system says, and a summary the file's beginning.
 
 use crate::delete;
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind, Subject};
 use crate::files;
 use crate::fork;
 use crate::header::Header;
@@ -109,7 +109,7 @@ impl SessionDirectory {
     pub fn latest(&self, workspace: &Path) -> Result<Option<Summary>, SessionError> {
         for found in self.files(Scope::Workspace(workspace), &mut Vec::new())? {
             match summary(&found) {
-                Ok(None) | Err(SessionError::NotASession { .. }) => {}
+                Ok(None) | Err(SessionError { kind: SessionErrorKind::Corrupt, .. }) => {}
                 latest => return latest,
             }
         }
@@ -126,15 +126,12 @@ impl SessionDirectory {
         let wanted = prefix.to_ascii_lowercase();
         let begins = |found: &&Found| !wanted.is_empty() && files::id_of(&found.path).starts_with(&wanted);
         let matching: Vec<&Found> = files.iter().filter(begins).collect();
-        let prefix = prefix.to_owned();
-        match matching.as_slice() {
-            [one] => Ok(one.path.clone()),
-            [] => Err(SessionError::UnknownId { prefix, recent: ids(files.iter()) }),
-            many => {
-                let candidates = ids(many.iter().copied());
-                Err(SessionError::AmbiguousId { prefix, count: many.len(), candidates })
-            }
-        }
+        let kind = match matching.as_slice() {
+            [one] => return Ok(one.path.clone()),
+            [] => SessionErrorKind::NotFound { recent: ids(files.iter()) },
+            many => SessionErrorKind::Ambiguous { count: many.len(), candidates: ids(many.iter().copied()) },
+        };
+        Err(SessionError { subject: Subject::Id(prefix.to_owned()), kind })
     }
 
     /// The files of `scope`, the one written to last first.

@@ -81,11 +81,11 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
     fixture.file("/b", "20260101T000000Z_ab2.jsonl.torn-1", "x");
     assert_eq!(fixture.folder.find("AB1").unwrap(), one);
     let ambiguous = fixture.folder.find("ab").unwrap_err();
-    assert_eq!(ambiguous.to_string(), "`ab` is the beginning of 2 sessions: ab2, ab1");
+    assert_eq!(ambiguous.to_string(), "2 session ids start with `ab`: ab2, ab1");
     for prefix in ["", "abc", "20260101", "../"] {
         let error = fixture.folder.find(prefix).unwrap_err();
-        let SessionError::UnknownId { recent, .. } = error else { panic!("{error}") };
-        assert_eq!(recent, ["ab2", "ab1"]);
+        let SessionErrorKind::NotFound { recent } = &error.kind else { panic!("{error}") };
+        assert_eq!(*recent, ["ab2", "ab1"]);
     }
 }
 
@@ -101,7 +101,7 @@ fn broken_files_are_told_and_hinder_nothing() {
     let mut told: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
     told.sort();
     assert!(told[0].ends_with("1_notes.jsonl` is not a session"), "{told:?}");
-    assert!(told[1].ends_with("has format version 9, and this program reads version 1"), "{told:?}");
+    assert!(told[1].ends_with("has format version 9, but this program reads version 1"), "{told:?}");
     assert_eq!(told.len(), 2);
 }
 
@@ -113,7 +113,7 @@ fn a_newer_session_is_not_passed_over_in_favour_of_an_older_one() {
     assert!(fixture.folder.latest(Path::new("/a")).unwrap().is_some());
     fixture.file("/a", "new.jsonl", "{\"type\":\"session\",\"version\":9}\n");
     let error = fixture.folder.latest(Path::new("/a")).unwrap_err();
-    assert!(matches!(error, SessionError::UnsupportedVersion { found: 9, .. }));
+    assert!(matches!(error.kind, SessionErrorKind::UnsupportedVersion { found: 9 }));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_fork_holds_the_branch_names_its_source_and_goes_on_by_itself() {
     assert_eq!(fixture.folder.list(Scope::All).unwrap().sessions.len(), 2);
 
     let unknown = fixture.folder.fork(source.path(), Some("9".parse().unwrap()), workspace()).unwrap_err();
-    assert!(matches!(unknown, SessionError::UnknownEntry { .. }), "{unknown}");
+    assert!(matches!(unknown.kind, SessionErrorKind::UnknownEntry { .. }), "{unknown}");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2);
 }
 
@@ -248,7 +248,11 @@ fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
     drop(parent);
 
     let error = fixture.folder.delete(&path).unwrap_err();
-    assert!(matches!(&error, SessionError::InUse { path, .. } if path == child.path()), "{error}");
+    assert!(
+        matches!(error.kind, SessionErrorKind::Locked { .. })
+            && error.subject == Subject::File(child.path().to_owned()),
+        "{error}"
+    );
     assert!(path.exists() && child.path().exists());
     drop(child);
     fixture.folder.delete(&path).unwrap();
@@ -261,9 +265,9 @@ fn a_session_in_use_and_what_is_no_session_are_not_deleted() {
     let mut fixture = Fixture::new();
     let session = fixture.folder.begin(workspace());
     session.append(&user("hello")).unwrap();
-    assert!(matches!(fixture.folder.delete(session.path()), Err(SessionError::InUse { .. })));
+    assert!(matches!(fixture.folder.delete(session.path()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
     let notes = fixture.file("/a", "notes.jsonl", "my notes\n");
-    assert!(matches!(fixture.folder.delete(&notes), Err(SessionError::NotASession { .. })));
+    assert!(matches!(fixture.folder.delete(&notes).unwrap_err().kind, SessionErrorKind::Corrupt));
     assert!(session.path().exists() && notes.exists());
 }
 
@@ -276,5 +280,5 @@ fn what_was_deleted_while_it_was_being_opened_is_not_written_to() {
     fixture.folder.delete(&path).unwrap();
     assert!(crate::lock::is_deleted(&file));
     let error = crate::open_to_continue(&path, workspace()).unwrap_err();
-    assert!(matches!(error, SessionError::Io { .. }), "{error}");
+    assert!(matches!(error.kind, SessionErrorKind::NotFound { .. }), "{error}");
 }

@@ -1,130 +1,214 @@
-//! What can go wrong with sessions, grouped by who can do something about it.
+//! Errors of sessions: the session, what is wrong with it, and the cause as the error's source.
 
 use crate::id::EntryId;
 use pinion_protocol::StoreError;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A session could not be opened, found or listed.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// The user: no session begins with what was given.
-    #[error("no session begins with `{prefix}`")]
-    UnknownId {
-        /// What was looked for.
-        prefix: String,
-        /// Ids of the sessions used last, newest first, at most ten.
+/// A session could not be found, opened, read, written or deleted.
+///
+/// The text names the session and what is wrong with it; the cause is the error's source, and what a user can do about
+/// it is [`SessionError::hint`].
+#[derive(Debug)]
+pub struct SessionError {
+    /// The session.
+    pub subject: Subject,
+    /// What is wrong with it.
+    pub kind: SessionErrorKind,
+}
+
+/// The session that an error is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// The start of an id, as a user gives it.
+    Id(String),
+    /// A file or directory of sessions.
+    File(PathBuf),
+}
+
+/// The kinds of errors of sessions, grouped by who can fix them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SessionErrorKind {
+    /// The user: there is no such session.
+    NotFound {
+        /// Ids of the latest sessions, newest first, at most ten; empty when a file is missing.
         recent: Vec<String>,
     },
 
-    /// The user: more letters are needed.
-    #[error("`{prefix}` is the beginning of {count} sessions: {}", candidates.join(", "))]
-    AmbiguousId {
-        /// What was looked for.
-        prefix: String,
-        /// How many sessions begin with it.
+    /// The user: several ids start with the given text.
+    Ambiguous {
+        /// The number of these ids.
         count: usize,
-        /// Their ids, newest first, at most ten.
+        /// The ids themselves, newest first, at most ten.
         candidates: Vec<String>,
     },
 
-    /// The user: another process writes to this session.
-    #[error("session `{}` is in use by {}", path.display(), Holder(*pid))]
-    InUse {
-        /// The session's file.
-        path: PathBuf,
-        /// Who holds it, where the system tells.
+    /// The user: another process writes to the session.
+    Locked {
+        /// That process, where the system reports it.
         pid: Option<u32>,
     },
 
     /// The user: the session has no such entry.
-    #[error("session `{}` has no entry `{entry}`", path.display())]
     UnknownEntry {
-        /// The session's file.
-        path: PathBuf,
-        /// What was looked for.
+        /// The entry.
         entry: EntryId,
     },
 
-    /// The user: nothing was said in the session yet, so there is nothing to take from it.
-    #[error("session `{}` is empty", path.display())]
-    Empty {
-        /// The session's file.
-        path: PathBuf,
-    },
+    /// The user: the session has no messages yet.
+    Empty,
 
-    /// The user: the session is no longer what the snapshot was taken of.
-    #[error("session `{}` is not as it was when the snapshot was taken", path.display())]
-    SnapshotIsOutdated {
-        /// The session's file.
-        path: PathBuf,
-    },
+    /// The user: the session has changed since the snapshot was taken.
+    Outdated,
 
-    /// The user: the session was written by a newer version of this program.
-    #[error("session `{}` has format version {found}, and this program reads version {}", path.display(), crate::VERSION)]
+    /// The user: a newer program wrote the session.
     UnsupportedVersion {
-        /// The session's file.
-        path: PathBuf,
-        /// The version that it has.
+        /// The version of its format.
         found: u64,
     },
 
-    /// The user: the file is something else. It was not touched.
-    #[error("`{}` is not a session", path.display())]
-    NotASession {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The user: the file is not a session, or nothing in it can be read. The file is unchanged.
+    Corrupt,
 
-    /// The system: a file could not be read or written.
-    #[error("could not {action} `{}`", path.display())]
-    Io {
-        /// What was tried, as a verb.
+    /// The user: there is no space left. The session is as it was before.
+    DiskFull {
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// On which file or folder.
-        path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 
-    /// The system: the session was read, and could not be written to.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// The system: an operation on a file failed.
+    Io {
+        /// The operation that failed, as a verb.
+        action: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// The application: the entry cannot be written in a form that can be read back. The session is as it was before.
+    Unwritable {
+        /// The cause: the entry is too long, nests too deep, or there are too many.
+        source: Box<dyn Error + Send + Sync>,
+    },
 }
 
 impl SessionError {
-    /// Makes an I/O error into one that says what was tried, on which file.
+    /// An error of the session in the file `path`.
+    pub fn new(path: &Path, kind: SessionErrorKind) -> Self {
+        Self { subject: Subject::File(path.to_owned()), kind }
+    }
+
+    /// Returns a function for `map_err` that names the operation that failed, as a verb, and the file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { action, path, source }
+        move |source| {
+            let kind = match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    SessionErrorKind::DiskFull { action, source }
+                }
+                _ => SessionErrorKind::Io { action, source },
+            };
+            Self { subject: Subject::File(path), kind }
+        }
+    }
+
+    /// Returns what a user can do about the error; none when there is no general advice.
+    pub fn hint(&self) -> Option<String> {
+        Some(match &self.kind {
+            SessionErrorKind::NotFound { recent } if !recent.is_empty() => {
+                format!("the latest sessions are {}", recent.join(", "))
+            }
+            SessionErrorKind::Ambiguous { .. } => "give more characters of the id".to_owned(),
+            SessionErrorKind::Locked { .. } => "quit the other process, or fork the session".to_owned(),
+            SessionErrorKind::UnsupportedVersion { .. } => "update this program".to_owned(),
+            SessionErrorKind::DiskFull { .. } => "free some space on the disk".to_owned(),
+            _ => return None,
+        })
     }
 }
 
-struct Holder(Option<u32>);
-
-impl fmt::Display for Holder {
+impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(pid) => write!(f, "process {pid}"),
-            None => f.write_str("another process"),
+        let subject = &self.subject;
+        match &self.kind {
+            SessionErrorKind::NotFound { .. } => match subject {
+                Subject::Id(id) => write!(f, "no session id starts with `{id}`"),
+                Subject::File(path) => write!(f, "session `{}` does not exist", path.display()),
+            },
+            SessionErrorKind::Ambiguous { count, candidates } => {
+                write!(f, "{count} session ids start with `{subject}`: {}", candidates.join(", "))
+            }
+            SessionErrorKind::Locked { pid: Some(pid) } => {
+                write!(f, "session `{subject}` is in use by process {pid}")
+            }
+            SessionErrorKind::Locked { pid: None } => write!(f, "session `{subject}` is in use by another process"),
+            SessionErrorKind::UnknownEntry { entry } => write!(f, "session `{subject}` has no entry `{entry}`"),
+            SessionErrorKind::Empty => write!(f, "session `{subject}` is empty"),
+            SessionErrorKind::Outdated => {
+                write!(f, "session `{subject}` has changed since the snapshot was taken")
+            }
+            SessionErrorKind::UnsupportedVersion { found } => {
+                let known = crate::VERSION;
+                write!(f, "session `{subject}` has format version {found}, but this program reads version {known}")
+            }
+            SessionErrorKind::Corrupt => write!(f, "`{subject}` is not a session"),
+            SessionErrorKind::DiskFull { action, .. } | SessionErrorKind::Io { action, .. } => {
+                write!(f, "could not {action} `{subject}`")
+            }
+            SessionErrorKind::Unwritable { .. } => write!(f, "could not add an entry to session `{subject}`"),
         }
     }
 }
 
-/// A line of a session that could not be read, and was left out.
+impl Error for SessionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            SessionErrorKind::DiskFull { source, .. } | SessionErrorKind::Io { source, .. } => Some(source),
+            SessionErrorKind::Unwritable { source } => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => f.write_str(id),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl From<SessionError> for StoreError {
+    fn from(error: SessionError) -> Self {
+        let message = error.to_string();
+        match error.kind {
+            SessionErrorKind::DiskFull { source, .. } | SessionErrorKind::Io { source, .. } => {
+                Self { message, source: Some(source) }
+            }
+            SessionErrorKind::Unwritable { source } => Self { message: format!("{message}: {source}"), source: None },
+            _ => Self { message, source: None },
+        }
+    }
+}
+
+/// A line of a session that could not be read, and was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct BadLine {
-    /// From 1; the header is line 1.
+    /// Its number from 1; the header is line 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// The lines that were left out of a session.
+/// The lines of a session that were skipped.
 ///
-/// However broken a file is, this stays small: beyond [`BadLines::KEPT`] they are only counted.
+/// This stays small however broken a file is: lines beyond [`BadLines::MAX_REASONS`] are only counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BadLines {
     first: Vec<BadLine>,
@@ -132,23 +216,50 @@ pub struct BadLines {
 }
 
 impl BadLines {
-    /// How many are kept with their reason.
-    pub const KEPT: usize = 100;
+    /// The most lines that have a reason.
+    pub const MAX_REASONS: usize = 100;
 
-    /// The first of them, in the order in which they were found.
+    /// The first of them, in the order of the file.
     pub fn first(&self) -> &[BadLine] {
         &self.first
     }
 
-    /// How many there are.
+    /// The number of all of them.
     pub fn count(&self) -> u64 {
         self.count
     }
 
     pub(crate) fn push(&mut self, bad: BadLine) {
         self.count += 1;
-        if self.first.len() < Self::KEPT {
+        if self.first.len() < Self::MAX_REASONS {
             self.first.push(bad);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_full_has_a_kind_a_hint_and_its_cause_as_source() {
+        let error = SessionError::io("append to", Path::new("/s"))(io::ErrorKind::StorageFull.into());
+        assert!(matches!(error.kind, SessionErrorKind::DiskFull { action: "append to", .. }));
+        assert_eq!(error.to_string(), "could not append to `/s`");
+        assert!(error.source().is_some());
+        assert_eq!(error.hint().as_deref(), Some("free some space on the disk"));
+    }
+
+    #[test]
+    fn store_error_keeps_the_io_error_and_inlines_other_causes() {
+        let io = SessionError::io("sync", Path::new("/s"))(io::ErrorKind::PermissionDenied.into());
+        let store = StoreError::from(io);
+        assert_eq!(store.source.unwrap().kind(), io::ErrorKind::PermissionDenied);
+        let source = "too long".into();
+        let store = StoreError::from(SessionError::new(Path::new("/s"), SessionErrorKind::Unwritable { source }));
+        assert_eq!(
+            (store.message.as_str(), store.source.is_none()),
+            ("could not add an entry to session `/s`: too long", true)
+        );
     }
 }

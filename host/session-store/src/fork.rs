@@ -1,12 +1,11 @@
 //! Taking a branch of a session into a session of its own.
 
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::format;
 use crate::header::{Header, Origin};
 use crate::id::EntryId;
 use crate::transcript::Transcript;
-use pinion_protocol::StoreError;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The new session appears whole or not at all.
 pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
     let mut transcript = Transcript::open(source)?;
-    let empty = || SessionError::Empty { path: source.to_owned() };
+    let empty = || SessionError::new(source, SessionErrorKind::Empty);
     let leaf = at.or(transcript.position()).ok_or_else(empty)?;
     let origin = Origin { session: session_id(&transcript), entry: leaf };
     let workspace = transcript.header().map_or(workspace, |header| &header.workspace);
@@ -47,7 +46,7 @@ fn copy(
     path: &Path,
 ) -> Result<(), SessionError> {
     let write = |error: io::Error| SessionError::io("write", path)(error);
-    let unknown = SessionError::UnknownEntry { path: transcript.path().to_owned(), entry: leaf };
+    let unknown = SessionError::new(transcript.path(), SessionErrorKind::UnknownEntry { entry: leaf });
     let mut branch = transcript.branch_to(leaf).ok_or(unknown)?;
     let mut out = BufWriter::new(file);
     out.write_all(&encoded(header, path)?).map_err(write)?;
@@ -64,6 +63,5 @@ fn copy(
 }
 
 fn encoded(header: &Header, path: &Path) -> Result<Vec<u8>, SessionError> {
-    let refused = |error| StoreError { message: format!("{error}, in `{}`", path.display()), source: None };
-    Ok(header.encode().map_err(refused)?)
+    header.encode().map_err(|error| SessionError::new(path, SessionErrorKind::Unwritable { source: error.into() }))
 }

@@ -8,7 +8,7 @@
 //! side. A `position` that was lost costs nothing, for what follows names its parent itself; and when the first entry
 //! after one is lost, what follows that finds the `position`, and with it the right branch.
 
-use crate::error::{BadLine, BadLines, SessionError};
+use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
 use crate::format::{Head, Kind};
 use crate::header::{self, FirstLine, Header};
 use crate::id::EntryId;
@@ -96,7 +96,7 @@ impl Index {
             index.take(path, &line)?;
         }
         if index.header == HeaderState::Broken && index.nodes.is_empty() {
-            return Err(SessionError::NotASession { path: path.to_owned() });
+            return Err(SessionError::new(path, SessionErrorKind::Corrupt));
         }
         Ok(index)
     }
@@ -159,7 +159,7 @@ impl Index {
         self.header = match header::first_line(line.bytes) {
             FirstLine::Header(header) => HeaderState::Good(header),
             FirstLine::Foreign(found) => {
-                return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
+                return Err(SessionError::new(path, SessionErrorKind::UnsupportedVersion { found }));
             }
             FirstLine::Other if !line.ended && header::is_beginning_of_header(line.bytes) => HeaderState::Missing,
             FirstLine::Other => HeaderState::Broken,

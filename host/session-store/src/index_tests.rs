@@ -94,14 +94,14 @@ fn a_file_without_header_and_entries_is_no_session() {
 fn a_newer_version_is_refused_with_both_versions_named() {
     let text = "{\"type\":\"session\",\"version\":7}\nwhatever\n";
     let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
-    assert_eq!(error.to_string(), "session `/s` has format version 7, and this program reads version 1");
+    assert_eq!(error.to_string(), "session `/s` has format version 7, but this program reads version 1");
 }
 
 #[test]
 fn many_broken_lines_are_counted_and_few_kept() {
     let text = format!("{HEADER}\n{}", "x\n".repeat(5_000));
     let index = Index::read(Path::new("/s"), text.as_bytes()).unwrap();
-    assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::KEPT));
+    assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::MAX_REASONS));
 }
 
 #[test]

@@ -47,7 +47,7 @@ mod tree;
 mod tree_kill_tests;
 
 pub use directory::{Listing, Scope, SessionDirectory};
-pub use error::{BadLine, BadLines, SessionError};
+pub use error::{BadLine, BadLines, SessionError, SessionErrorKind, Subject};
 pub use export::{ExportFormat, RenderError, export, render, render_branch};
 pub use files::project_slug;
 pub use format::{Entry, Payload, VERSION};

@@ -3,10 +3,9 @@
 //! The system gives the lock back when the process ends, however it ends, so nothing is ever left locked. Readers take
 //! no lock.
 
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::transcript::require_file;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
 use std::path::Path;
 
 /// Opens an existing file for reading and appending, and locks it.
@@ -17,7 +16,7 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     make_private(&file);
     match is_deleted(&file) {
         // It was opened before it was deleted and locked after that: what is written to it would be lost.
-        true => Err(SessionError::io("open", path)(io::ErrorKind::NotFound.into())),
+        true => Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() })),
         false => Ok(file),
     }
 }
@@ -50,7 +49,7 @@ pub(crate) fn is_deleted(_: &File) -> bool {
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(SessionError::InUse { path: path.to_owned(), pid: holder(file) }),
+        Err(TryLockError::WouldBlock) => Err(SessionError::new(path, SessionErrorKind::Locked { pid: holder(file) })),
         Err(TryLockError::Error(source)) => Err(SessionError::io("lock", path)(source)),
     }
 }
@@ -112,7 +111,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let _held = open_locked(file.path()).unwrap();
         let error = open_locked(file.path()).unwrap_err();
-        let SessionError::InUse { pid, .. } = &error else { panic!("{error:?}") };
+        let SessionErrorKind::Locked { pid } = &error.kind else { panic!("{error:?}") };
         assert_eq!(*pid, Some(std::process::id()));
         assert!(error.to_string().ends_with(&format!("is in use by process {}", std::process::id())), "{error}");
     }

@@ -10,7 +10,7 @@ use crate::pairing::{Pairing, repair_pairing};
 use crate::record::{LoopStart, Record, RecordKind};
 use crate::session::Session;
 use crate::transcript::Transcript;
-use pinion_protocol::{Message, SessionStore, sort_results};
+use pinion_protocol::{Message, sort_results};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     let session = Session::resume(path, header(path, workspace, &index), &index, file);
     recovery.pairing = repair_pairing(&mut messages, format::now());
     for message in &messages[messages.len() - recovery.pairing.at_end..] {
-        session.append(message)?;
+        session.append_message(message)?;
     }
     sort_results(&mut messages);
     Ok(Opened { session, messages, loops: index.loops(), last_loop, recovery })

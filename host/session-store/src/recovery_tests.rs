@@ -1,5 +1,7 @@
 use super::*;
+use crate::error::SessionErrorKind;
 use crate::testing::{calls, conversation, result, user, workspace, write_session};
+use pinion_protocol::SessionStore as _;
 use proptest::prelude::*;
 use std::fs;
 use tempfile::TempDir;
@@ -134,7 +136,7 @@ fn a_second_writer_is_told_who_has_the_session_and_changes_nothing() {
     let path = write_session(folder.path(), &conversation());
     let first = open(&path);
     let error = open_to_continue(&path, workspace()).unwrap_err();
-    assert!(matches!(error, SessionError::InUse { .. }), "{error}");
+    assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), conversation().len());
     drop(first);
     open(&path);
@@ -146,7 +148,7 @@ fn a_session_that_was_just_begun_is_locked_too() {
     let path = folder.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     session.append(&user("one")).unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::InUse { .. })));
+    assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
 }
 
 #[test]
@@ -154,10 +156,10 @@ fn a_file_that_is_no_session_is_refused_untouched() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notes.txt");
     fs::write(&path, "my notes,\nunfinished").unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::NotASession { .. })));
+    assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
     assert_eq!(fs::read_to_string(&path).unwrap(), "my notes,\nunfinished");
     assert!(torn_files(folder.path()).is_empty());
-    assert!(matches!(open_to_continue(folder.path(), workspace()), Err(SessionError::NotASession { .. })));
+    assert!(matches!(open_to_continue(folder.path(), workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
 }
 
 #[test]
@@ -166,7 +168,10 @@ fn a_session_of_a_newer_version_is_refused_untouched() {
     let path = folder.path().join("new.jsonl");
     let text = "{\"type\":\"session\",\"version\":2}\n{\"torn";
     fs::write(&path, text).unwrap();
-    assert!(matches!(open_to_continue(&path, workspace()), Err(SessionError::UnsupportedVersion { found: 2, .. })));
+    assert!(matches!(
+        open_to_continue(&path, workspace()).unwrap_err().kind,
+        SessionErrorKind::UnsupportedVersion { found: 2 }
+    ));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 

@@ -1,6 +1,6 @@
 //! A session that is written to.
 
-use crate::error::{BadLines, SessionError};
+use crate::error::{BadLines, SessionError, SessionErrorKind};
 use crate::files;
 use crate::format::{self, EncodeError, Place};
 use crate::header::{Header, Spawn};
@@ -10,10 +10,9 @@ use crate::log::Log;
 use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
 use crate::transcript::Transcript;
-use pinion_protocol::{ChildCall, ChildSession, Message, StoreError, sort_results};
+use pinion_protocol::{ChildCall, ChildSession, Message, sort_results};
 use std::fmt;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -174,7 +173,7 @@ impl Session {
     }
 
     fn messages_to(&self, entry: EntryId) -> Result<Vec<Arc<Message>>, SessionError> {
-        let unknown = || SessionError::UnknownEntry { path: self.path.clone(), entry };
+        let unknown = || SessionError::new(&self.path, SessionErrorKind::UnknownEntry { entry });
         if !self.path.exists() {
             return Err(unknown());
         }
@@ -186,8 +185,8 @@ impl Session {
     /// Appends something that is no message, and gives its name.
     ///
     /// # Errors
-    /// As [`SessionStore::append`].
-    pub fn record(&self, record: &Record) -> Result<EntryId, StoreError> {
+    /// The session could not be written, or the record has no form that can be read back. The session is as it was.
+    pub fn record(&self, record: &Record) -> Result<EntryId, SessionError> {
         let mut state = self.lock();
         let parent = state.cursor.leaf;
         let id = self.add(&mut state, parent, None, |place| format::encode_record(place, record))?;
@@ -196,7 +195,7 @@ impl Session {
     }
 
     /// Appends a message to a side branch.
-    pub(crate) fn say_aside(&self, cursor: &mut Cursor, side: &str, message: &Message) -> Result<(), StoreError> {
+    pub(crate) fn say_aside(&self, cursor: &mut Cursor, side: &str, message: &Message) -> Result<(), SessionError> {
         let mut state = self.lock();
         let encode = |place: Place<'_>| format::encode_message(place, message);
         let id = self.add(&mut state, cursor.leaf, Some(side), encode)?;
@@ -216,7 +215,7 @@ impl Session {
     }
 
     /// Goes on from the end of a side branch.
-    pub(crate) fn go_to(&self, leaf: Option<EntryId>) -> Result<(), StoreError> {
+    pub(crate) fn go_to(&self, leaf: Option<EntryId>) -> Result<(), SessionError> {
         let mut state = self.lock();
         let left = state.cursor.leaf;
         self.add(&mut state, leaf, None, |place| format::encode_position(place, left))?;
@@ -242,11 +241,11 @@ impl Session {
     }
 
     /// Appends a message to the conversation.
-    pub(crate) fn append_message(&self, message: &Message) -> Result<(), StoreError> {
+    pub(crate) fn append_message(&self, message: &Message) -> Result<(), SessionError> {
         self.say(&mut self.lock(), message)
     }
 
-    fn say(&self, state: &mut State, message: &Message) -> Result<(), StoreError> {
+    fn say(&self, state: &mut State, message: &Message) -> Result<(), SessionError> {
         let parent = state.cursor.leaf;
         let id = self.add(state, parent, None, |place| format::encode_message(place, message))?;
         state.cursor.said(id, message);
@@ -260,26 +259,26 @@ impl Session {
         parent: Option<EntryId>,
         side: Option<&str>,
         encode: impl FnOnce(Place<'_>) -> Result<Vec<u8>, EncodeError>,
-    ) -> Result<EntryId, StoreError> {
+    ) -> Result<EntryId, SessionError> {
         let mut lines = match state.header_is_due {
-            true => self.header.encode().map_err(|error| self.refused(&error))?,
+            true => self.header.encode().map_err(|error| self.refused(error))?,
             false => Vec::new(),
         };
         let (mut parent, mut next, time) = (parent, state.next, format::now());
         let mut name = || {
-            let id = next.ok_or_else(|| self.refused(&EncodeError::Full))?;
+            let id = next.ok_or_else(|| self.refused(EncodeError::Full))?;
             next = id.next();
-            Ok::<_, StoreError>(id)
+            Ok::<_, SessionError>(id)
         };
         for record in &state.waiting {
             let id = name()?;
             let entry = format::encode_record(Place { id, parent, time, side: None }, record);
-            lines.append(&mut entry.map_err(|error| self.refused(&error))?);
+            lines.append(&mut entry.map_err(|error| self.refused(error))?);
             parent = Some(id);
         }
         let id = name()?;
         let entry = encode(Place { id, parent, time, side });
-        lines.append(&mut entry.map_err(|error| self.refused(&error))?);
+        lines.append(&mut entry.map_err(|error| self.refused(error))?);
         self.write(state, &lines)?;
         state.waiting.clear();
         state.header_is_due = false;
@@ -292,39 +291,35 @@ impl Session {
     ///
     /// # Errors
     /// The system could not say that it is.
-    pub fn sync(&self) -> Result<(), StoreError> {
+    pub fn sync(&self) -> Result<(), SessionError> {
         let mut state = self.lock();
         let Some(log) = &mut state.log else { return Ok(()) };
-        log.sync().map_err(|error| self.failed("sync", error))?;
+        log.sync().map_err(SessionError::io("sync", &self.path))?;
         if state.folder_is_due {
-            files::sync_folder_of(&self.path).map_err(|error| self.failed("sync the folder of", error))?;
+            files::sync_folder_of(&self.path).map_err(SessionError::io("sync the folder of", &self.path))?;
             state.folder_is_due = false;
         }
         Ok(())
     }
 
     /// Appends to the log, which is made if it is the first time.
-    fn write(&self, state: &mut State, lines: &[u8]) -> Result<(), StoreError> {
+    fn write(&self, state: &mut State, lines: &[u8]) -> Result<(), SessionError> {
         if let Some(log) = &mut state.log {
-            return log.append(lines).map_err(|error| self.failed("append to", error));
+            return log.append(lines).map_err(SessionError::io("append to", &self.path));
         }
-        let file = files::create(&self.path).map_err(|error| self.failed("create", error))?;
+        let file = files::create(&self.path).map_err(SessionError::io("create", &self.path))?;
         let mut log = Log::new(file, 0);
         if let Err(error) = log.append(lines) {
             // Nothing was said, so nothing is left.
             let _ = std::fs::remove_file(&self.path);
-            return Err(self.failed("append to", error));
+            return Err(SessionError::io("append to", &self.path)(error));
         }
         state.log = Some(log);
         Ok(())
     }
 
-    fn failed(&self, action: &str, source: io::Error) -> StoreError {
-        StoreError { message: format!("could not {action} `{}`", self.path.display()), source: Some(source) }
-    }
-
-    fn refused(&self, error: &EncodeError) -> StoreError {
-        StoreError { message: format!("{error}, in `{}`", self.path.display()), source: None }
+    fn refused(&self, error: EncodeError) -> SessionError {
+        SessionError::new(&self.path, SessionErrorKind::Unwritable { source: error.into() })
     }
 
     /// Nothing is left half-done in the state when a thread panics.

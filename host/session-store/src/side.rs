@@ -53,7 +53,8 @@ impl SessionGroup for Group {
             self.session.go_to(chosen.position())?;
         }
         let chosen = chosen.map(|side| side.loop_id.clone());
-        self.session.record(&Record::GroupEnd(GroupEnd { group_id: self.id.clone(), chosen, usage })).map(drop)
+        self.session.record(&Record::GroupEnd(GroupEnd { group_id: self.id.clone(), chosen, usage }))?;
+        Ok(())
     }
 }
 
@@ -71,7 +72,7 @@ impl SideBranch {
 
 impl SessionStore for SideBranch {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        self.session.say_aside(&mut self.lock(), &self.loop_id, message)
+        Ok(self.session.say_aside(&mut self.lock(), &self.loop_id, message)?)
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {

@@ -3,7 +3,7 @@
 //! A snapshot is small: the session is on disk anyway, so it only says which one, and at which entry the conversation
 //! stood. Whoever restores it may have said something else meanwhile: then what follows is a branch of its own.
 
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::id::EntryId;
 use crate::recovery::{Opened, open_to_continue};
@@ -40,7 +40,7 @@ impl Session {
     /// Nothing was said yet, or the session cannot be read or written.
     pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<Snapshot, SessionError> {
         if !self.path().exists() {
-            return Err(SessionError::Empty { path: self.path().to_owned() });
+            return Err(SessionError::new(self.path(), SessionErrorKind::Empty));
         }
         self.sync()?;
         let entry = self.position();
@@ -65,10 +65,10 @@ impl Session {
 /// As [`open_to_continue`]; or the entry is not what it was.
 pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
     let mut opened = open_to_continue(&snapshot.path, &snapshot.workspace)?;
-    let outdated = || SessionError::SnapshotIsOutdated { path: snapshot.path.clone() };
-    let digest = digest(&snapshot.path, snapshot.entry).map_err(|error| match error {
-        SessionError::UnknownEntry { .. } => outdated(),
-        other => other,
+    let outdated = || SessionError::new(&snapshot.path, SessionErrorKind::Outdated);
+    let digest = digest(&snapshot.path, snapshot.entry).map_err(|error| match error.kind {
+        SessionErrorKind::UnknownEntry { .. } => outdated(),
+        _ => error,
     })?;
     if digest != snapshot.digest {
         return Err(outdated());
@@ -83,7 +83,7 @@ pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
 fn digest(path: &Path, entry: Option<EntryId>) -> Result<Option<String>, SessionError> {
     let Some(entry) = entry else { return Ok(None) };
     let mut transcript = Transcript::open(path)?;
-    let unknown = || SessionError::UnknownEntry { path: path.to_owned(), entry };
+    let unknown = || SessionError::new(path, SessionErrorKind::UnknownEntry { entry });
     let node = transcript.index().find(entry).ok_or_else(unknown)?;
     let nodes = transcript.index().nodes.get(node).copied().into_iter().collect();
     let mut line = transcript.entries(nodes);
@@ -124,7 +124,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let first = session(&folder, &["one", "two"]);
         let snapshot = sent(&first.snapshot(Some("agent"), Some("s.c.1")).unwrap());
-        assert!(matches!(restore(&snapshot), Err(SessionError::InUse { .. })));
+        assert!(matches!(restore(&snapshot).unwrap_err().kind, SessionErrorKind::Locked { .. }));
         drop(first);
         let before = std::fs::read(&snapshot.path).unwrap();
         let opened = restore(&snapshot).unwrap();
@@ -170,9 +170,9 @@ mod tests {
         let text = std::fs::read_to_string(&snapshot.path).unwrap();
         for changed in [text.replace("two", "too"), text.lines().take(2).collect::<Vec<_>>().join("\n") + "\n"] {
             std::fs::write(&snapshot.path, changed).unwrap();
-            assert!(matches!(restore(&snapshot), Err(SessionError::SnapshotIsOutdated { .. })));
+            assert!(matches!(restore(&snapshot).unwrap_err().kind, SessionErrorKind::Outdated));
         }
         let unsaid = Session::begin(&folder.path().join("b.jsonl"), workspace());
-        assert!(matches!(unsaid.snapshot(None, None), Err(SessionError::Empty { .. })));
+        assert!(matches!(unsaid.snapshot(None, None).unwrap_err().kind, SessionErrorKind::Empty));
     }
 }

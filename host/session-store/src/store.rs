@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl SessionStore for Session {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        self.append_message(message)
+        Ok(self.append_message(message)?)
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {

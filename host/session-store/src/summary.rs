@@ -1,6 +1,6 @@
 //! What a list says of a session, read from the beginning of its file.
 
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::format::{self, Head, Kind, Payload};
 use crate::header::{self, FirstLine, Header};
@@ -50,7 +50,7 @@ pub(crate) fn summary(found: &Found) -> Result<Option<Summary>, SessionError> {
     let empty = beginning.entries == 0 && found.size <= SUMMARY_LIMIT;
     match (empty, beginning.is_session) {
         (true, true) => Ok(None),
-        (true, false) => Err(SessionError::NotASession { path: found.path.clone() }),
+        (true, false) => Err(SessionError::new(&found.path, SessionErrorKind::Corrupt)),
         (false, _) => Ok(Some(Summary {
             id: files::id_of(&found.path),
             path: found.path.clone(),
@@ -81,7 +81,7 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
             match header::first_line(line.bytes) {
                 FirstLine::Header(header) => beginning.header = Some(*header),
                 FirstLine::Foreign(found) => {
-                    return Err(SessionError::UnsupportedVersion { path: path.to_owned(), found });
+                    return Err(SessionError::new(path, SessionErrorKind::UnsupportedVersion { found }));
                 }
                 FirstLine::Other => {}
             }

@@ -1,6 +1,6 @@
 //! A session file, opened for reading.
 
-use crate::error::{BadLine, BadLines, SessionError};
+use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
 use crate::format::{self, Entry, Kind, Payload};
 use crate::header::Header;
 use crate::id::EntryId;
@@ -115,10 +115,13 @@ impl Transcript {
 
 /// Fails unless there is a regular file: opening a pipe could wait for ever, and a device never ends.
 pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
-    let found = std::fs::metadata(path).map_err(SessionError::io("open", path))?;
-    match found.is_file() {
-        true => Ok(()),
-        false => Err(SessionError::NotASession { path: path.to_owned() }),
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(SessionError::new(path, SessionErrorKind::Corrupt)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() }))
+        }
+        Err(error) => Err(SessionError::io("open", path)(error)),
     }
 }
 

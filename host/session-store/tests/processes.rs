@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use pinion_protocol::{Message, SessionStore as _};
-use pinion_session_store::{Session, SessionDirectory, SessionError, Snapshot, Transcript, open_to_continue, restore};
+use pinion_session_store::{
+    Session, SessionDirectory, SessionErrorKind, Snapshot, Transcript, open_to_continue, restore,
+};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -74,13 +76,13 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
     let path = folder.path().join("a.jsonl");
     let other = Other::start(&path);
     let error = open_to_continue(&path, Path::new("/w")).unwrap_err();
-    assert!(matches!(error, SessionError::InUse { .. }), "{error}");
+    assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
     if cfg!(target_os = "linux") {
         let expected = format!("session `{}` is in use by process {}", path.display(), other.process.id());
         assert_eq!(error.to_string(), expected);
     }
     let refused = SessionDirectory::new(folder.path()).delete(&path).unwrap_err();
-    assert!(matches!(refused, SessionError::InUse { .. }), "{refused}");
+    assert!(matches!(refused.kind, SessionErrorKind::Locked { .. }), "{refused}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), 2);
     other.kill();
     assert_eq!(open_to_continue(&path, Path::new("/w")).unwrap().messages.len(), 2);

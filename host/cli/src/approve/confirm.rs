@@ -1,12 +1,12 @@
-//! Asking the user on the terminal for a yes.
+//! Yes-or-no questions on the terminal.
 
 use crate::approve::{Key, Keys};
 use crate::output::{Attention, Text, text};
 use std::io;
 use tokio_util::sync::CancellationToken;
 
-/// Asks, and waits for a key. Only `y` is a yes, pressed alone and after the question had been there for a moment; `n`, Esc
-/// and Ctrl-C are a no, and other keys are nothing.
+/// Asks a question and blocks until a key answers it. Only `y` means yes, and only if it is pressed alone and after the
+/// question has been visible for a moment. `n`, Esc and Ctrl-C mean no; other keys are ignored.
 ///
 /// # Errors
 /// The terminal cannot be used.

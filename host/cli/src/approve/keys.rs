@@ -6,14 +6,14 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How often a question that waits checks whether it still matters.
+/// Interval at which a waiting question checks whether its answer still matters.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long no key may arrive before keys count: more than the time between two keys of a fast typist or of a paste.
+/// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
 const QUIET: Duration = Duration::from_millis(300);
 /// Keys that arrive within this time of each other were pasted, not pressed.
 const BURST: Duration = Duration::from_millis(40);
 
-/// What the user pressed.
+/// A key with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Yes,
@@ -21,7 +21,7 @@ pub(crate) enum Key {
     No,
     More,
     Rest,
-    /// Many keys at once, none of which counts.
+    /// Several keys at once, none of which counts.
     Burst,
     Interrupt,
 }
@@ -36,7 +36,7 @@ impl Key {
     }
 }
 
-/// The keyboard, in raw mode for as long as this lives.
+/// The keyboard, in raw mode until this is dropped.
 pub(crate) struct Keys<'a> {
     token: &'a CancellationToken,
     is_quiet: bool,
@@ -44,24 +44,24 @@ pub(crate) struct Keys<'a> {
 
 impl Drop for Keys<'_> {
     fn drop(&mut self) {
-        // What was typed while the question was there is not meant for what comes next.
+        // Keys typed during the question are not meant for what comes next.
         discard_typed();
         let _ = disable_raw_mode();
     }
 }
 
 impl<'a> Keys<'a> {
-    /// Discards what was typed before. Keys count from a quiet moment on.
+    /// Enters raw mode and discards what was typed before. Keys count after a quiet moment.
     pub(crate) fn open(token: &'a CancellationToken) -> io::Result<Self> {
         enable_raw_mode()?;
         let keys = Self { token, is_quiet: false };
-        // Raw mode first: it makes what was typed in an unfinished line readable.
+        // Raw mode comes first because it makes the text of an unfinished line readable.
         discard_typed();
         Ok(keys)
     }
 
-    /// Discards keys until none has come for a moment; what comes later counts. Ctrl-C counts at any time; a no when the
-    /// answer no longer matters.
+    /// Discards keys until none has arrived for a moment; later keys count. Returns Ctrl-C at any time, and a no once
+    /// the answer no longer matters.
     pub(crate) fn settle(&mut self) -> io::Result<Option<Key>> {
         let mut since = Instant::now();
         while !self.is_quiet {
@@ -79,7 +79,7 @@ impl<'a> Keys<'a> {
         Ok(None)
     }
 
-    /// Waits for a key that means something; a no when the answer no longer matters.
+    /// Blocks until a key with a meaning is pressed; returns a no once the answer no longer matters.
     pub(crate) fn next(&mut self) -> io::Result<Key> {
         loop {
             if self.token.is_cancelled() {
@@ -97,7 +97,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns whether nothing follows the key at once, but for one press of Enter, which some add out of habit.
+    /// Returns whether no other key follows at once, except for a single Enter, which some people add out of habit.
     fn is_alone(&self) -> io::Result<bool> {
         let mut has_entered = false;
         while poll(BURST)? {
@@ -122,7 +122,7 @@ fn discard_typed() {
     }
 }
 
-/// The press of a key; a paste is none.
+/// Returns a key press; a paste is not one.
 fn pressed(event: &Event) -> Option<KeyEvent> {
     match event {
         Event::Key(event) if event.kind != KeyEventKind::Release => Some(*event),
@@ -130,7 +130,7 @@ fn pressed(event: &Event) -> Option<KeyEvent> {
     }
 }
 
-/// Enter answers nothing: it is what one presses without looking.
+/// Returns the meaning of a key. Enter has none, because people press it without looking.
 fn meaning(event: KeyEvent) -> Option<Key> {
     let is_plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
     match event.code {

@@ -1,9 +1,9 @@
-//! Asking the user, on the terminal, whether a call may run.
+//! Approval of tool calls on the terminal.
 //!
-//! A question is made by the host: it begins in the first column with `?`, names tool and plugin, and says what the call
-//! can do. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with nothing hidden
-//! ([`exposed`]). All of it has to be shown before yes counts, and only a key counts that was pressed, alone, after the
-//! question had been on the screen for a moment. Nothing else is written to the terminal meanwhile.
+//! The host words the question: it begins in the first column with `?`, names the tool and the plugin, and says what
+//! the call can do. Everything from a model or a guest stands behind a bar, in rows that the host has wrapped, with
+//! nothing hidden ([`exposed`]). Yes counts only after all of it was shown, and only by a single key pressed after the
+//! question has been visible for a moment. Nothing else is written to the terminal meanwhile.
 
 pub(crate) mod confirm;
 mod keys;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The size of a terminal that does not tell its own.
+/// Columns and lines of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 
-/// How long a signal to oneself may take.
+/// Time allowed for a signal to arrive that the process sends itself.
 const SIGNAL: Duration = Duration::from_secs(1);
 
 /// Asks on the terminal, one question at a time.
@@ -35,7 +35,7 @@ pub(crate) struct TerminalApprover {
 }
 
 impl TerminalApprover {
-    /// Waits until no question has the terminal. A question that no longer matters leaves it soon.
+    /// Waits until no question occupies the terminal. A question that no longer matters leaves it soon.
     pub(crate) async fn idle(&self) {
         drop(self.turn.lock().await);
     }
@@ -47,8 +47,8 @@ impl Approver for TerminalApprover {
             let turn = self.turn.clone().lock_owned().await;
             let asked = Asked::of(&question);
             let until = token.clone();
-            // Waiting for a key blocks, so it happens where that delays nobody. The turn ends when the thread has left the
-            // terminal, also when nobody waits for the answer any more.
+            // Waiting for a key blocks, so it happens on a blocking thread. The turn ends when that thread has left the
+            // terminal, even if nothing waits for the answer any more.
             let answered = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 ask(&asked, &until, Style::of_stdout())
@@ -57,9 +57,9 @@ impl Approver for TerminalApprover {
                 Ok(Ok(Key::Yes)) => Decision::Allow,
                 Ok(Ok(Key::Always)) => Decision::AllowForSession,
                 Ok(Ok(Key::Interrupt)) => {
-                    // Raw mode swallows the signal; here it is.
+                    // Raw mode turns Ctrl-C into a key, so the signal is sent here.
                     interrupt();
-                    // Else the next question would be there before the signal is.
+                    // Otherwise the next question would appear before the signal arrives.
                     let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
                     deny("the user interrupted")
                 }
@@ -77,15 +77,15 @@ fn deny(reason: &str) -> Decision {
 
 #[cfg(unix)]
 fn interrupt() {
-    // To oneself, which cannot fail.
+    // A process can always signal itself.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
 }
 
 #[cfg(not(unix))]
 fn interrupt() {}
 
-/// Shows a question page by page and returns the key that answers it. Blocks until there is one, or until the answer no
-/// longer matters, which is a no.
+/// Shows a question page by page and returns the key that answers it. Blocks until a key is pressed, or until the
+/// answer no longer matters, which returns a no.
 fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key> {
     let mut screen = Attention::take();
     let mut keys = Keys::open(token)?;
@@ -102,7 +102,7 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
         rows[shown..end].iter().try_for_each(|row| screen.write(&text!("{}\n", row)))?;
         shown = end;
         let is_all = shown == rows.len();
-        // The keys are named as soon as they count.
+        // Name the keys only once they count.
         if let Some(key) = keys.settle()? {
             return Ok(key);
         }

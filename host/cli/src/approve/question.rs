@@ -6,12 +6,12 @@ use pinion_agent::Question;
 use pinion_agent::text::{exposed, one_line};
 use serde_json::Value;
 
-/// Characters of a digest that are shown.
+/// Characters of a digest on the screen.
 const DIGEST: usize = 12;
-/// Blanks before the further lines of an argument.
+/// Indentation of the further lines of an argument.
 const INDENT: &str = "    ";
 
-/// A question, taken out of the call that it is about.
+/// A question, copied out of the call that it is about.
 pub(super) struct Asked {
     tool: String,
     plugin: String,
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     arguments: Vec<Argument>,
 }
 
-/// An argument, as `exposed` has it.
+/// An argument after [`exposed`].
 struct Argument {
     name: String,
     value: String,
@@ -40,7 +40,7 @@ impl Asked {
         }
     }
 
-    /// The question itself, all of it in the words of the host but for the label, which is quoted.
+    /// Renders the question itself, in the words of the host except for the label, which is quoted.
     pub(super) fn head(&self, style: Style, columns: usize) -> Vec<Text> {
         let plugin = match self.plugin.as_str() {
             "" => "none, part of pinion".to_owned(),
@@ -58,7 +58,7 @@ impl Asked {
         rows
     }
 
-    /// Everything that the call passes on, wrapped to the width of the terminal.
+    /// Renders all arguments of the call, wrapped to the width of the terminal.
     pub(super) fn rows(&self, style: Style, columns: usize) -> Vec<Text> {
         let mut rows = Vec::new();
         for argument in &self.arguments {
@@ -73,7 +73,7 @@ impl Asked {
         rows
     }
 
-    /// The keys that answer, and what "always" means.
+    /// Renders the keys that answer, and the meaning of "always".
     pub(super) fn choice(&self, style: Style, columns: usize) -> Vec<Text> {
         let keys =
             text!("  {} yes  {} always in this session  {} no", style.bold("y"), style.bold("a"), style.bold("n"));
@@ -85,13 +85,13 @@ impl Asked {
     }
 }
 
-/// The rows below a page that is not the last one.
+/// Renders the rows below a page that is not the last.
 pub(super) fn more(shown: usize, all: usize, style: Style, columns: usize) -> Vec<Text> {
     let progress = format!("{shown} of {all} rows; space or ↓ for more, End for all, n no");
     host_rows("  ", &progress, columns).into_iter().map(|row| style.yellow(row)).collect()
 }
 
-/// The rows that say why a key did not count.
+/// Renders the reason why a key did not count.
 pub(super) fn hint(hint: &'static str, style: Style, columns: usize) -> Vec<Text> {
     host_rows("  ", hint, columns).into_iter().map(|row| style.yellow(row)).collect()
 }
@@ -113,7 +113,7 @@ fn arguments(arguments: &Value) -> Vec<Argument> {
     }
 }
 
-/// Rows of the host: further ones are indented.
+/// Wraps a line of the host, indenting all rows but the first.
 fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
     let mut rows = Vec::new();
     let mut rest = line;
@@ -125,7 +125,7 @@ fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
     rows
 }
 
-/// Breaks at the last blank that fits, or else anywhere.
+/// Splits a line at the last blank that fits, or else at the last column.
 fn break_words(line: &str, columns: usize) -> (&str, &str) {
     let (row, more) = split_at_width(line, columns.saturating_sub(2));
     match row.rfind(' ').filter(|at| !more.is_empty() && *at > 0 && !more.starts_with(' ')) {
@@ -134,7 +134,7 @@ fn break_words(line: &str, columns: usize) -> (&str, &str) {
     }
 }
 
-/// Rows of a model or a guest, behind a bar; a row that goes on with a line is marked.
+/// Wraps a line of a model or a guest behind a bar, with a different bar on continuation rows.
 fn guest_rows(rows: &mut Vec<Text>, line: &str, style: Style, columns: usize) {
     let columns = columns.saturating_sub(3).max(8);
     let (mut rest, mut is_first) = (line, true);

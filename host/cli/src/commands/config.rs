@@ -1,4 +1,4 @@
-//! `pinion config`: the config in effect, and where its files are.
+//! `pinion config`: the config in effect and the paths of its files.
 
 use crate::base::Base;
 use crate::failure::Result;

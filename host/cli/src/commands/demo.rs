@@ -1,8 +1,8 @@
-//! `pinion demo`: the whole thing with no key and no network.
+//! `pinion demo`: a complete run with no key and no network.
 //!
-//! A scripted model works on a scratch folder. Everything else is real: the loop, the components, the sandbox, the
-//! programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the next call of the
-//! same turn is answered by what is in it now.
+//! A scripted model works in a scratch directory. Everything else is real: the loop, the components, the sandbox and
+//! the programs that `bash` runs. In the middle of a turn the model replaces the file of a plugin, and the new version
+//! answers the next call of the same turn.
 
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
@@ -90,7 +90,7 @@ fn io_failure(error: io::Error) -> Failure {
     Failure::failed("the scratch folder could not be set up").because(error)
 }
 
-/// The project that the model works on.
+/// Creates the project that the model works on.
 fn furnish(workspace: &Path) -> io::Result<()> {
     fs::create_dir_all(workspace.join("plugins"))?;
     fs::create_dir_all(workspace.join("new"))?;
@@ -101,7 +101,7 @@ fn furnish(workspace: &Path) -> io::Result<()> {
     fs::write(workspace.join("new/greeter.wasm"), GREETER[1])
 }
 
-/// The user's own config and sessions have no part in it; compiled code is shared.
+/// Uses none of the user's config and sessions, but shares the cache of compiled code.
 fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let cache = Paths::from_environment().ok();
     let mut paths = Paths { config: folder.join("config"), data: folder.join("data"), cache: folder.join("cache") };
@@ -150,7 +150,7 @@ fn report(style: Style) -> impl Fn(Notice) + Send + Sync {
     }
 }
 
-/// What the model says. It knows what it will find; the tools do not.
+/// The script of the model, which knows in advance what the tools will find.
 fn script() -> Script {
     let say = |text: &str| Reply { chunk: 12, ..Reply::text(text) };
     Script::new([
@@ -173,7 +173,7 @@ fn script() -> Script {
     ])
 }
 
-/// The demo shows what happened, so it had better have happened.
+/// Verifies that the run did what the demo claims.
 fn check(workspace: &Path) -> Result<()> {
     let program = fs::read_to_string(workspace.join("total.sh")).map_err(io_failure)?;
     match program.contains("total + number") {

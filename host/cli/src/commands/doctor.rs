@@ -1,4 +1,4 @@
-//! `pinion doctor`: is everything there that pinion needs?
+//! `pinion doctor`: checks what pinion needs.
 
 use crate::args::RunArgs;
 use crate::base::Base;
@@ -12,12 +12,12 @@ use clap::Args;
 use pinion_plugin_runtime::Origin;
 use std::path::Path;
 
-/// What was found of one thing.
+/// The result of one check.
 enum Finding {
     Good(String),
-    /// Works without it.
+    /// Optional and absent.
     Missing(String),
-    /// Does not work.
+    /// Required and not working.
     Broken(String),
 }
 
@@ -63,7 +63,7 @@ fn line(finding: &Finding, style: Style) -> Text {
     text!("{} {}", mark, Text::block(text))
 }
 
-/// It was read before this command began.
+/// Reports the config file. It was read before this command began.
 fn config(base: &Base) -> Finding {
     let file = base.paths.config_file();
     match file.exists() {
@@ -75,7 +75,7 @@ fn config(base: &Base) -> Finding {
 fn folder(what: &str, path: &Path) -> Finding {
     let probe = path.join(format!(".probe-{}", std::process::id()));
     let written = crate::files::private::create_folder(path).and_then(|()| std::fs::write(&probe, "x"));
-    // Of no consequence when it was not made.
+    // A leftover probe does no harm.
     let _ = std::fs::remove_file(&probe);
     match written {
         Ok(()) => Finding::Good(format!("{what} `{}`", path.display())),
@@ -89,7 +89,7 @@ fn cache(base: &Base) -> Finding {
     Finding::Good(format!("compiled components: {}, {}", sizes.len(), bytes(sizes.iter().sum())))
 }
 
-/// Which keys there are, never what they are.
+/// Reports the origin of each key, never the key itself.
 async fn keys(base: &Base) -> Vec<Finding> {
     let found = base.key_origins().await.into_iter().filter_map(|(info, origin)| match origin {
         Ok(origin) => Some(Finding::Good(format!("key for {}: {}", info.name, origin?))),
@@ -133,7 +133,7 @@ fn program(name: &str, why: &str) -> Finding {
     }
 }
 
-/// Only those who write plugins need it.
+/// Reports the Rust toolchain for plugins, which only plugin authors need.
 fn toolchain() -> Finding {
     if let (Ok(cargo), Ok(target)) = (std::env::var("GUEST_CARGO"), std::env::var("GUEST_TARGET")) {
         return Finding::Good(format!("plugins are built by `{cargo}` for {target}"));

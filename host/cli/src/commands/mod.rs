@@ -1,7 +1,7 @@
 //! The subcommands of `pinion`: one module and one row of the table each.
 //!
-//! The module of a command declares its arguments, a type that derives [`clap::Args`], with a method
-//! `async fn run(self, invocation: &Invocation) -> Result<()>`.
+//! The module of a command declares its arguments, a type that derives [`clap::Args`] and has a method `async fn
+//! run(self, invocation: &Invocation) -> Result<()>`.
 
 mod completions;
 mod config;
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// Declares an enum of commands from their names, their types and their lines of help.
+/// Declares an enum of commands from their names, types and help texts.
 macro_rules! commands {
     ($(#[doc = $help:literal] $name:ident($args:path)),* $(,)?) => {
         #[derive(Debug, Subcommand)]
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(cli.global.work_in, None);
     }
 
-    /// The exercise of adding a command: its type, and one row of a table.
+    /// Shows how to add a command: its type and one row of a table.
     mod fake {
         use super::super::{Invocation, Result};
         use crate::failure::Failure;

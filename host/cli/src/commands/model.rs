@@ -1,4 +1,4 @@
-//! `pinion model`: which models are known, what they can do and cost, and which of their providers are configured.
+//! `pinion model`: known models, their features and prices, and the keys of their providers.
 
 use crate::base::Base;
 use crate::failure::{Result, chain};
@@ -72,7 +72,7 @@ fn abilities(model: &KnownModel) -> Vec<&'static str> {
     all.into_iter().filter_map(|(name, can)| can.then_some(name)).collect()
 }
 
-/// Where a provider's key comes from, or what to do about it.
+/// Describes the origin of a provider's key, or names the variable that sets it.
 fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> String {
     match (origin, info.key_variable) {
         (Ok(Some(origin)), _) => origin.to_string(),

@@ -1,4 +1,4 @@
-//! `pinion session`: looking at sessions, copying, exporting and deleting them.
+//! `pinion session`: lists, shows, exports, forks and deletes sessions.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -14,7 +14,7 @@ use pinion_session_store::{
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Characters of a title.
+/// Columns of a title.
 const TITLE: usize = 60;
 
 /// The arguments of `pinion session`.
@@ -109,7 +109,7 @@ fn row(summary: &Summary, all: bool) -> Text {
     text!("{}{}", line(summary), folder)
 }
 
-/// A session on one line: the beginning of its id, when it was last used, its size, what it begins with.
+/// Describes a session in one line: a prefix of its ID, the time of its last use, its size and its title.
 pub(crate) fn line(summary: &Summary) -> Text {
     let id: String = summary.id.chars().take(8).collect();
     let when = summary.last_activity.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
@@ -135,7 +135,7 @@ fn open(folder: &SessionDirectory, id: &str) -> Result<Transcript> {
 fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     match shown {
         Ok(()) => Ok(()),
-        // A reader that has left, such as `head`, has seen enough.
+        // A reader that closed the pipe, such as `head`, has seen enough.
         Err(RenderError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(RenderError::Output(error)) => Err(stdout_failure(error)),
         Err(RenderError::Session(error)) => Err(error.into()),
@@ -157,7 +157,7 @@ fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Expor
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
     let failed = |error: io::Error| Failure::failed(format!("could not write `{}`", file.display())).because(error);
-    // One in the repository may be a link that the user knows nothing of.
+    // A path in the repository may be a link that the user does not know of.
     let located = Located::find(&base.workspace, crate::files::paths::home().as_deref(), file, Make::Nothing);
     let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
     let opened =
@@ -177,7 +177,7 @@ fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -
     print(&text!("{}\n", id))
 }
 
-/// Deletes those that are found, up to the first that cannot be, each with the long output of its programs.
+/// Deletes sessions up to the first failure, each with the long output of its programs.
 fn delete(base: &Base, folder: &SessionDirectory, ids: &[String]) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
     let mut paths = paths.map_err(Failure::from)?;

@@ -88,7 +88,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
-    // The directory may be gone, so its path may have to do.
+    // The directory may be gone, in which case its path has to do.
     let named = named.map_or_else(|| workspace.to_owned(), |named| workspace.join(named));
     let directory = named.canonicalize().unwrap_or_else(|_| crate::files::repository::normal(&named));
     let is_wished = wished(paths)?.contains(&directory);
@@ -101,7 +101,7 @@ fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     print(&text!("`{}` is not trusted any more{}\n", shown, note))
 }
 
-/// Asks on the terminal when trusted content has changed; says whether the user trusts what is there now.
+/// Asks on the terminal if trusted content has changed. Returns whether the user trusts the current content.
 ///
 /// # Errors
 /// The terminal cannot be used, or the answer cannot be recorded.
@@ -125,7 +125,7 @@ pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Res
     Ok(true)
 }
 
-/// The question counts what it is about, because a long list may have scrolled away.
+/// Asks whether to trust the content. The question counts the files, because a long list may have scrolled away.
 fn ask(directory: &Path, content: &Content) -> Result<bool> {
     let (files, plugins) = (content.digests().count(), content.plugins().count());
     let shown = line(&directory.to_string_lossy());
@@ -133,7 +133,7 @@ fn ask(directory: &Path, content: &Content) -> Result<bool> {
     confirm(&text!("{}", question)).map_err(stdout_failure)
 }
 
-/// What the project's config sets, and what of it is ignored.
+/// Describes the settings of the project's config, and which of them are ignored.
 fn settings(paths: &Paths, content: &Content) -> String {
     let Some(text) = content.config() else { return String::new() };
     match Config::preview(paths, text) {
@@ -146,7 +146,7 @@ fn settings(paths: &Paths, content: &Content) -> String {
     }
 }
 
-/// The directories that the user's config trusts, without links where they are there.
+/// Returns the directories that the user's config trusts, without links if they exist.
 fn wished(paths: &Paths) -> Result<Vec<PathBuf>> {
     let entries = Config::trusted(paths)?;
     let canonical = |entry: PathBuf| entry.canonicalize().unwrap_or(entry);

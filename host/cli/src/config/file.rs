@@ -8,17 +8,17 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a config file may say.
+/// The content of a config file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) model: Option<String>,
-    /// Who is asked when the model fails for good, in this order: `PROVIDER/MODEL`.
+    /// Models to ask, in this order, when the model fails for good: `PROVIDER/MODEL`.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: Option<ThinkingLevel>,
-    /// Tokens to think with, instead of the level's own number.
+    /// Tokens for thinking, instead of the default of the level.
     pub(crate) thinking_budget: Option<u64>,
-    /// Is the vendor told what to keep for the next request?
+    /// Controls whether requests mark prompts for the vendor's cache.
     pub(crate) cache: Option<Cache>,
     pub(crate) approve: Option<Approve>,
     pub(crate) trusted: Vec<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) enum Cache {
     Off,
 }
 
-/// When and how far a conversation is compacted by itself.
+/// Conditions and extent of automatic compaction.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileCompaction {
@@ -75,15 +75,16 @@ impl FileCompaction {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileProvider {
     pub(crate) base_url: Option<String>,
-    /// Prints the key: run by the shell when no other place has one.
+    /// Shell command that prints the key, run if no other place has one.
     pub(crate) key_command: Option<String>,
-    /// `bedrock`, `vertex`.
+    /// For `bedrock` and `vertex`.
     pub(crate) region: Option<String>,
-    /// `vertex`.
+    /// For `vertex`.
     pub(crate) project: Option<String>,
-    /// A PEM file of certificate authorities besides the platform's; absolute, or from the config's directory.
+    /// PEM file of certificate authorities in addition to the platform's, absolute or relative to the config's
+    /// directory.
     pub(crate) certificates: Option<PathBuf>,
-    /// Sent with every request. Kept as secret as a key.
+    /// Sent with every request, and treated as secrets.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) connect_timeout_seconds: Option<u64>,
     pub(crate) header_timeout_seconds: Option<u64>,
@@ -91,8 +92,8 @@ pub(crate) struct FileProvider {
 }
 
 impl FileProvider {
-    /// The same with paths absolute: from the directory of the config, not from wherever this program was started, which
-    /// may be a repository that brings a file of that name.
+    /// Resolves paths relative to the directory of the config. The current directory may be a repository that brings a
+    /// file of the same name.
     pub(super) fn below(self, config: &Path) -> Self {
         Self { certificates: self.certificates.map(|file| config.join(file)), ..self }
     }
@@ -128,7 +129,7 @@ pub(crate) struct FileAgents {
     kinds: BTreeMap<String, FileAgentKind>,
 }
 
-/// An agent that the user sets up.
+/// A kind of sub-agent that the user defines.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileAgentKind {
@@ -136,7 +137,7 @@ struct FileAgentKind {
     instructions: Option<String>,
     tools: Option<Vec<String>>,
     model: Option<String>,
-    /// Several, instead of one: each makes an attempt.
+    /// Several models instead of one, each of which makes an attempt.
     #[serde(default)]
     models: Vec<String>,
     max_turns: Option<u32>,
@@ -164,8 +165,10 @@ impl FileAgentKind {
 }
 
 impl FileAgents {
+    /// Converts the section.
+    ///
     /// # Errors
-    /// They would be nested too deep.
+    /// The agents would be nested too deep.
     pub(crate) fn policy(self) -> Result<SubAgentPolicy> {
         let usual = SubAgentPolicy::default();
         if let Some(depth) = self.max_depth.filter(|depth| *depth > MAX_AGENT_DEPTH) {
@@ -181,16 +184,16 @@ impl FileAgents {
     }
 }
 
-/// The section `[branches]`: every prompt is worked off side by side, and one answer counts.
+/// The section `[branches]`: each prompt runs on several branches, and one answer is kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileBranches {
-    /// One branch for each of them.
+    /// One branch for each model.
     pub(crate) models: Vec<String>,
-    /// Branches, where the models are fewer.
+    /// Number of branches, if there are fewer models.
     pub(crate) attempts: Option<u32>,
     pub(crate) choose: Option<ChoiceName>,
     pub(crate) judge: Option<String>,
-    /// May they change, run and send things, beside each other in the same folder?
+    /// Allows branches to change, run and send things concurrently in the same directory.
     pub(crate) write: bool,
 }

@@ -1,11 +1,11 @@
-//! The config: what its files may say ([`File`]), and what is in effect ([`Config`]).
+//! The config: the schema of its files ([`file`]) and the settings in effect ([`Config`]).
 //!
-//! Layers, each over the one before: `defaults.toml`, the user's file, that of a project that the user trusts, the command
-//! line. A table is merged with the one below it, everything else replaces what is below. Each file is checked by itself
-//! first, so that an error names the file and the line.
+//! The layers are, each over the one before: `defaults.toml`, the user's file, the file of a project that the user
+//! trusts, and the command line. A table is merged with the one below it; any other value replaces the one below. Each
+//! file is checked by itself first, so that an error names the file and the line.
 //!
-//! A project's file is untrusted input even then: it may set what [`crate::config::project`] lists, and what it may not is
-//! ignored with a notice. So grants, endpoints, commands and approval are always the user's.
+//! The file of a project stays untrusted input: it may set only the keys that [`crate::config::project`] lists, and a
+//! notice names each ignored one. Grants, endpoints, commands and approval therefore always come from the user.
 
 pub(crate) mod file;
 pub(crate) mod project;
@@ -28,14 +28,14 @@ use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// What is in effect.
+/// The settings in effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// `NAME` or `PROVIDER/NAME`; none when nobody said.
+    /// `NAME` or `PROVIDER/NAME`, if any layer sets it.
     pub(crate) model: Option<String>,
-    /// The provider, where it was said apart from the model.
+    /// The provider from the command line.
     pub(crate) provider: Option<String>,
-    /// Who is asked when the model fails for good.
+    /// Models to ask, in order, when the model fails for good.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) thinking_budget: Option<u64>,
@@ -47,28 +47,28 @@ pub(crate) struct Config {
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
-    /// The defaults and the user's own file: the only layers that grant anything.
+    /// The defaults and the user's file, the only layers that grant anything.
     pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
-    /// The file of a trusted project alone, as far as it may say anything.
+    /// The file of a trusted project alone, reduced to what it may set.
     pub(crate) project_plugins: BTreeMap<String, FilePlugin>,
     pub(crate) process_environment: Vec<String>,
     pub(crate) engine_limits: Option<EngineLimits>,
-    /// What the project brings, and whether the user trusts it.
+    /// The content of the project, and whether the user trusts it.
     pub(crate) project: Project,
-    /// What of the project's config was ignored, for the user.
+    /// Notices about ignored settings of the project.
     pub(crate) notices: Vec<String>,
-    /// All layers but the command line, for people.
+    /// All layers except the command line, for `pinion config show`.
     pub(crate) merged: toml::Table,
 }
 
 impl Config {
-    /// Reads all layers.
+    /// Loads all layers.
     ///
     /// # Errors
-    /// A file cannot be read, or says something that makes no sense: which file, which line, what.
+    /// A file cannot be read, or is invalid; the error names the file, the line and the key.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
         let mut merged = users(paths)?;
-        // Trust is the user's own word: it is looked up before the project may say anything.
+        // Trust is the user's decision, so it is looked up before the project may set anything.
         let user = typed(&merged)?;
         let project = Project::open(paths, workspace, &user.trusted)?;
         let (project_plugins, notices) = merge_project(&mut merged, &project)?;
@@ -102,18 +102,18 @@ impl Config {
 }
 
 impl Config {
-    /// The entries of `trusted` in the user's config.
+    /// Returns the entries of `trusted` in the user's config.
     pub(crate) fn trusted(paths: &Paths) -> Result<Vec<PathBuf>> {
         Ok(typed(&users(paths)?)?.trusted)
     }
 
-    /// What a project's config would set if it were trusted, and what of it would be ignored.
+    /// Returns what a project's config would set if it were trusted, and what would be ignored.
     pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
         Ok(restrict(text, &users(paths)?))
     }
 }
 
-/// The layers that the user vouches for: the defaults, and the user's file over them.
+/// Merges the layers that belong to the user: the defaults and the user's file over them.
 fn users(paths: &Paths) -> Result<toml::Table> {
     let mut merged = layer(DEFAULTS, "the built-in defaults")?;
     if let Some(text) = read(&paths.config_file())? {
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// One file, checked by itself.
+/// Parses one file and checks it by itself.
 fn layer(text: &str, name: &str) -> Result<toml::Table> {
     let failed = |error: toml::de::Error| {
         Failure::usage(format!("`{name}` is not a sound config\n{}", error.to_string().trim_end()))
@@ -139,7 +139,7 @@ fn layer(text: &str, name: &str) -> Result<toml::Table> {
     toml::from_str(text).map_err(failed)
 }
 
-/// What all layers say together. Each of them is sound, and so are they together.
+/// Converts the merged layers, each of which is valid by itself.
 fn typed(merged: &toml::Table) -> Result<File> {
     let file = toml::Value::Table(merged.clone()).try_into();
     file.map_err(|error| Failure::usage("the config makes no sense").because(error))
@@ -148,7 +148,7 @@ fn typed(merged: &toml::Table) -> Result<File> {
 fn merge(below: &mut toml::Table, above: toml::Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
-            // Grants are whole: what the user grants is not added to what was granted by default.
+            // Grants replace each other as a whole: the user's are not added to the default ones.
             (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
             (_, value) => {
                 below.insert(key, value);
@@ -157,8 +157,9 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
     }
 }
 
-/// Puts what a trusted project may say over the layers below, and returns what it says of plugins and what was ignored. A
-/// config that makes no sense is ignored as a whole: it must not keep the user from working.
+/// Merges the permitted settings of a trusted project over the layers below, and returns its plugin sections and
+/// notices about ignored settings. An invalid file is ignored as a whole, because it must not keep the user from
+/// working.
 fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMap<String, FilePlugin>, Vec<String>)> {
     let Some(text) = project.config() else { return Ok(Default::default()) };
     let Restricted { table, mut notices } = restrict(text, merged);

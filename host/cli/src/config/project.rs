@@ -1,7 +1,7 @@
-//! What the config of a trusted project may set.
+//! The settings that the config of a trusted project may make.
 //!
-//! A project can make harmless choices and narrow what the user allows, never widen it. [`RULES`] lists every key that it
-//! may set; all others, known or not, are ignored with a notice that names the key and its line.
+//! A project can make harmless choices and narrow the user's permissions, never widen them. [`RULES`] lists every key
+//! that it may set. All other keys are ignored with a notice that names the key and its line.
 
 use crate::output::line;
 use crate::plugins::builtin::BUILT_IN;
@@ -10,25 +10,25 @@ use pinion_plugin_runtime::is_alike;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// Ignored keys that are reported one by one.
+/// Ignored keys to report one by one.
 const MAX_NOTICES: usize = 10;
 
-/// How a project may set a key.
+/// A restriction on the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum May {
-    /// To any value.
+    /// Any value.
     Set,
-    /// To a number that is lower than the user's.
+    /// A number that is lower than the user's.
     Lower,
-    /// To `false`.
+    /// Only `false`.
     Disable,
-    /// For plugins that are neither built in nor in the user's config. Only plugins of the project itself get it.
+    /// Plugins that are neither built in nor in the user's config. Only plugins of the project itself get the value.
     OwnPlugin,
-    /// For agents that the user has not set up.
+    /// Agents that the user has not defined.
     NewAgent,
 }
 
-/// Every key that a project may set; `*` is any name.
+/// All keys that a project may set; `*` matches any name.
 const RULES: &[(&[&str], May)] = &[
     (&["model"], May::Set),
     (&["thinking"], May::Set),
@@ -51,15 +51,15 @@ const RULES: &[(&[&str], May)] = &[
     (&["plugins", "*", "config"], May::OwnPlugin),
 ];
 
-/// What is left of a project's config.
+/// A project's config reduced to its permitted settings.
 #[derive(Debug, Default)]
 pub(crate) struct Restricted {
     pub(crate) table: Table,
-    /// What was ignored, for the user.
+    /// Notices about ignored settings.
     pub(crate) notices: Vec<String>,
 }
 
-/// Leaves of a project's config what it may set over `user`, the merged config of the layers below.
+/// Reduces a project's config to the settings that it may make over `user`, the merged config of the layers below.
 pub(crate) fn restrict(text: &str, user: &Table) -> Restricted {
     let table: Table = match toml::from_str(text) {
         Ok(table) => table,
@@ -76,7 +76,7 @@ pub(crate) fn restrict(text: &str, user: &Table) -> Restricted {
 
 struct Sieve<'a> {
     user: &'a Table,
-    /// Keys that are not used, and why.
+    /// Ignored keys with the reasons.
     ignored: Vec<(Vec<String>, &'static str)>,
 }
 
@@ -110,7 +110,7 @@ impl Sieve<'_> {
         None
     }
 
-    /// Why the project may not do this; none when it may.
+    /// Returns the reason why the project may not set this value, if there is one.
     fn problem(&self, may: May, value: &Value, path: &[String]) -> Option<&'static str> {
         let (is_fine, problem) = match may {
             May::Set => (true, ""),
@@ -140,7 +140,7 @@ impl Sieve<'_> {
         self.users(path).and_then(number).is_none_or(|allowed| wanted <= allowed)
     }
 
-    /// What the layers below say of a key.
+    /// Looks up the value of a key in the layers below.
     fn users(&self, path: &[String]) -> Option<&Value> {
         let (last, tables) = path.split_last()?;
         tables.iter().try_fold(self.user, |table, key| table.get(key)?.as_table())?.get(last)
@@ -178,7 +178,7 @@ fn notices(text: &str, ignored: &[(Vec<String>, &str)]) -> Vec<String> {
     notices
 }
 
-/// Where a key begins in the text.
+/// Returns the byte offset of a key in the text.
 fn start(table: &DeTable<'_>, path: &[String]) -> Option<usize> {
     let (key, below) = path.split_first()?;
     let (found, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
@@ -188,7 +188,7 @@ fn start(table: &DeTable<'_>, path: &[String]) -> Option<usize> {
     }
 }
 
-/// The line of a byte, counted from 1.
+/// Returns the line of a byte, counted from 1.
 fn line_at(text: &str, byte: usize) -> usize {
     text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1
 }

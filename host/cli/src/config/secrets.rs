@@ -1,4 +1,4 @@
-//! The secrets of this process: where they are found when it starts, and how they are kept out of what it writes.
+//! The secrets of this process, collected when it starts.
 
 use crate::config::Config;
 use crate::files::paths::Paths;
@@ -6,7 +6,7 @@ use pinion_agent::Secrets;
 use pinion_providers::{AuthFile, PROVIDERS};
 use secrecy::SecretString;
 
-/// Variables besides those of [`PROVIDERS`] that hold credentials of models.
+/// Variables with credentials besides the key variables of [`PROVIDERS`].
 const VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -19,13 +19,13 @@ const VARIABLES: &[&str] = &[
     "ALL_PROXY",
 ];
 
-/// Parts of the names of other variables whose values count when they look like credentials.
+/// Parts of names of other variables whose values are secret if they look like credentials.
 const NAMES: &[&str] = &["API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD"];
 
-/// A value of another variable is a credential from this length on.
+/// Minimum length in bytes of a value that looks like a credential.
 const LEAST: usize = 16;
 
-/// The secrets in the environment.
+/// Collects the secrets in the environment.
 pub(crate) fn of_environment() -> Secrets {
     let secrets = Secrets::default();
     for (name, value) in
@@ -49,7 +49,7 @@ fn is_secret(name: &str, value: &str) -> bool {
         || (looks_secret && NAMES.iter().any(|part| name.to_ascii_uppercase().contains(part)))
 }
 
-/// Adds those of the user's files. A file that cannot be read is reported where its key is needed.
+/// Adds the secrets in the user's files. A file that cannot be read is reported where its key is needed.
 pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
     for key in AuthFile::new(paths.auth_file()).keys().unwrap_or_default() {
         secrets.add(&key);

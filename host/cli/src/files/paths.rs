@@ -1,10 +1,10 @@
-//! Where the user's files are. The only place that asks the environment for them.
+//! The paths of the user's files. No other module looks them up in the environment.
 
 use crate::failure::{Failure, Result};
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The user's folders.
+/// The user's directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
     pub(crate) config: PathBuf,
@@ -13,8 +13,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// `PINION_HOME` for everything; otherwise the folders of the XDG base directories, under `HOME` where nothing else
-    /// is said.
+    /// Uses `PINION_HOME` for everything, or else the XDG base directories, which default to directories below `HOME`.
     pub(crate) fn from_environment() -> Result<Self> {
         Self::from_variables(|name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute()))
     }
@@ -45,7 +44,7 @@ impl Paths {
         self.config.join("models.toml")
     }
 
-    /// The user's file of keys, mode 0600.
+    /// Keys of providers, mode 0600.
     pub(crate) fn auth_file(&self) -> PathBuf {
         self.config.join("auth.toml")
     }
@@ -54,7 +53,7 @@ impl Paths {
         self.data.join("plugins")
     }
 
-    /// The grants of plugin files, mode 0600.
+    /// Grants of plugin files, mode 0600.
     pub(crate) fn grants_file(&self) -> PathBuf {
         self.data.join("grants.toml")
     }
@@ -63,12 +62,12 @@ impl Paths {
         self.data.join("sessions")
     }
 
-    /// What the user trusts of each project.
+    /// Digests of the content that the user trusts in each project.
     pub(crate) fn trust_file(&self) -> PathBuf {
         self.data.join("trust.toml")
     }
 
-    /// What the context files of each workspace were when they were last read.
+    /// Digests of each workspace's context files when they were last read.
     pub(crate) fn context(&self) -> PathBuf {
         self.data.join("context")
     }
@@ -77,7 +76,7 @@ impl Paths {
         self.data.join("history")
     }
 
-    /// The secret that seals the cache; not in the cache folder, on purpose.
+    /// Secret that seals the cache. It is deliberately not stored in the cache.
     pub(crate) fn cache_key_file(&self) -> PathBuf {
         self.data.join("cache.key")
     }
@@ -86,7 +85,7 @@ impl Paths {
         self.cache.join("components")
     }
 
-    /// Output of programs that was too long to be kept.
+    /// Output of programs that was too long for a tool result.
     pub(crate) fn output(&self) -> PathBuf {
         self.cache.join("output")
     }
@@ -96,13 +95,13 @@ impl Paths {
     }
 }
 
-/// The user's home directory without links; none when there is none.
+/// Returns the user's home directory without links, if there is one.
 pub(crate) fn home() -> Option<PathBuf> {
     let home = env::home_dir().filter(|home| home.is_absolute())?;
     Some(home.canonicalize().unwrap_or(home))
 }
 
-/// The folder to work in: absolute, without links.
+/// Returns the directory to work in, absolute and without links.
 pub(crate) fn workspace(folder: Option<&Path>) -> Result<PathBuf> {
     let folder = folder.unwrap_or(Path::new("."));
     let failed =

@@ -1,19 +1,20 @@
-//! Files that are nobody else's business.
+//! Private files (mode 0600) and directories (mode 0700).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// The random bytes in a file of mode 0600; made when it is not there. Two processes that make it at once get the same.
+/// Reads random bytes from a file of mode 0600, creating it if it does not exist. Processes that create it at the same
+/// time read the same bytes.
 ///
 /// # Errors
-/// The file cannot be read or made, or others can read it.
+/// The file cannot be read or created, or other users can read it.
 pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             create(path, &random::<N>()?)?;
-            // Whoever came first has won.
+            // The first process to create it has won.
             read(path)
         }
         other => other,
@@ -28,7 +29,7 @@ fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Checks that a file is this user's, and that nobody else may read or write it.
+/// Checks that a file belongs to this user, and that no one else may read or write it.
 #[cfg(unix)]
 pub(crate) fn check(file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -62,10 +63,10 @@ fn write_beside(folder: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Makes `bytes` the content of a file of mode 0600, in one step.
+/// Replaces the content of a file of mode 0600 in one step.
 ///
 /// # Errors
-/// The directory is not there, or the system refuses.
+/// The directory does not exist, or the system refuses.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     write_beside(folder, bytes)?.persist(path)?;
@@ -86,7 +87,7 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a folder, and those above it, with mode 0700.
+/// Creates a directory and its parents with mode 0700.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -95,15 +96,15 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// 32 random letters and digits, for a name that nobody can foretell.
+/// Returns 32 random hexadecimal digits, for an unpredictable name.
 ///
 /// # Errors
-/// The system gives no random bytes.
+/// The system provides no random bytes.
 pub(crate) fn random_name() -> io::Result<String> {
     Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Random bytes of the operating system.
+/// Returns random bytes of the operating system.
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;

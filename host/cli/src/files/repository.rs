@@ -1,12 +1,11 @@
-//! Files of a repository, which is untrusted input to the host itself.
+//! Safe access to the files of a repository, which is untrusted input to the host itself.
 //!
-//! A [`Repository`] is a handle to a directory, opened once; everything in it is opened beneath that handle (`openat2`
-//! with `RESOLVE_BENEATH` on Linux, by cap-std). A link that leads out, an absolute link and a magic link of `/proc` are
-//! refused, however they are combined. What is opened is checked on the handle: it must be a regular file, and no more
-//! than a bound of it is read. Opening never waits, so that a named pipe cannot hang the program.
+//! A [`Repository`] is a handle to a directory, opened once. Everything in it is opened beneath that handle (`openat2`
+//! with `RESOLVE_BENEATH` on Linux, by cap-std). Links that lead out, absolute links and magic links of `/proc` are
+//! refused in any combination. What was opened is checked on the handle: it must be a regular file, and reads are
+//! bounded. Opening never blocks, so a named pipe cannot hang the program.
 //!
-//! Files of the user's own directories and paths outside of the repository are the user's word; [`Located`] tells them
-//! apart.
+//! The user's own directories and paths outside of the repository are trusted; [`Located`] tells the two apart.
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -14,51 +13,51 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Ways that a temporary file may be named before writing gives up.
+/// Attempts at an unused name for a temporary file.
 const TEMPORARY_NAMES: usize = 16;
 
-/// A directory whose content nobody vouches for.
+/// A handle to a directory with untrusted content.
 #[derive(Debug)]
 pub(crate) struct Repository {
     root: PathBuf,
     handle: Dir,
 }
 
-/// Why a file of a repository is not used.
+/// The reason why a file of a repository is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// Following it would leave the repository.
+    /// The path leads out of the repository.
     #[error("it leads out of the repository")]
     Outside,
-    /// A link where none is followed.
+    /// The path contains a link where none is followed.
     #[error("it is a link, or lies behind one")]
     Link,
-    /// A link to something that is no text for agents.
+    /// A link to a file that is not Markdown.
     #[error("it is a link to a file of another kind")]
     OtherKind,
-    /// Put by somebody else into a directory of everyone.
+    /// Another user put the file into a shared directory.
     #[error("it belongs to another user")]
     Owner,
-    /// Directories, pipes, devices, sockets.
+    /// A directory, a pipe, a device or a socket.
     #[error("it is {0}, not a regular file")]
     NoFile(&'static str),
-    /// Larger than the bound.
+    /// The file exceeds the size limit in bytes.
     #[error("it has more than {0} bytes")]
     TooLarge(u64),
-    /// The system refuses.
+    /// The system refused.
     #[error(transparent)]
     Io(io::Error),
 }
 
-/// Which links are followed.
+/// The links that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// Those that stay beneath the root.
+    /// Links that stay beneath the root.
     Inside,
-    /// Those that stay beneath the root and end at a Markdown file: a repository must not show its `.env` as its
-    /// `AGENTS.md`.
+    /// Links that stay beneath the root and end at a Markdown file, so that a repository cannot pass off its `.env` as
+    /// its `AGENTS.md`.
     ToMarkdown,
-    /// None.
+    /// No links.
     Never,
 }
 
@@ -66,16 +65,17 @@ pub(crate) enum Links {
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) bytes: Vec<u8>,
-    /// There is more than was read.
+    /// The file is longer than what was read.
     pub(crate) is_cut: bool,
 }
 
 impl Repository {
-    /// Opens the repository that holds `workspace`, which must be canonical.
+    /// Opens the repository that contains `workspace`, which must be canonical.
     ///
-    /// Its root is the innermost directory at or above `workspace` with a `.git`; without one, the workspace. The search
-    /// ends at a directory that others may have prepared (world-writable, or of another owner than the user, root and
-    /// whoever owns the workspace) and at `home`: neither is ever a root, unless it is the workspace itself.
+    /// Its root is the innermost directory at or above `workspace` that contains `.git`, or else the workspace. The
+    /// search ends at `home` and at any directory that others may have prepared: one that is world-writable, or that
+    /// belongs to anyone but the user, root and the owner of the workspace. Neither is ever a root, unless it is the
+    /// workspace itself.
     ///
     /// # Errors
     /// The directory cannot be opened.
@@ -86,7 +86,7 @@ impl Repository {
     /// Opens a directory.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The directory cannot be opened.
     pub(crate) fn at(root: &Path) -> io::Result<Self> {
         Ok(Self { root: root.to_owned(), handle: Dir::open_ambient_dir(root, ambient_authority())? })
     }
@@ -95,10 +95,10 @@ impl Repository {
         &self.root
     }
 
-    /// Reads a file of at most `most` bytes; none when there is no such file.
+    /// Reads a file of at most `most` bytes; returns none if it does not exist.
     ///
     /// # Errors
-    /// It is larger, or one of the reasons of [`Refusal`].
+    /// See [`Refusal`].
     pub(crate) fn read(&self, path: &Path, links: Links, most: u64) -> Result<Option<Vec<u8>>, Refusal> {
         match self.read_start(path, links, most)? {
             Some(text) if text.is_cut => Err(Refusal::TooLarge(most)),
@@ -106,10 +106,10 @@ impl Repository {
         }
     }
 
-    /// Reads the first `most` bytes of a file; none when there is no such file.
+    /// Reads the first `most` bytes of a file; returns none if it does not exist.
     ///
     /// # Errors
-    /// As [`Refusal`] says.
+    /// See [`Refusal`].
     pub(crate) fn read_start(&self, path: &Path, links: Links, most: u64) -> Result<Option<Text>, Refusal> {
         let Some(file) = self.open(path, links)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -120,10 +120,10 @@ impl Repository {
         Ok(Some(Text { bytes, is_cut }))
     }
 
-    /// Opens a regular file, without waiting; none when there is nothing, or a link to nothing.
+    /// Opens a regular file without blocking; returns none if it does not exist, or is a link to nothing.
     ///
     /// # Errors
-    /// As [`Refusal`] says.
+    /// See [`Refusal`].
     pub(crate) fn open(&self, path: &Path, links: Links) -> Result<Option<File>, Refusal> {
         if normal(path).as_os_str().is_empty() {
             return Err(Refusal::NoFile("a directory"));
@@ -137,7 +137,8 @@ impl Repository {
         }
     }
 
-    /// Says whether a file lies in a directory where only some could put it, or belongs to one of these.
+    /// Returns whether a file belongs to the user, root or the owner of the root, or is in a directory that only they
+    /// can write.
     fn is_vouched_for(&self, path: &Path, file: &File) -> bool {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let Ok(folder) = std::fs::metadata(self.root.join(folder)) else { return false };
@@ -145,13 +146,13 @@ impl Repository {
         is_vouched_for(&folder, owners) || file.metadata().is_ok_and(|file| is_known_owner(&file, owners))
     }
 
-    /// Opens a directory beneath the root without following links; none when there is none.
+    /// Opens a directory beneath the root without following links; returns none if it does not exist.
     ///
     /// # Errors
-    /// It is a link, lies behind one, or is no directory.
+    /// See [`Refusal`].
     pub(crate) fn directory(&self, path: &Path) -> Result<Option<Dir>, Refusal> {
         let Some(real) = found(self.handle.canonicalize(path))? else {
-            // A link to nothing is still a link.
+            // A dangling link is still a link.
             return match self.handle.symlink_metadata(path) {
                 Ok(_) => Err(Refusal::Link),
                 Err(_) => Ok(None),
@@ -161,16 +162,16 @@ impl Repository {
         found(self.handle.open_dir(&real))
     }
 
-    /// Says whether something of this name is there, of whatever kind.
+    /// Returns whether an entry of any kind exists at this path.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.handle.symlink_metadata(path).is_ok()
     }
 
-    /// Makes `text` the content of a file in one step, with the mode of the file that was there. Directories are made
-    /// where they are missing. A link that stays beneath the root stays a link.
+    /// Replaces the content of a file in one step, keeping its mode. Creates missing directories. A link that stays
+    /// beneath the root stays a link.
     ///
     /// # Errors
-    /// The path leads out, or the system refuses.
+    /// See [`Refusal`].
     pub(crate) fn replace(&self, path: &Path, text: &[u8]) -> Result<(), Refusal> {
         let real = found(self.handle.canonicalize(path))?;
         let before = match &real {
@@ -187,11 +188,11 @@ impl Repository {
         Ok(())
     }
 
-    /// Writes a new file under the first of `names` that is free, in one step, and returns that name; none when all are
-    /// taken. The directory is made where it is missing; it must not be reached through a link.
+    /// Creates a file under the first unused name of `names` in one step, and returns that name, or none if all are
+    /// taken. Creates the directory if it is missing; it must not be reached through a link.
     ///
     /// # Errors
-    /// The directory leads elsewhere, or the system refuses.
+    /// See [`Refusal`].
     pub(crate) fn create(
         &self,
         folder: &Path,
@@ -214,10 +215,10 @@ impl Repository {
         Ok(None)
     }
 
-    /// Creates a file to be written, or empties the one that is there.
+    /// Creates a file for writing, or truncates an existing one.
     ///
     /// # Errors
-    /// The path leads out, is no regular file, or the system refuses.
+    /// See [`Refusal`].
     pub(crate) fn truncate(&self, path: &Path) -> Result<File, Refusal> {
         let real = found(self.handle.canonicalize(path))?;
         let (folder, name) = self.parent(real.as_deref().unwrap_or(path))?;
@@ -232,7 +233,7 @@ impl Repository {
         }
     }
 
-    /// The directory that holds `path`, made where it is missing, and the name in it.
+    /// Opens the directory that contains `path`, creating it if it is missing, and returns it with the file name.
     fn parent(&self, path: &Path) -> Result<(Dir, PathBuf), Refusal> {
         let name = path.file_name().map(PathBuf::from).ok_or(Refusal::NoFile("a directory"))?;
         match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -247,26 +248,26 @@ impl Repository {
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        // cap-std reports a way out as an error of its own, without a code of the system.
+        // cap-std reports an escape as an error of its own, without an OS error code.
         let is_escape = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
         if is_escape { Self::Outside } else { Self::Io(error) }
     }
 }
 
-/// A path that the user has named, and where it lies.
+/// A path that the user named, with the directory handle to open it from.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) repository: Repository,
-    /// Relative to the repository's root.
+    /// Relative to the root of `repository`.
     pub(crate) path: PathBuf,
 }
 
 impl Located {
-    /// Finds out whether a path lies in the repository around `workspace`, and is opened beneath its root then. One
-    /// outside is the user's word: its directory is followed wherever it leads, and made when `make` says so.
+    /// Locates a path. One in the repository around `workspace` is opened beneath that root. One outside is trusted:
+    /// links to its directory are followed, and the directory is created if `make` says so.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// The directory does not exist.
     pub(crate) fn find(workspace: &Path, home: Option<&Path>, path: &Path, make: Make) -> io::Result<Self> {
         let path = normal(&workspace.join(path));
         let repository = Repository::around(workspace, home)?;
@@ -283,15 +284,15 @@ impl Located {
     }
 }
 
-/// Whether missing directories of a path outside of the repository are made.
+/// Controls whether missing directories of a path outside of the repository are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Make {
     Directories,
     Nothing,
 }
 
-/// What is left of `path` beneath `root`, when one of the directories on the way is the root or lies in it. The first
-/// such directory decides, so that links further down are followed beneath the root or not at all.
+/// Returns the part of `path` beneath `root`, if any directory on the way is the root or inside it. The first such
+/// directory decides, so that later links are followed beneath the root or not at all.
 fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut above: Vec<&Path> = path.ancestors().collect();
     above.reverse();
@@ -301,7 +302,7 @@ fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The path without `.` and `..`; as the workspace is canonical, `..` at its end means what it says.
+/// Removes `.` and `..` from a path. As the workspace is canonical, a `..` after it is exact.
 pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -316,12 +317,12 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Opens a regular file of a directory, without waiting and without following a link at the end of the path.
+/// Opens a regular file of a directory without blocking and without following a link at the end of the path.
 ///
 /// # Errors
-/// As [`Refusal`] says.
+/// See [`Refusal`].
 pub(crate) fn open_in(folder: &Dir, path: impl AsRef<Path>) -> Result<File, Refusal> {
-    // Opening a device can have effects, so its kind is looked at before and, on the handle, after.
+    // Opening a device can have effects, so the kind is checked before opening and again on the handle.
     let metadata = folder.symlink_metadata(&path).map_err(Refusal::from)?;
     if !metadata.is_file() {
         return Err(Refusal::NoFile(kind(&metadata)));
@@ -334,7 +335,7 @@ pub(crate) fn open_in(folder: &Dir, path: impl AsRef<Path>) -> Result<File, Refu
     }
 }
 
-/// What was found; none when there is nothing.
+/// Turns the error of a missing file into none.
 fn found<T>(result: io::Result<T>) -> Result<Option<T>, Refusal> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -370,7 +371,7 @@ fn to_read() -> OpenOptions {
     options
 }
 
-/// Opening waits for nobody, takes no terminal, and follows no link at the end of the path.
+/// Opens without blocking, without acquiring a terminal and without following a link at the end of the path.
 #[cfg(unix)]
 fn flags(options: &mut OpenOptions) {
     use rustix::fs::OFlags;
@@ -378,11 +379,11 @@ fn flags(options: &mut OpenOptions) {
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
 }
 
-/// Elsewhere links are resolved beneath the root, and named pipes have no place among files.
+/// On other systems links are resolved beneath the root, and named pipes do not live among files.
 #[cfg(not(unix))]
 fn flags(_options: &mut OpenOptions) {}
 
-/// A file with a random name beside the one that it becomes; removed when it does not become one.
+/// A file with a random name beside its destination, removed on drop unless it was moved there.
 struct Temporary<'a> {
     folder: &'a Dir,
     name: String,
@@ -410,7 +411,7 @@ impl<'a> Temporary<'a> {
         Err(Refusal::Io(io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Leaves the file where it was moved to.
+    /// Marks the file as moved.
     fn keep(mut self) {
         self.is_there = false;
     }
@@ -419,14 +420,14 @@ impl<'a> Temporary<'a> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if self.is_there {
-            // At worst a file with a telling name stays behind.
+            // At worst a file with a recognizable name stays behind.
             let _ = self.folder.remove_file(&self.name);
         }
     }
 }
 
-/// Gives a finished file its name, unless that is taken. Where the file system has no hard links, the name is taken
-/// first, by an empty file.
+/// Gives a finished file its name unless that is taken. If the file system has no hard links, an empty file claims the
+/// name first.
 fn publish(folder: &Dir, temporary: &str, name: &str) -> io::Result<()> {
     match folder.hard_link(temporary, folder, name) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -437,7 +438,7 @@ fn publish(folder: &Dir, temporary: &str, name: &str) -> io::Result<()> {
     }
 }
 
-/// The root of the repository around a workspace.
+/// Returns the root of the repository around a workspace.
 fn top_of<'a>(workspace: &'a Path, home: Option<&Path>) -> &'a Path {
     let owner = std::fs::metadata(workspace).ok().map(|metadata| owner(&metadata));
     let is_ours = |directory: &Path| {
@@ -459,7 +460,7 @@ fn owner(_metadata: &Metadata) -> u32 {
     0
 }
 
-/// Says whether nobody but the user, root and the owner of the workspace could put anything into this directory.
+/// Returns whether only the user, root and the owner of the workspace could put files into this directory.
 #[cfg(unix)]
 fn is_vouched_for(directory: &Metadata, workspace_owner: Option<u32>) -> bool {
     is_known_owner(directory, workspace_owner) && std::os::unix::fs::MetadataExt::mode(directory) & 0o002 == 0
@@ -470,7 +471,7 @@ fn is_vouched_for(_directory: &Metadata, _workspace_owner: Option<u32>) -> bool 
     true
 }
 
-/// Says whether something belongs to the user, to root, or to `other`.
+/// Returns whether something belongs to the user, root or `other`.
 #[cfg(unix)]
 fn is_known_owner(metadata: &Metadata, other: Option<u32>) -> bool {
     let owner = owner(metadata);

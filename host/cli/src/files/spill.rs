@@ -1,7 +1,7 @@
-//! Directories for output of programs that is too long to be kept: one for each session.
+//! Directories for program output that is too long for a tool result, one for each session.
 //!
-//! `<cache>/output/<session id>/`, mode 0700. A process that uses one holds a lock on it. It goes when its session is
-//! deleted, and a later process removes it when it is old, or when all of them together are too large.
+//! They are `<cache>/output/<session id>/`, mode 0700. A process holds a lock on the directory that it uses. A
+//! directory is removed with its session, or by a later process once it is old or all of them together are too large.
 
 use crate::files::private::create_folder;
 use std::fs::{self, File, Metadata};
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-/// From the start of a run until old output is removed.
+/// Delay between the start of a run and the removal of old output.
 const SWEEP_DELAY: Duration = Duration::from_millis(500);
-/// Directories that were not written to for so long are removed.
+/// Directories without writes for this long are removed.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// When there is more than this in bytes, the oldest directories are removed.
+/// Total size in bytes above which the oldest directories are removed.
 const MAX_BYTES: u64 = 1 << 30;
-/// The longest name that is used as it is.
+/// Maximum length in bytes of a session ID that is used as a name unchanged.
 const MAX_NAME: usize = 64;
 
-/// Where long output of this process goes.
+/// The directory of this process for long output.
 #[derive(Debug)]
 pub(crate) struct Output {
     root: PathBuf,
@@ -29,40 +29,39 @@ pub(crate) struct Output {
 #[derive(Debug)]
 struct Used {
     path: PathBuf,
-    /// Tells other processes that it is in use. None when it could not be locked.
+    /// Marks the directory as in use for other processes. None if it could not be locked.
     _lock: Option<File>,
-    /// It belongs to no session that anybody can come back to.
+    /// The directory belongs to a session that cannot be resumed.
     is_temporary: bool,
 }
 
 impl Output {
-    /// Uses a directory in `root`, which need not exist. Touches no disk.
+    /// Uses a directory in `root`, which need not exist. Does not touch the disk.
     pub(crate) fn new(root: PathBuf) -> Self {
         Self { root, used: OnceLock::new() }
     }
 
-    /// Uses the directory of a session from now on. Without effect when one is in use.
+    /// Uses the directory of a session from now on. Has no effect if a directory is in use already.
     pub(crate) fn begin(&self, session: &str, is_kept: bool) {
         self.used.get_or_init(|| Used::new(&self.root, session, !is_kept));
     }
 
-    /// The directory: that of the session, or one for this process alone.
+    /// Returns the directory of the session, or else one for this process alone.
     pub(crate) fn directory(&self) -> &Path {
         &self.used.get_or_init(|| Used::new(&self.root, &format!("process-{}", uniquely()), false)).path
     }
 
-    /// Removes the directory when nothing is in it, or nobody can come back to it. To be called at the end.
+    /// Removes the directory if it is empty or its session cannot be resumed. Called once, at the end of the process.
     pub(crate) fn close(&self) {
         let Some(used) = self.used.get() else { return };
-        // What is left is removed by a later process.
+        // A later process removes what is left.
         let _ = match used.is_temporary {
             true => fs::remove_dir_all(&used.path),
             false => fs::remove_dir(&used.path),
         };
     }
 
-    /// Removes what is old, in the background and after a while: a short run neither waits for it nor slows down, and
-    /// leaves it to a later one.
+    /// Removes old output in the background after a delay, so that a short run neither waits for it nor slows down.
     pub(crate) fn sweep(&self) {
         let root = self.root.clone();
         tokio::spawn(async move {
@@ -95,8 +94,8 @@ impl Used {
     }
 }
 
-/// Makes a directory of our own, and locks it. One that is there is used when it is a directory of this user's; its mode is
-/// set right. A second process with the same session shares the lock.
+/// Creates and locks a directory. An existing one is used if it belongs to this user, and its mode is corrected. Two
+/// processes with the same session share the lock.
 fn claim(path: &Path) -> io::Result<File> {
     create_folder(path)?;
     if !fs::symlink_metadata(path)?.is_dir() {
@@ -105,12 +104,12 @@ fn claim(path: &Path) -> io::Result<File> {
     let directory = File::open(path)?;
     #[cfg(unix)]
     directory.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    // Some file systems know no locks: then its age alone protects it.
+    // Some file systems have no locks; then only its age protects the directory.
     let _ = directory.try_lock_shared();
     Ok(directory)
 }
 
-/// A session's id as the name of a directory, whatever a file says that it is.
+/// Returns a directory name for a session ID, which may come from a forged file.
 fn name_of(session: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match !session.is_empty() && session.len() <= MAX_NAME && session.chars().all(is_plain) {
@@ -124,7 +123,7 @@ fn uniquely() -> String {
     format!("{}-{:x}", std::process::id(), now.as_nanos())
 }
 
-/// What lies in the root: a directory, or a file of an older version.
+/// An entry of the root: a directory, or a file of an earlier version.
 struct Entry {
     path: PathBuf,
     metadata: Metadata,
@@ -132,7 +131,7 @@ struct Entry {
     bytes: u64,
 }
 
-/// Removes what is old, and then the oldest as long as there is more than `max_bytes`. What is in use stays.
+/// Removes old entries, then the oldest ones until at most `max_bytes` are left. Entries in use stay.
 fn sweep(root: &Path, now: SystemTime, max_bytes: u64) -> io::Result<()> {
     let mut entries = entries(root)?;
     entries.sort_by_key(|entry| entry.changed);
@@ -168,7 +167,7 @@ fn entries(root: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Returns whether it was removed. A link is removed, not followed.
+/// Removes an entry unless it is in use; returns whether it did. Removes a link without following it.
 fn remove_unused(entry: &Entry) -> io::Result<bool> {
     if !entry.metadata.is_dir() {
         return fs::remove_file(&entry.path).map(|()| true);

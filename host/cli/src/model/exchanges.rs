@@ -1,5 +1,4 @@
-//! What becomes of the exchanges with providers: they are made, written down with `--record`, or played back with
-//! `--replay`, where nobody is asked.
+//! Exchanges with providers: live, recorded with `--record`, or replayed with `--replay`.
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
@@ -8,25 +7,25 @@ use pinion_providers::{Playback, Recorder, Script};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What becomes of the exchanges of a run.
+/// The source and destination of a run's exchanges.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Exchanges {
-    /// They are made, and that is all.
+    /// Exchanges go to the provider and are not recorded.
     #[default]
     Live,
-    /// They are made and written down.
+    /// Exchanges go to the provider and are recorded.
     Recorded(Arc<Recorder>),
-    /// They come from a recording.
+    /// Exchanges are replayed from a recording.
     Played(Arc<Playback>),
-    /// There are none: the model is a script.
+    /// No exchanges take place, because a script replaces the model.
     Scripted(Script),
 }
 
 impl Exchanges {
-    /// What the options mean. `--replay` takes a recording as well as a script.
+    /// Interprets the options. `--replay` accepts a recording or a script.
     ///
     /// # Errors
-    /// A file cannot be read or made, or makes no sense.
+    /// A file cannot be read or created, or is invalid.
     pub(crate) fn of(args: &RunArgs) -> Result<Self> {
         match (&args.record, &args.replay) {
             (Some(file), _) => record(file),
@@ -35,7 +34,7 @@ impl Exchanges {
         }
     }
 
-    /// The day that the model is told: today, or the day of the run that is played back.
+    /// Returns the date for the system prompt: today, or the day of the recording.
     pub(crate) fn date(&self) -> Date {
         match self {
             Self::Played(playback) => playback.date(),
@@ -43,7 +42,7 @@ impl Exchanges {
         }
     }
 
-    /// Is the model a script?
+    /// Returns whether a script replaces the model.
     pub(crate) fn is_scripted(&self) -> bool {
         matches!(self, Self::Scripted(_))
     }
@@ -62,10 +61,10 @@ impl Exchanges {
         }
     }
 
-    /// To be called when the run is over.
+    /// Completes the recording. Called once the run is over.
     ///
     /// # Errors
-    /// Not everything was written down.
+    /// Some exchanges could not be recorded.
     pub(crate) fn finish(&self) -> Result<()> {
         match self {
             Self::Recorded(recorder) => {
@@ -75,7 +74,7 @@ impl Exchanges {
         }
     }
 
-    /// What the user should know of a recording that was played back.
+    /// Returns a notice if parts of a recording were not replayed.
     pub(crate) fn notice(&self) -> Option<String> {
         let left = self.playback()?.remaining();
         (left > 0).then(|| format!("{left} more exchanges of the recording were not asked for"))

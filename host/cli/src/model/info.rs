@@ -1,11 +1,11 @@
-//! What plugins with the capability `catalog` are told of models and spending.
+//! Information about models and spending, for plugins with the capability `catalog`.
 
 use pinion_agent::{Agent, AgentKind};
 use pinion_plugin_runtime::{AgentInfo, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// Knows the models, which one is in use, and asks the agent what was spent.
+/// The known models, the one in use, and the agent that accounts for spending.
 pub(crate) struct SessionInfo {
     models: Arc<ModelTable>,
     agents: Vec<AgentInfo>,
@@ -20,9 +20,9 @@ impl SessionInfo {
         Self { models, agents, current: Mutex::new(current), agent: OnceLock::new() }
     }
 
-    /// The agent whose spending is told. It is made after this, as its tools need this.
+    /// Sets the agent that accounts for spending. It is created after this, because its tools need this.
     pub(crate) fn watch(&self, agent: &Arc<Agent>) {
-        // Set once, when a run is put together.
+        // Set once, when a run is set up.
         let _ = self.agent.set(Arc::downgrade(agent));
     }
 

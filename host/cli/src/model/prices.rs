@@ -1,10 +1,10 @@
-//! The prices of replies, for the account of a run.
+//! The prices of replies, for the accounts of a run.
 
 use pinion_agent::{Cost, PriceList, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The table's prices, which depend on the size of the prompt.
+/// Prices of the table, which depend on the size of the prompt.
 #[derive(Debug)]
 pub(super) struct TablePrices(pub(super) Arc<pinion_providers::Model>);
 
@@ -14,11 +14,11 @@ impl PriceList for TablePrices {
     }
 }
 
-/// The prices of whoever answered.
+/// Prices of whichever model answered.
 #[derive(Debug)]
 pub(super) struct FallbackPrices {
     pub(super) first: Option<Arc<dyn PriceList>>,
-    /// By the model as a reply names it.
+    /// By the model's name in a reply.
     pub(super) others: BTreeMap<String, Option<Arc<dyn PriceList>>>,
 }
 

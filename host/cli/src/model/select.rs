@@ -1,8 +1,7 @@
-//! From the config to a provider: which one is meant, where it is, and where its key comes from.
+//! Selection of a model and its provider, with its address and its key.
 //!
-//! The providers themselves read no environment and know no folders; this is where they are told. Besides keys, what a
-//! vendor's own tools take from the environment counts here too (a region, a project, an endpoint), below what the config
-//! says.
+//! The providers themselves read neither environment nor files. Besides keys, this module reads the settings that the
+//! vendors' own tools take from the environment (a region, a project, an endpoint). The config overrides them.
 
 use crate::args::RunArgs;
 use crate::base::Base;
@@ -23,13 +22,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A provider and a model, ready to be asked.
+/// A model and its provider, ready for requests.
 pub(crate) struct Chosen {
     /// `PROVIDER/MODEL`.
     pub(crate) label: String,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: pinion_agent::Model,
-    /// What the user should know of it.
+    /// Notices for the user.
     pub(crate) notices: Vec<String>,
 }
 
@@ -45,7 +44,7 @@ impl Chosen {
 }
 
 impl Base {
-    /// The models that are known: the built-in table, and the user's over it.
+    /// Loads the known models: the built-in table with the user's own over it.
     pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
         let file = self.paths.models_file();
         match std::fs::read_to_string(&file) {
@@ -59,7 +58,7 @@ impl Base {
         }
     }
 
-    /// The provider and the model that are meant, with those that are asked when they fail.
+    /// Selects the model of a run, with its fallbacks.
     pub(crate) async fn chosen(&self, args: &RunArgs) -> Result<Chosen> {
         if let Exchanges::Scripted(script) = &self.exchanges {
             return self.scripted(script, args);
@@ -68,7 +67,7 @@ impl Base {
         let base_url = args.base_url.as_deref();
         let playback = self.exchanges.playback();
         let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.asked())) {
-            // What is played back asks whom it asked, unless the command line says otherwise.
+            // A replay asks the recorded provider, unless the command line names another.
             (_, Some(asked)) if args.model.is_none() => {
                 let base_url = base_url.or(asked.base_url.as_deref());
                 self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
@@ -79,8 +78,8 @@ impl Base {
         self.with_fallback(first, &models).await
     }
 
-    /// Another model for a conversation, by name: at the same place as before when it is of the same provider, and with
-    /// the same fallback.
+    /// Selects another model for a conversation by name, with the same fallbacks, and at the same address if it has the
+    /// same provider.
     pub(crate) async fn other_model(&self, name: &str) -> Result<Chosen> {
         if let Exchanges::Scripted(_) = &self.exchanges {
             return Err(Failure::usage("the model is a script, and there is no other"));
@@ -90,8 +89,8 @@ impl Base {
         self.with_fallback(chosen, &models).await
     }
 
-    /// The script as a model. It costs nothing, so a limit in the config holds for it; whoever asks for one on the command
-    /// line names the model whose prices count.
+    /// Selects the script as the model. It costs nothing, so a cost limit in the config is met. A limit on the command
+    /// line needs `--model` to name the model whose prices apply.
     fn scripted(&self, script: &Script, args: &RunArgs) -> Result<Chosen> {
         let name = args.model.as_deref().unwrap_or("script");
         let mut chosen = Chosen::scripted(script.clone(), name);
@@ -113,8 +112,8 @@ impl Base {
         ))
     }
 
-    /// `--base-url`, for the provider of the model that was named with it, and those that take the same key: the key was
-    /// set for that place.
+    /// Returns `--base-url` if it applies to this provider: to that of the model named with it, and to those with the
+    /// same key, which the user has set for that address.
     fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
         let url = self.base_url.clone()?;
         let (named, _) = resolve(self.config.provider.as_deref(), self.config.model.as_deref()?, models).ok()?;
@@ -145,7 +144,7 @@ impl Base {
         Ok(Chosen { label, provider: Arc::new(fallback), model, notices })
     }
 
-    /// A model by name, with or without its provider.
+    /// Selects a model by name, with or without its provider.
     pub(crate) async fn select(
         &self,
         provider_name: Option<&str>,
@@ -158,7 +157,7 @@ impl Base {
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
         let base_url = base_url.or(said.base_url.clone()).or_else(|| info.base_url_from(hardening::variable));
         let keys = self.keys(info);
-        // A server at a place of the user's own may do without a key, and a recording needs none.
+        // A server at an address of the user's choice may work without a key, and a recording always does.
         let needs_key =
             info.needs_key(base_url.as_deref()) && said.headers.is_empty() && self.exchanges.playback().is_none();
         if needs_key && keys.origin().await.map_err(Failure::from)?.is_none() {
@@ -193,7 +192,7 @@ impl Base {
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
     }
 
-    /// The places for a provider's key: the environment, the keyring, `auth.toml`, and the user's command.
+    /// Returns the sources of a provider's key: the environment, the keyring, `auth.toml` and the user's command.
     fn keys(&self, info: &'static ProviderInfo) -> Keys {
         let keys = Keys::new(info)
             .environment(hardening::variable)
@@ -209,7 +208,7 @@ impl Base {
         }
     }
 
-    /// Where the key of each provider that takes one would come from.
+    /// Finds the origin of the key of each provider that takes one.
     pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
         let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
         join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
@@ -259,7 +258,7 @@ fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<Str
     }
 }
 
-/// Returns whether requests to `url` can be read on their way. Nobody is in between on this machine.
+/// Returns whether requests to `url` are readable in transit. Requests to this machine are not in transit.
 fn is_in_the_clear(url: &str) -> bool {
     let is_plain = url.trim().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let host = host_of(url);
@@ -269,7 +268,7 @@ fn is_in_the_clear(url: &str) -> bool {
     is_plain && !is_loopback
 }
 
-/// The host of a URL, without its port.
+/// Returns the host of a URL without its port.
 fn host_of(url: &str) -> &str {
     let rest = url.trim().split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -280,7 +279,7 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// The user's own certificate authorities, as PEM.
+/// Reads the user's own certificate authorities in PEM format.
 fn certificates(said: &FileProvider) -> Result<Vec<u8>> {
     let Some(file) = &said.certificates else { return Ok(Vec::new()) };
     std::fs::read(file).map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))

@@ -3,7 +3,7 @@
 use pinion_agent::Secrets;
 use std::io::{self, Write};
 
-/// Writes text without secrets, line by line.
+/// Writes text line by line with its secrets redacted.
 pub(crate) struct CleanWriter<W: Write> {
     out: W,
     secrets: Secrets,
@@ -35,7 +35,7 @@ impl<W: Write> Write for CleanWriter<W> {
         Ok(bytes.len())
     }
 
-    /// Ends the line: nothing is held back.
+    /// Writes the rest of the line, holding nothing back.
     fn flush(&mut self) -> io::Result<()> {
         self.write_line()?;
         self.out.flush()

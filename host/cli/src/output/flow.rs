@@ -5,13 +5,13 @@ use crate::output::text::{Text, text};
 use pinion_agent::text::{bounded, printable};
 use unicode_width::UnicodeWidthChar as _;
 
-/// Lines and characters of a page that a plugin has the host print.
+/// Maximum lines and characters of a page that a plugin prints.
 const MAX_PAGE: (usize, usize) = (2_000, 200_000);
-/// Blanks between tab stops.
+/// Columns between tab stops.
 const TAB: usize = 4;
 
-/// Untrusted text that arrives in pieces, such as what a model says. Every row of it is indented, also where it is longer
-/// than the terminal is wide, so that no row of it can be taken for one of the host.
+/// Untrusted text that arrives in pieces, such as a model's answer. Every row is indented, including those that the
+/// width of the terminal wraps, so that none can be mistaken for a row of the host.
 #[derive(Debug)]
 pub(crate) struct Flow {
     indent: &'static str,
@@ -27,16 +27,16 @@ impl Flow {
         Self { indent, columns, column: 0, held: String::new() }
     }
 
-    /// Is the cursor behind text?
+    /// Returns whether the cursor is behind text.
     pub(crate) fn is_in_line(&self) -> bool {
         self.column > 0 || !self.held.is_empty()
     }
 
-    /// Takes a piece; returns what can be written now.
+    /// Takes a piece and returns what can be written now.
     pub(crate) fn push(&mut self, piece: &str) -> Text {
         self.held.push_str(piece);
         let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !c.is_ascii()).len();
-        // Enough for any emoji or syllable; what is longer is not waited for.
+        // Enough for any emoji or syllable; anything longer is not held back.
         if self.held.len() - end > 64 {
             end = self.held.char_indices().next_back().map_or(0, |(at, _)| at);
         }
@@ -45,7 +45,7 @@ impl Flow {
         self.rows(&ready)
     }
 
-    /// Ends the text: returns what was held back, and the end of its line.
+    /// Ends the text: returns what was held back and the end of its line.
     pub(crate) fn end(&mut self) -> Text {
         let held = std::mem::take(&mut self.held);
         let mut text = self.rows(&held);
@@ -89,7 +89,7 @@ impl Flow {
     }
 }
 
-/// A whole untrusted text in the form of [`Flow`], bounded, without the end of its last line.
+/// Renders a complete untrusted text in the form of [`Flow`], bounded and without a final newline.
 pub(crate) fn indented(text: &str) -> Text {
     let (lines, characters) = MAX_PAGE;
     let text = &bounded(text, lines, characters);

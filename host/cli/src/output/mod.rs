@@ -1,8 +1,8 @@
-//! Everything that this program writes to stdout and stderr.
+//! All output to stdout and stderr.
 //!
-//! No other module writes to them; a test of the architecture enforces this. What is written is a [`Text`], in which
-//! everything that is not a literal of this program is neutralized and bounded. Raw bytes, such as the answer of a model,
-//! go to stdout alone, and only while it is not a terminal. Secrets are redacted in all of it.
+//! No other module writes to them; a test of the architecture enforces this. Output consists of [`Text`], in which
+//! everything that is not a literal of this program is neutralized and bounded. Raw bytes, such as a model's answer, go
+//! only to stdout, and only while it is not a terminal. Secrets are redacted in all of it.
 
 mod clean;
 mod flow;
@@ -14,7 +14,7 @@ mod text;
 
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
-pub(crate) use self::numbers::{bytes, count, short};
+pub(crate) use self::numbers::{bytes, short};
 pub(crate) use self::report::report;
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, say,

@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Where text is written to.
+/// A destination of text.
 pub(crate) trait Sink {
     /// Writes and flushes.
     fn text(&mut self, text: &Text) -> io::Result<()>;
@@ -54,10 +54,10 @@ impl Stream {
     }
 }
 
-/// The secrets that no output may hold.
+/// The secrets to redact in all output.
 static SECRETS: OnceLock<Secrets> = OnceLock::new();
 
-/// Keeps secrets out of everything that is written from now on.
+/// Redacts secrets in everything that is written from now on.
 pub(crate) fn keep_out(secrets: Secrets) {
     // Set once, at the start of the program.
     let _ = SECRETS.set(secrets);
@@ -67,9 +67,9 @@ fn clean(text: &str) -> Cow<'_, str> {
     SECRETS.get().map_or(Cow::Borrowed(text), |secrets| secrets.clean(text))
 }
 
-/// What waits while a question has the terminal; none while it has not.
+/// Texts that wait while a question occupies the terminal, or none while it does not.
 static WAITING: Mutex<Option<Vec<(Stream, Text)>>> = Mutex::new(None);
-/// Texts that may wait; more than these are dropped.
+/// Maximum number of waiting texts; further ones are dropped.
 const MAX_WAITING: usize = 10_000;
 
 fn put(stream: Stream, text: &Text) -> io::Result<()> {
@@ -82,7 +82,7 @@ fn put(stream: Stream, text: &Text) -> io::Result<()> {
     Ok(())
 }
 
-/// The terminal, for a question alone: what others write appears when this is dropped.
+/// Exclusive use of the terminal by a question. Dropping it writes what others wanted to write meanwhile.
 #[derive(Debug)]
 pub(crate) struct Attention(());
 
@@ -97,7 +97,7 @@ impl Attention {
         Stream::Stdout.write(&Text::neutral(text.as_str().replace('\n', "\r\n")))
     }
 
-    /// Clears so many rows above the cursor.
+    /// Clears this many rows above the cursor.
     pub(crate) fn clear_above(&mut self, rows: usize) -> io::Result<()> {
         Stream::Stdout.write(&Text::neutral(format!("\x1b[{}A\r\x1b[J", rows.max(1))))
     }
@@ -106,7 +106,7 @@ impl Attention {
 impl Drop for Attention {
     fn drop(&mut self) {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // A stream that is closed is noticed by the next one who writes.
+        // The next write reports a closed stream.
         waiting.take().into_iter().flatten().for_each(|(stream, text)| drop(stream.write(&text)));
     }
 }
@@ -123,7 +123,7 @@ fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Writes to stdout. A reader that has left, such as `head`, is no error.
+/// Writes to stdout. A reader that closed the pipe, such as `head`, is not an error.
 pub(crate) fn print(text: &Text) -> Result<()> {
     match Stdout.text(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
@@ -131,22 +131,22 @@ pub(crate) fn print(text: &Text) -> Result<()> {
     }
 }
 
-/// Writes a line to stdout. A terminal that is gone is noticed elsewhere.
+/// Writes a line to stdout. A lost terminal is noticed elsewhere.
 pub(crate) fn say(line: &Text) {
     let _ = Stdout.text(&text!("{}\n", line));
 }
 
-/// Writes a line to stderr. When that is closed, nobody wants to know.
+/// Writes a line to stderr. Ignores that it may be closed.
 pub(crate) fn note(line: &Text) {
     let _ = Stderr.text(&text!("{}\n", line));
 }
 
-/// The failure of a command whose output stdout did not take.
+/// Returns the failure of a command that could not write to stdout.
 pub(crate) fn stdout_failure(error: io::Error) -> Failure {
     Failure::failed("could not write to stdout").because(error)
 }
 
-/// Writes an answer to stdout, with a newline at its end: raw into a pipe or file, neutralized on a terminal.
+/// Writes an answer to stdout, with a newline at its end: raw to a pipe or file, neutralized on a terminal.
 pub(crate) fn answer(text: &str) -> io::Result<()> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let text = clean(text);
@@ -156,7 +156,7 @@ pub(crate) fn answer(text: &str) -> io::Result<()> {
     write(out, end.as_bytes())
 }
 
-/// Writes a value as one line of JSON to stdout: as it is into a pipe or file, neutralized on a terminal.
+/// Writes a value to stdout as one line of JSON: raw to a pipe or file, neutralized on a terminal.
 pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     if io::stdout().is_terminal() {
         let json = serde_json::to_string(value)?;
@@ -167,17 +167,18 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     write(out, b"\n")
 }
 
-/// A writer to stdout for documents that are made as they are written: raw into a pipe or file, neutralized on a terminal.
+/// Returns a writer to stdout for documents that are generated while they are written: raw to a pipe or file,
+/// neutralized on a terminal.
 pub(crate) fn document() -> CleanWriter<io::BufWriter<Document>> {
     let document = Document { is_terminal: io::stdout().is_terminal(), rest: Vec::new() };
     CleanWriter::new(io::BufWriter::new(document), SECRETS.get().cloned().unwrap_or_default())
 }
 
-/// See [`document`].
+/// Writer behind [`document`].
 #[derive(Debug)]
 pub(crate) struct Document {
     is_terminal: bool,
-    /// The beginning of a line, which may end in the middle of a character.
+    /// The beginning of a line, which may end within a character.
     rest: Vec<u8>,
 }
 
@@ -200,7 +201,7 @@ impl Write for Document {
     }
 }
 
-/// Writes the log to stderr. One write is one entry; its further lines are indented.
+/// Writes the log to stderr. Each write is one entry, whose further lines are indented.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log;
 
@@ -224,8 +225,8 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-/// Help, versions and wrong usage, as the command line's parser words them; returns whether it was written. Arguments are
-/// repeated in it, so only its own colours pass, and only in help.
+/// Writes help, versions and usage errors in the words of the command line's parser. They repeat arguments, so only the
+/// parser's own colours pass, and only in help.
 pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
     if error.use_stderr() {
@@ -238,7 +239,7 @@ pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Neutralizes everything but sequences that choose colours.
+/// Neutralizes everything except colour sequences.
 fn keeping_colours(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for (number, part) in text.split("\x1b[").enumerate() {
@@ -256,16 +257,16 @@ fn keeping_colours(text: &str) -> String {
     kept
 }
 
-/// Reports a panic in the words of this program, after the terminal is as it was.
+/// Reports panics in the words of this program, after restoring the terminal.
 pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         restore_terminal();
-        // Not through `note`: whoever panics may hold its lock.
+        // Does not call `note`, whose lock the panicking thread may hold.
         let _ = Stream::Stderr.write(&text!("internal error: {}\n", Text::block(panic)));
     }));
 }
 
-/// Leaves raw mode, before the program ends at once.
+/// Leaves raw mode.
 fn restore_terminal() {
     let _ = crossterm::terminal::disable_raw_mode();
 }

@@ -1,14 +1,15 @@
-//! What stderr and stdout are connected to, and how text looks there.
+//! Properties of the terminal: interactivity, colours and size.
 
 use crate::output::text::{Part, PartExt as _, Text};
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 
-/// Is there a person at both ends?
+/// Returns whether stdin and stdout are terminals.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
 }
 
-/// May colours be used? Not in a pipe, not with `NO_COLOR` (<https://no-color.org>), not on a terminal that has none.
+/// Use of colours. There are none in a pipe, with `NO_COLOR` (<https://no-color.org>), and on a terminal without
+/// colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -62,7 +63,7 @@ impl Style {
     }
 }
 
-/// Columns and rows of the terminal behind stdout; none when there is none.
+/// Returns the columns and rows of the terminal behind stdout, if there is one.
 pub(crate) fn size() -> Option<(usize, usize)> {
     // Without a terminal, crossterm would run `tput` from the PATH, twice.
     if !stdout().is_terminal() {

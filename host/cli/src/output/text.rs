@@ -1,4 +1,4 @@
-//! [`Text`]: what may be written to a terminal.
+//! [`Text`], the only type that may be written to a terminal.
 //!
 //! A text consists of literals of this program, its own colours, and untrusted text that [`pinion_agent::text`] has
 //! neutralized and bounded.
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unicode_width::UnicodeWidthChar as _;
 
-/// Characters of one untrusted part of a line.
+/// Maximum characters of an untrusted part of a line.
 const MAX_PART: usize = 2_000;
-/// Lines and characters of an untrusted block, such as an error with its causes.
+/// Maximum lines and characters of an untrusted block, such as an error with its causes.
 const MAX_BLOCK: (usize, usize) = (60, 12_000);
-/// Characters of a [`line`].
+/// Maximum characters of a [`line`].
 const MAX_PATH: usize = 1024;
 
-/// Text that may be written to a terminal.
+/// Text that is safe for a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(String);
 
-/// Something that a [`Text`] is made of: a `Text` as it is, anything else as one neutralized line.
+/// A part of a [`Text`]: a `Text` unchanged, anything else as one neutralized line.
 pub(crate) trait Part {
     /// Appends this to a text.
     fn append(&self, text: &mut Text);
 }
 
-/// Fills a literal template, each `{}` with a [`Part`]. Names and formats between the braces are not allowed, so nothing
-/// gets around [`Part`].
+/// Fills a literal template, each `{}` with a [`Part`]. Names and formats between the braces are not allowed, so that
+/// nothing bypasses [`Part`].
 macro_rules! text {
     ($template:literal $(, $part:expr)* $(,)?) => {
         $crate::output::Text::fill($template, &[$(&$part as &dyn $crate::output::Part),*])
@@ -51,14 +51,14 @@ impl Text {
         text
     }
 
-    /// An untrusted text of several lines, bounded. All lines but the first are indented, so that none of them can be
-    /// taken for a line of the host.
+    /// Neutralizes and bounds an untrusted text of several lines. All lines but the first are indented, so that none
+    /// can be mistaken for a line of the host.
     pub(crate) fn block(text: impl Display) -> Self {
         let (lines, characters) = MAX_BLOCK;
         Self(bounded(&text.to_string(), lines, characters).replace('\n', "\n  "))
     }
 
-    /// An untrusted text of any length, with its lines as they are: for output that holds nothing else.
+    /// Neutralizes an untrusted text of any length, keeping its lines: for output that contains nothing else.
     pub(crate) fn whole(text: &str) -> Self {
         Self(printable(text).into_owned())
     }
@@ -79,12 +79,12 @@ impl Text {
         Self(texts.into_iter().map(|text| text.0).collect::<Vec<_>>().join(between))
     }
 
-    /// Wraps the text in a colour. Called by [`crate::output::terminal::Style`] alone.
+    /// Wraps the text in a colour. Only [`crate::output::terminal::Style`] calls it.
     pub(crate) fn painted(self, code: &'static str) -> Self {
         Self(format!("\x1b[{code}m{}\x1b[0m", self.0))
     }
 
-    /// Wraps text that is neutralized already. Only the modules of `output` may do so.
+    /// Wraps text that is already neutralized. Only the modules of `output` may do so.
     pub(super) fn neutral(text: String) -> Self {
         Self(text)
     }
@@ -118,7 +118,7 @@ impl Part for str {
     }
 }
 
-/// One line, with the blank at either end that a caller may have put there.
+/// Neutralizes one line, keeping a blank at either end.
 fn outer_blanks(text: &str) -> String {
     let blank = |is: bool| if is { " " } else { "" };
     let line = one_line(text, MAX_PART);
@@ -163,7 +163,7 @@ parts! {
     u16: |n| Cow::Owned(n.to_string())
 }
 
-/// A part on its own.
+/// Conversion of a part to a text.
 pub(crate) trait PartExt: Part {
     fn text(&self) -> Text {
         let mut text = Text::default();
@@ -174,23 +174,23 @@ pub(crate) trait PartExt: Part {
 
 impl<T: Part + ?Sized> PartExt for T {}
 
-/// Untrusted text as one line of bounded length, without control characters.
+/// Turns untrusted text into one line of bounded length without control characters.
 pub(crate) fn line(text: &str) -> String {
     let one: String = text.chars().take(MAX_PATH).map(|c| if matches!(c, '\n' | '\t') { '␤' } else { c }).collect();
     printable(&one).into_owned()
 }
 
-/// One row of untrusted text, with its blanks as they are.
+/// Neutralizes one row of untrusted text, keeping its blanks.
 pub(crate) fn row(text: &str) -> Text {
     Text(printable(text).replace(['\n', '\t'], " "))
 }
 
-/// Columns that a text takes.
+/// Returns the columns that a text occupies.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// The longest beginning of a text that fits into so many columns, and what is left.
+/// Splits a text after the longest beginning that fits into `columns`.
 pub(crate) fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {
@@ -200,7 +200,7 @@ pub(crate) fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(at, _)| at))
 }
 
-/// One line of an untrusted text that fits into so many columns.
+/// Shortens untrusted text to one line of at most `columns`.
 pub(crate) fn fit(text: &str, columns: usize) -> Text {
     let line = one_line(text, columns);
     if width(&line) <= columns {

@@ -1,10 +1,10 @@
-//! The built-in components, as they were built into this program.
+//! The components that are embedded in this program.
 
-/// A built-in plugin.
+/// An embedded plugin.
 pub(crate) struct BuiltIn {
     pub(crate) name: &'static str,
     pub(crate) bytes: &'static [u8],
-    /// It only has slash commands, which a run without a conversation has no use for.
+    /// True if it offers only slash commands, which a non-interactive run does not need.
     pub(crate) is_for_conversations: bool,
 }
 
@@ -14,7 +14,7 @@ macro_rules! component {
     };
 }
 
-/// All of them, in the order in which the model is told of their tools.
+/// All built-in plugins, in the order in which the model sees their tools.
 pub(crate) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "fs", bytes: component!("fs"), is_for_conversations: false },
     BuiltIn { name: "shell", bytes: component!("shell"), is_for_conversations: false },
@@ -22,5 +22,5 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "commands", bytes: component!("commands"), is_for_conversations: true },
 ];
 
-/// Two versions of one plugin, for `pinion demo`.
+/// Two versions of a plugin, for `pinion demo`.
 pub(crate) const GREETER: [&[u8]; 2] = [component!("greeter_one"), component!("greeter_two")];

@@ -1,7 +1,7 @@
-//! `grants.toml`: the plugin files that the user's grants belong to.
+//! `grants.toml`: grants that are bound to plugin files.
 //!
-//! A [`Pin`] binds grants to one component: its source, its path and the digest of its bytes, and to what it asked for and
-//! declared at that time. The file is private, and written as a whole under a lock.
+//! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and what it asked for and
+//! declared at that time. The file is private, and is replaced as a whole under a lock.
 
 use crate::files::private::{check, create_folder, lock};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
@@ -10,28 +10,28 @@ use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
-/// No honest file is longer.
+/// Maximum size in bytes, above any legitimate one.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The grants of one component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Pin {
-    /// The name in its manifest.
+    /// Name in its manifest.
     pub(crate) name: String,
     pub(crate) source: FileOrigin,
-    /// Absolute; its directory without links.
+    /// Absolute path, whose directory contains no links.
     pub(crate) path: PathBuf,
     /// BLAKE3 in hexadecimal.
     pub(crate) digest: String,
-    /// The grants of `[plugins.NAME.grants]` in the user's config belong to it.
+    /// True if the grants of `[plugins.NAME.grants]` in the user's config apply to it.
     pub(crate) config: bool,
-    /// Grants besides those of the config.
+    /// Grants in addition to those of the config.
     #[serde(default)]
     pub(crate) grants: GrantTable,
-    /// Its asks and declarations at the time of the grants.
+    /// Its requests and declarations at the time of the grants.
     #[serde(default)]
     pub(crate) granted_for: Ceiling,
 }
@@ -44,7 +44,7 @@ struct Contents {
     component: Vec<Pin>,
 }
 
-/// The file.
+/// Handle to `grants.toml`.
 #[derive(Debug, Clone)]
 pub(crate) struct GrantsFile {
     path: PathBuf,
@@ -62,11 +62,11 @@ impl GrantsFile {
     /// Reads all pins; a missing file has none.
     ///
     /// # Errors
-    /// The file is broken, belongs to another user, or others can read or write it.
+    /// The file is invalid, belongs to another user, or is accessible to others.
     pub(crate) fn read(&self) -> io::Result<Vec<Pin>> {
         let mut options = OpenOptions::new();
         options.read(true);
-        // Opening a pipe would wait for a writer.
+        // Opening a pipe would block.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(
             &mut options,
@@ -91,11 +91,10 @@ impl GrantsFile {
         }
     }
 
-    /// Changes the pins, alone among all processes, and returns what `change` returns. Nothing is written when nothing
-    /// changed.
+    /// Changes the pins under the lock and returns what `change` returns. Writes only if something changed.
     ///
     /// # Errors
-    /// As [`GrantsFile::read`], or the file cannot be written; it is then as it was.
+    /// See [`GrantsFile::read`]. If the file cannot be written, it stays as it was.
     pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Vec<Pin>) -> T) -> io::Result<T> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         create_folder(directory)?;

@@ -1,10 +1,10 @@
-//! The grants of each component: the config for built-in plugins, the config and `grants.toml` for files.
+//! The grants of each component: from the config for built-in plugins, from the config and `grants.toml` for files.
 //!
-//! Default grants are for built-in plugins, whose names no file may claim. A file has no grants by its name alone: those of
-//! `[plugins.NAME.grants]` are bound to the first file of that name that the user installed or named, and `pinion plugin
-//! grant` binds others. A bound grant holds for this path and digest. While a process runs, the binding follows the file
-//! from one generation to the next; between two processes it does not. A project's plugins have only what the user granted
-//! them by `pinion plugin grant`.
+//! Default grants exist only for built-in plugins, whose names no file may claim. A file never has grants by its name
+//! alone. Those of `[plugins.NAME.grants]` are bound to the first file of that name that the user installed or named;
+//! `pinion plugin grant` binds others. A bound grant applies to this path and digest. While a process runs, the binding
+//! follows the file from one generation to the next; between two processes it does not. The plugins of a project have
+//! only the grants that the user gave them with `pinion plugin grant`.
 
 use crate::base::Base;
 use crate::config::file::FilePlugin;
@@ -25,21 +25,21 @@ use std::time::SystemTime;
 /// The effect of loading a component on the grants of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// The component will run, so the grants are bound to it.
+    /// The component will run, so grants are bound to it.
     Bind,
-    /// The user only looks at the component: nothing is bound.
+    /// The component is only inspected, so nothing is bound.
     LookOnly,
 }
 
-/// Grants for one call, from the command line.
+/// Grants from the command line for one call.
 #[derive(Debug, Clone)]
 pub(crate) struct CallGrants {
-    /// The component that they are for.
+    /// The component that receives them.
     pub(crate) target: Target,
     pub(crate) grants: Grants,
 }
 
-/// The component that a command is about.
+/// The component that a command names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The plugin that a run loads under this name.
@@ -59,17 +59,17 @@ pub(crate) struct Policy {
 
 #[derive(Default)]
 struct State {
-    /// By path, the digest of the file when it was last loaded here.
+    /// By path, the digest that this process loaded last.
     last: HashMap<PathBuf, String>,
-    /// By path and digest, true for components that were given grants before they were compiled.
+    /// By path and digest, whether the component received grants before it was compiled.
     given: HashMap<(PathBuf, String), bool>,
-    /// The pins as they were read last, and the file's state at that time.
+    /// The pins as they were read last, with the state of the file at that time.
     pins: Option<(Stamp, Arc<Vec<Pin>>)>,
     /// By path, the names in the manifests of the user's plugin directory.
     names: HashMap<PathBuf, (Stamp, Option<String>)>,
 }
 
-/// Tells one state of a file from another.
+/// Distinguishes states of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -90,15 +90,15 @@ impl Stamp {
     }
 }
 
-/// The standing of a file towards the grants that there are.
+/// The relation of a file to the existing grants.
 enum Standing {
-    /// Its grants are in this pin.
+    /// This pin contains its grants.
     Pinned(Box<Pin>),
     /// Nothing is bound to the file, and the config's grants for its name are bound to no other.
     Free,
-    /// No grants are for it, and none were meant for it.
+    /// No grants are meant for it.
     Stranger,
-    /// Grants exist for its name or path, and are not in effect for it. The text says why, with a hint.
+    /// Grants exist for its name or path but do not apply. The text states the reason, with a hint.
     HeldBack(String),
 }
 
@@ -108,12 +108,12 @@ impl Policy {
         Self { base: base.clone(), binding, call, file, state: Mutex::default() }
     }
 
-    /// Settings of a built-in plugin. A project may not grant anything.
+    /// Returns the settings of a built-in plugin. A project cannot grant anything.
     fn built_in(&self, name: &str) -> PluginSettings {
         let granted = self.base.config.user_plugins.get(name).map(|plugin| self.base.grants(&plugin.grants));
         let plugin = self.base.config.plugins.get(name);
         let mut grants = granted.unwrap_or_default();
-        // What a program wrote is for the model to read, wherever `bash` had to put it.
+        // The model may read what a program wrote, wherever `bash` had to put it.
         let output = self.base.output.directory();
         if name == "fs" && !grants.files.is_empty() && output.is_dir() {
             grants.files.insert(output.to_owned(), Access::Read);
@@ -162,7 +162,8 @@ impl Policy {
         settings
     }
 
-    /// The user's section for files of this name. A project's plugin has none: it may hold secrets.
+    /// Returns the user's section for files of this name. A project's plugin has none, because the section may contain
+    /// secrets.
     fn section(&self, name: &str, origin: FileOrigin) -> Option<&FilePlugin> {
         self.base.config.user_plugins.get(name).filter(|_| origin != FileOrigin::Project)
     }
@@ -218,9 +219,9 @@ impl Policy {
         held_back(format!("{path} has changed since it was granted"))
     }
 
-    /// Reads the pins; again only when the file has changed.
+    /// Returns the pins, reading them again only if the file has changed.
     fn pins(&self) -> io::Result<Arc<Vec<Pin>>> {
-        // A missing file has no stamp, and is cheap to look for.
+        // A missing file has no stamp and is cheap to look for.
         let stamp = Stamp::of(self.file.path());
         if let Some((known, pins)) = &self.state().pins
             && Some(*known) == stamp
@@ -232,7 +233,7 @@ impl Policy {
         Ok(pins)
     }
 
-    /// Files of the user's plugin directory whose manifests have this name.
+    /// Returns the files of the user's plugin directory whose manifests have this name.
     fn installed(&self, name: &str) -> Vec<PathBuf> {
         let mut state = self.state();
         let mut installed = Vec::new();
@@ -313,7 +314,7 @@ impl PluginPolicy for Policy {
                 if let Some(problem) = self.base.config.project.refuses(&path, component.digest) {
                     return Err(LoadError::Policy(problem));
                 }
-                // A name may not lead to a project's plugin: the user must say which file is meant.
+                // A name never selects a project's plugin; the user must name the file.
                 let by_name = by_name.filter(|_| *origin != FileOrigin::Project);
                 (self.of_file(component, &path, *origin), [by_name, Some(Target::File(path))])
             }
@@ -341,7 +342,7 @@ impl PluginPolicy for Policy {
 }
 
 impl Policy {
-    /// Binds grants to a component that was given them, unless they are already.
+    /// Binds grants to a component that received them, unless they are bound already.
     fn record(
         &self,
         component: &Component<'_>,
@@ -365,7 +366,7 @@ impl Policy {
     }
 }
 
-/// Returns the command that grants more to a file, where the config is not the way.
+/// Returns the command that grants more to a file, if editing the config is not the way.
 fn grant_hint(path: &Path, standing: &Standing, component: &Component<'_>) -> Option<String> {
     let asks = component.manifest.capabilities.words().join(" ");
     match standing {

@@ -6,11 +6,11 @@ use crate::plugins::policy::{Binding, Policy};
 use pinion_plugin_runtime::{Compiler, HostInfo, NoInfo, Notice, Runtime, RuntimeConfig};
 use std::sync::Arc;
 
-/// The argument with which this program compiles a component for another process of itself, and does nothing else.
+/// Argument with which this program compiles a component for its parent process and then exits.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component-for-parent";
 
 impl Base {
-    /// The plugin runtime, with nothing loaded.
+    /// Creates a plugin runtime with nothing loaded.
     pub(crate) fn runtime(
         &self,
         info: Arc<dyn HostInfo>,
@@ -19,7 +19,7 @@ impl Base {
         self.runtime_with(Policy::new(self, Binding::Bind, None), info, on_notice)
     }
 
-    /// A runtime that shows plugins and runs none: no grants are bound to what it loads.
+    /// Creates a runtime for inspection, which binds no grants to what it loads.
     pub(crate) fn showing(&self, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Result<Runtime> {
         self.runtime_with(Policy::new(self, Binding::LookOnly, None), Arc::new(NoInfo), on_notice)
     }
@@ -43,7 +43,7 @@ impl Base {
     }
 }
 
-/// This program, as the one that compiles components in a process of its own.
+/// Returns this program as the compiler of components, in a process of its own.
 pub(crate) fn compiler() -> Option<Compiler> {
     let program = std::env::current_exe().ok()?;
     Some(Compiler { program, arguments: vec![COMPILE_COMPONENT.into()] })

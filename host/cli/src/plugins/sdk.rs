@@ -1,4 +1,4 @@
-//! The plugin SDK that this program carries, for plugins that are made with it.
+//! The plugin SDK that this program embeds, for the plugins that it creates.
 
 use crate::files::private::create_folder;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
-/// Unpacks the SDK into a folder that is named after its content, and tells which one. One that is there already was
-/// unpacked by this version.
+/// Unpacks the SDK into a directory named after its content and returns its path. An existing directory has that
+/// content already.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// The directory cannot be written.
 pub(crate) fn unpack(into: &Path) -> io::Result<PathBuf> {
     let folder = into.join(format!("{}-{}", env!("CARGO_PKG_VERSION"), &digest()[..12]));
     if folder.is_dir() {
         return Ok(folder);
     }
     create_folder(into)?;
-    // Beside its place first, so that half of it is never taken for all of it.
+    // Unpack beside the destination, so that an incomplete copy is never used.
     let temporary = tempfile::Builder::new().prefix(".sdk-").tempdir_in(into)?;
     for (name, text) in SDK {
         let file = temporary.path().join(name);

@@ -6,18 +6,18 @@ use crate::plugins::builtin::BUILT_IN;
 use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in};
 use std::path::{Path, PathBuf};
 
-/// Which plugins are loaded.
+/// The use of a runtime, which decides on the plugins to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
-    /// A run without a conversation.
+    /// A non-interactive run.
     Run,
-    /// A conversation, or whoever wants to see everything.
+    /// A conversation, or an inspection of all plugins.
     Conversation,
 }
 
 impl Base {
-    /// The plugins that a run loads, in the order in which they win where names collide. Disabled files are among them:
-    /// their names are in their manifests, where the runtime looks.
+    /// Returns the plugins that a run loads, in the order in which they win name collisions. Disabled files are among
+    /// them, because only the runtime reads the names in their manifests.
     pub(crate) fn sources(&self, args: &RunArgs, purpose: For) -> Vec<Source> {
         let built_in = BUILT_IN.iter().filter(|plugin| {
             !args.no_builtin_plugins
@@ -38,15 +38,16 @@ impl Base {
         sources
     }
 
-    /// Returns whether the user or a trusted project disabled the plugin of this name, or of one like it. A project cannot
-    /// enable what the user disabled.
+    /// Returns whether the user or a trusted project disabled the plugin of this name, or of one that looks like it. A
+    /// project cannot enable what the user disabled.
     pub(crate) fn is_disabled(&self, name: &str) -> bool {
         let layers = [&self.config.user_plugins, &self.config.plugins];
         let mut sections = layers.into_iter().flatten();
         sections.any(|(section, plugin)| plugin.enabled == Some(false) && is_alike(section, name))
     }
 
-    /// A file that the user named. Where it lies decides its origin: naming a project's plugin makes it none of the user's.
+    /// Returns the source for a file that the user named. Its location decides its origin, so naming a project's plugin
+    /// does not make it the user's.
     pub(crate) fn named(&self, path: &Path) -> Source {
         let path = self.workspace.join(path);
         let identity = identity(&path);
@@ -62,26 +63,26 @@ impl Base {
         }
     }
 
-    /// Directories whose `*.wasm` files are plugins, also those that appear later: the user's. Plugins of a project are
-    /// single files with the digests that the user trusts.
+    /// Returns the directories to watch for plugins: only the user's. Plugins of a project are single files whose
+    /// digests the user trusts.
     pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
         let users = || PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User };
         if args.no_plugins { Vec::new() } else { vec![users()] }
     }
 
-    /// The files in the user's plugin directory.
+    /// Returns the files in the user's plugin directory.
     pub(crate) fn installed(&self) -> Vec<Source> {
         plugins_in(&[PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User }])
     }
 
-    /// Returns whether a file is a plugin of this project, which the user trusts.
+    /// Returns whether a file is a plugin of this project and the user trusts it.
     pub(crate) fn is_trusted_plugin(&self, path: &Path) -> bool {
         self.config.project.plugins().iter().any(|plugin| plugin.path == path)
     }
 }
 
-/// The path that a file is known by: absolute, and its directory without links. The file itself may be a link, because the
-/// digest says what is behind it.
+/// Returns the path that identifies a file: absolute, with a directory that contains no links. The file itself may be a
+/// link, because the digest covers its content.
 pub(crate) fn identity(path: &Path) -> PathBuf {
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     match (directory, path.file_name()) {
@@ -90,7 +91,7 @@ pub(crate) fn identity(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns whether a file lies in the plugin directory of some project.
+/// Returns whether a file is in the plugin directory of any project.
 fn is_in_project(path: &Path) -> bool {
     let names: Vec<_> = path.components().map(|part| part.as_os_str().to_ascii_lowercase()).collect();
     names.windows(2).any(|pair| pair[0] == ".pinion" && pair[1] == "plugins")

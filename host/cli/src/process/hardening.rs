@@ -1,19 +1,19 @@
-//! What the process does for its own safety, first of all.
+//! Hardening of the process, before anything else runs.
 //!
-//! Programs that the agent starts run as the same user and could look into this process. So it is not dumpable: its
-//! memory and environment cannot be read through `/proc`, and it leaves no core dump. `root` could look all the same, so
-//! the capability to do that is given up, for this process and for all that it starts. What the system shows in
-//! `/proc/PID/environ`, which root can open for other capabilities too, is overwritten; the environment itself moves to
-//! other memory, and keys of providers are taken out of it.
+//! Programs that the agent starts run as the same user and could inspect this process. It is therefore not dumpable:
+//! its memory and environment cannot be read through `/proc`, and it leaves no core dump. As `root` could still do so,
+//! this process and everything that it starts give up the necessary capability. What `/proc/PID/environ` shows, which
+//! root can open with other capabilities too, is overwritten; the environment moves to other memory, without the keys
+//! of providers.
 //!
-//! On other systems than Linux, only the keys are taken out of the environment.
+//! On systems other than Linux, only the keys are removed from the environment.
 
 use pinion_providers::PROVIDERS;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// Open files at most: enough for any work, and few enough for programs that go through all of them.
+/// Maximum number of open files: enough for any work, and few enough for programs that iterate over all of them.
 #[cfg(unix)]
 const MAX_DESCRIPTORS: u64 = 65_536;
 
@@ -27,13 +27,13 @@ pub(crate) fn start() {
     raise_descriptor_limit();
 }
 
-/// A variable of the environment that the process was started with.
+/// Returns a variable of the environment that the process was started with.
 pub(crate) fn variable(name: &str) -> Option<String> {
     let secret = SECRETS.get().and_then(|secrets| secrets.get(name));
     secret.map(|secret| secret.expose_secret().to_owned()).or_else(|| std::env::var(name).ok())
 }
 
-/// All variables of the environment that are text, with those that were taken out of it.
+/// Returns all variables of the environment that are text, including the removed ones.
 pub(crate) fn variables() -> BTreeMap<String, String> {
     let rest =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -47,15 +47,15 @@ fn is_key(name: &str) -> bool {
 
 #[cfg(target_os = "linux")]
 fn not_dumpable() {
-    // The system refuses this to nobody.
+    // The system refuses this to no process.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn not_dumpable() {}
 
-/// Gives up `CAP_SYS_PTRACE`: out of the bounding set, nothing that this process starts can have it, and out of the
-/// inheritable set, nothing gets it from here.
+/// Gives up `CAP_SYS_PTRACE`. Without it in the bounding set, nothing that this process starts can acquire it; without
+/// it in the inheritable set, nothing inherits it.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "no safe wrapper of these two calls is in the build")]
 fn give_up_tracing() {
@@ -75,8 +75,8 @@ fn give_up_tracing() {
     }
     let mut header = Header { version: VERSION_3, pid: 0 };
     let mut sets = [Sets::default(); 2];
-    // SAFETY: prctl takes numbers here; capget and capset take a header and two sets, as version 3 of them has it. Who has
-    // no such capability is refused, and needs nothing else.
+    // SAFETY: prctl takes numbers here; capget and capset take a header and two sets, as version 3 defines them. A
+    // process without the capability is refused and needs nothing else.
     unsafe {
         libc::prctl(libc::PR_CAPBSET_DROP, 19, 0, 0, 0);
         if libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) == 0 {
@@ -91,7 +91,7 @@ fn give_up_tracing() {
 #[cfg(not(target_os = "linux"))]
 fn give_up_tracing() {}
 
-/// Moves the environment to memory of this process, overwrites where it was, and keeps the keys apart.
+/// Moves the environment to other memory, overwrites its former place and keeps the keys apart.
 #[allow(
     unsafe_code,
     reason = "the environment is changed and overwritten in place, which only the first thread may do"
@@ -101,7 +101,7 @@ fn hide_environment() {
     let shown = Shown::find();
     let mut seen = BTreeSet::new();
     for (name, value) in std::env::vars_os() {
-        // Of two variables of one name, the first counts.
+        // The first of several variables with one name counts.
         if !seen.insert(name.clone()) {
             continue;
         }
@@ -152,8 +152,8 @@ impl Shown {
 
     fn overwrite(self) {
         for (value, length) in self.0 {
-            // SAFETY: the bytes of a string of the first environment, which nothing refers to any more: each variable was
-            // set to a copy or removed.
+            // SAFETY: the bytes belong to a string of the initial environment, to which nothing refers any more: each
+            // variable was set to a copy or removed.
             unsafe { std::ptr::write_bytes(value, 0, length) };
         }
     }
@@ -176,7 +176,7 @@ fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
     if current.is_some_and(|current| current < wanted) {
-        // With fewer, shares are smaller.
+        // With fewer descriptors, shares are smaller.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }

@@ -1,12 +1,12 @@
-//! The log, on stderr, for those who ask for it.
+//! The log on stderr.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::Uptime;
 
-/// Writes no part of a secret.
+/// Starts the log, in which secrets are redacted.
 ///
-/// Without options, warnings and errors; `-v` the same with what plugins say; `-vv` everything of ours. `PINION_LOG`
-/// says it in `tracing`'s own words.
+/// By default it contains errors and the warnings of plugins, with `-v` also warnings and the messages of plugins, with
+/// `-vv` everything of this program. `PINION_LOG` sets a filter in the syntax of `tracing`.
 pub(crate) fn start(verbose: u8, quiet: bool) {
     let default = match (quiet, verbose) {
         (true, _) => "error",
@@ -18,7 +18,7 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|| EnvFilter::new(default)))
         .with_timer(Uptime::default())
-        // Colours would have to be told from those of a guest.
+        // Colours of the log could not be told from those of a guest.
         .with_ansi(false)
         .with_writer(crate::output::Log)
         .finish();

@@ -1,9 +1,9 @@
-//! Ctrl-C, and whatever else asks the program to stop.
+//! Ctrl-C and the other signals that ask the program to stop.
 //!
-//! [`install`] runs first of all and starts a thread of its own that hears signals whatever the rest of the program does,
-//! also when every worker of tokio is blocked. Outside of a [`Scope`], a signal ends the program at once, with its
-//! terminal restored. Within one, the first signal interrupts the work of the scope, and the second ends the program.
-//! Signals that were ignored when the program started, as by `nohup`, stay ignored (on Linux, where `/proc` tells).
+//! [`install`] runs first and starts a thread that receives signals even if every worker of tokio is blocked. Outside
+//! of a [`Scope`], a signal ends the program at once and restores its terminal. Within one, the first signal interrupts
+//! the work of the scope and the second ends the program. Signals that were ignored when the program started, for
+//! example by `nohup`, stay ignored (on Linux, where `/proc` reports them).
 
 use pinion_agent::Agent;
 use std::future::Future;
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Runs something that the agent does. The first signal aborts it, the second one ends the program.
+/// Runs work of an agent. The first signal aborts it, the second ends the program.
 ///
-/// Returns whether a signal came.
+/// Returns whether a signal arrived.
 pub(crate) async fn interruptible<T>(agent: &Arc<Agent>, work: impl Future<Output = T>) -> (T, bool) {
     interruptible_runs(agent, |_| work).await
 }
 
-/// The same, for work of several runs: a signal aborts only the one under way, so the work has to look whether one came
+/// Runs work that consists of several runs. A signal aborts only the current one, so the work has to check the flag
 /// before it begins the next.
 pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
     agent: &Arc<Agent>,
@@ -26,15 +26,15 @@ pub(crate) async fn interruptible_runs<T, F: Future<Output = T>>(
 ) -> (T, bool) {
     let came = Arc::new(AtomicBool::new(false));
     let agent = agent.clone();
-    // Before the work begins, which may go far before it waits for the first time.
+    // Before the work begins, because it may do much before it first waits.
     let _scope = Scope::begin(came.clone(), move || agent.abort());
     let done = work(came.clone()).await;
     (done, came.load(Ordering::Acquire))
 }
 
-/// Runs something that `interrupt` ends. The first signal calls it, the second one ends the program.
+/// Runs work that `interrupt` ends. The first signal calls it, the second ends the program.
 ///
-/// Returns whether a signal came.
+/// Returns whether a signal arrived.
 pub(crate) async fn interruptible_by<T>(
     interrupt: impl FnOnce() + Send + 'static,
     work: impl Future<Output = T>,
@@ -45,14 +45,14 @@ pub(crate) async fn interruptible_by<T>(
     (done, came.load(Ordering::Acquire))
 }
 
-/// The last signal that asked the program to stop, by its number.
+/// Returns the number of the last signal that asked the program to stop.
 pub(crate) fn last() -> Option<u8> {
     Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
-/// Waits for lines of the user until the result is dropped, whenever no other scope is open.
+/// Handles signals between lines of the user until the result is dropped, whenever no other scope is open.
 ///
-/// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, the
+/// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
 /// second one without a [`Waiting::forget`] in between ends the program with success. Other signals end it at once.
 pub(crate) fn waiting(remark: fn()) -> Waiting {
     let came = Arc::new(AtomicBool::new(false));
@@ -60,28 +60,28 @@ pub(crate) fn waiting(remark: fn()) -> Waiting {
     Waiting { came, _scope: scope }
 }
 
-/// See [`waiting`].
+/// Scope of [`waiting`].
 pub(crate) struct Waiting {
     came: Arc<AtomicBool>,
     _scope: Scope,
 }
 
 impl Waiting {
-    /// Counts a Ctrl-C that was a key. Returns whether it is the second one.
+    /// Counts a Ctrl-C that arrived as a key. Returns whether it is the second one.
     pub(crate) fn key(&self) -> bool {
         self.came.swap(true, Ordering::AcqRel)
     }
 
-    /// Forgets the first Ctrl-C, as something else was entered.
+    /// Forgets the first Ctrl-C after other input.
     pub(crate) fn forget(&self) {
         self.came.store(false, Ordering::Release);
     }
 }
 
-/// The number of SIGINT everywhere.
+/// Number of SIGINT on all systems.
 const INTERRUPT: u8 = 2;
 
-/// Work that a signal interrupts.
+/// The work that a signal interrupts.
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static LAST: AtomicU8 = AtomicU8::new(0);
 
@@ -97,7 +97,7 @@ enum AtSignal {
     Remark(fn()),
 }
 
-/// While it lives, signals do what it says; then they do again what they did before.
+/// Sets the effect of signals until it is dropped, then restores the previous one.
 struct Scope(Option<Current>);
 
 impl Scope {
@@ -120,10 +120,10 @@ fn current() -> std::sync::MutexGuard<'static, Option<Current>> {
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts to hear signals. To be called once, before anything that may take time.
+/// Starts to receive signals. Must be called once, before anything that may take time.
 ///
 /// # Errors
-/// The thread cannot be started; signals do then what they do to any program.
+/// The thread cannot be started; signals then have their default effect.
 pub(crate) fn install() -> std::io::Result<()> {
     terminal::remember();
     let listening = imp::Listening::new()?;
@@ -131,19 +131,19 @@ pub(crate) fn install() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Called for each signal, on the thread that hears them.
+/// Handles a signal, on the thread that receives them.
 fn heard(number: u8) {
     LAST.store(number, Ordering::Release);
     let what = current().as_mut().map_or(Err(128 + number), |current| current.heard(number));
     match what {
-        // On a thread of its own: whatever it waits for, the next signal is heard.
+        // On a thread of its own, so that the next signal is handled even if this call blocks.
         Ok(call) => drop(thread::Builder::new().name("pinion-interrupt".to_owned()).spawn(call)),
         Err(status) => end(status),
     }
 }
 
 impl Current {
-    /// What to call, or with which status to end the program.
+    /// Returns the function to call, or the status to end the program with.
     fn heard(&mut self, number: u8) -> Result<Box<dyn FnOnce() + Send>, u8> {
         match &mut self.at_signal {
             AtSignal::Interrupt(interrupt) => {
@@ -171,7 +171,7 @@ mod imp {
     use std::time::Duration;
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// How long an orderly end may take.
+    /// Time allowed for an orderly exit.
     const ORDERLY: Duration = Duration::from_millis(500);
 
     pub(super) struct Listening {
@@ -208,7 +208,7 @@ mod imp {
         }
     }
 
-    /// Signals that are ignored, as the kernel's mask.
+    /// Returns the mask of ignored signals in the kernel's form.
     fn ignored() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -217,12 +217,12 @@ mod imp {
 
     pub(super) fn kill_soon() {
         std::thread::sleep(ORDERLY);
-        // To oneself, which cannot fail.
+        // A process can always signal itself.
         let _ = kill_process(getpid(), Signal::KILL);
     }
 }
 
-/// Ctrl-C alone.
+/// Handles Ctrl-C only.
 #[cfg(not(unix))]
 mod imp {
     pub(super) struct Listening(tokio::runtime::Runtime);
@@ -242,7 +242,7 @@ mod imp {
     pub(super) fn kill_soon() {}
 }
 
-/// The terminal as it was found: line editors and questions put it into raw mode.
+/// The initial state of the terminal, which line editors and questions put into raw mode.
 #[cfg(unix)]
 mod terminal {
     use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -258,10 +258,11 @@ mod terminal {
 
     pub(super) fn restore() {
         let Some(Some(found)) = FOUND.get() else { return };
-        // A terminal that is gone needs nothing.
+        // A lost terminal needs nothing.
         let _ = tcsetattr(stdin(), OptionalActions::Now, found);
         if stdout().is_terminal() {
-            // No bracketed paste, and a cursor. Unbuffered, as whoever holds the lock of stdout may hold it for ever.
+            // Turns bracketed paste off and the cursor on. Unbuffered, because another thread may hold the lock of
+            // stdout for ever.
             let _ = rustix::io::write(stdout(), b"\x1b[?2004l\x1b[?25h\n");
         }
     }

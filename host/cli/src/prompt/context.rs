@@ -1,8 +1,8 @@
-//! Context files: what `AGENTS.md` and `CLAUDE.md` of the user and of a repository say to the model.
+//! Context files: `AGENTS.md` and `CLAUDE.md` of the user and of a repository, for the system prompt.
 //!
-//! Those of a repository are untrusted text. They are read beneath its root ([`Repository`]), bounded in size and number,
-//! and quoted in the system prompt line by line, so that no line of theirs can pass for one of the prompt. What is not
-//! used is reported, and so is what changed since the last run in the same directory.
+//! Those of a repository are untrusted text. They are read beneath its root ([`Repository`]), bounded in size and
+//! number, and quoted line by line, so that none of their lines can pass for one of the prompt. Notices report files
+//! that are not used and files that changed since the last run in the same directory.
 
 use crate::files::paths::Paths;
 use crate::files::private;
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The part of one file that the model gets.
+/// Maximum bytes of one file in the prompt.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
-/// The part of all files together.
+/// Maximum bytes of all files together.
 const MAX_BYTES: usize = 256 * 1024;
-/// Directories that are looked into, those nearest to the workspace.
+/// Maximum number of directories to search, nearest to the workspace first.
 const MAX_DIRECTORIES: usize = 64;
-/// Bytes of the record of one workspace.
+/// Maximum bytes of the record of one workspace.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
 
-/// Stands for the digest of a file that is not there or not used.
+/// Stands for the digest of a missing or unused file.
 const ABSENT: &str = "-";
 
-/// Names of context files; of a directory's, the first that can be used counts.
+/// Names of context files; the first usable one of each directory counts.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// The context files of a run.
@@ -33,22 +33,22 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 pub(crate) struct Context {
     files: Vec<ContextFile>,
     notices: Vec<String>,
-    /// The digest of each file of the repository that was looked for, or [`ABSENT`], by path from its root.
+    /// By path from the root, the digest of each file of the repository that was looked for, or [`ABSENT`].
     seen: BTreeMap<String, String>,
     record: Option<Record>,
 }
 
 #[derive(Debug)]
 struct ContextFile {
-    /// Neutralised, one line.
+    /// Neutralized, in one line.
     name: String,
     bytes: Vec<u8>,
     is_cut: bool,
-    /// The user's own, and so no untrusted text.
+    /// True for files of the user, which are trusted text.
     is_users: bool,
 }
 
-/// What was seen of a repository's context files, to be remembered until the next run.
+/// The digests of a repository's context files, to be stored for the next run.
 #[derive(Debug)]
 struct Record {
     folder: PathBuf,
@@ -113,7 +113,7 @@ impl Context {
         self.files.iter().map(|file| file.bytes.len()).sum()
     }
 
-    /// Looks up what the files were when they were last read, and prepares what is to be remembered.
+    /// Compares the files with the record of the last run, and prepares the next record.
     fn compare(&mut self, paths: &Paths, root: &Path) {
         let name = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex()[..32].to_owned();
         let text = Repository::at(&paths.context())
@@ -137,12 +137,12 @@ impl Context {
         self.record = (known != text).then(|| Record { folder: paths.context(), name, text: known });
     }
 
-    /// What the user should know of the files.
+    /// Notices for the user.
     pub(crate) fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Remembers the files for the next run in the directory. To be called once the notices were shown.
+    /// Stores the record for the next run in this directory. Called once the notices were shown.
     pub(crate) fn remember(&self) {
         let Some(record) = &self.record else { return };
         let written = private::create_folder(&record.folder)
@@ -154,7 +154,7 @@ impl Context {
         }
     }
 
-    /// The section of the system prompt, empty when there are no files.
+    /// Returns the section of the system prompt, which is empty without files.
     pub(crate) fn prompt(&self) -> String {
         let mut prompt = String::new();
         for file in &self.files {
@@ -176,7 +176,7 @@ impl Context {
     }
 }
 
-/// A file of the user is followed wherever it lies; that of a repository is not.
+/// Reads the beginning of a file. Links are followed for the user's files and not for those of a repository.
 fn read(repository: &Repository, path: &Path, is_users: bool) -> Result<Option<(Vec<u8>, bool)>, Refusal> {
     let text = match is_users {
         true => {
@@ -196,7 +196,7 @@ fn digest(bytes: &[u8], is_cut: bool) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Every line behind a mark that only the host writes at the beginning of a line.
+/// Prefixes every line with a mark that only the host writes at the beginning of a line.
 fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");

@@ -1,4 +1,4 @@
-//! Sub-agents: what the config says of them, and where their models come from.
+//! Models of sub-agents and branches that the config names.
 
 use crate::base::Base;
 use crate::config::file::FileBranches;
@@ -10,7 +10,7 @@ use pinion_agent::{
 };
 use std::sync::Arc;
 
-/// How prompts are worked off side by side.
+/// The branches on which each prompt runs.
 pub(crate) struct Branches {
     models: Vec<FoundModel>,
     judge: Option<FoundModel>,
@@ -19,10 +19,10 @@ pub(crate) struct Branches {
 }
 
 impl Branches {
-    /// None when there is but one way to work prompts off.
+    /// Resolves the section `[branches]`. Returns none if it asks for fewer than two branches.
     ///
     /// # Errors
-    /// There are too many, or one of their models cannot be asked.
+    /// It asks for too many branches, or a model is not available.
     pub(crate) async fn of(section: &FileBranches, models: &ConfiguredModels, first: &Chosen) -> Result<Option<Self>> {
         let named = u32::try_from(section.models.len()).unwrap_or(u32::MAX);
         let count = named.max(section.attempts.unwrap_or(0));
@@ -53,14 +53,11 @@ impl Branches {
         }))
     }
 
-    /// Works prompts off.
+    /// Runs prompts on all branches and keeps one answer.
     pub(crate) async fn run(&self, agent: &Agent, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
-        let config = LoopConfig { branch_authority: self.authority, ..agent.config() };
-        let with = |found: &FoundModel| LoopConfig {
-            provider: found.provider.clone(),
-            model: found.model.clone(),
-            ..config.clone()
-        };
+        let mut config = agent.config();
+        config.policy.branch_authority = self.authority;
+        let with = |found: &FoundModel| config.clone().with_model(found.clone());
         let strategy =
             pinion_orchestration::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
         let branches = self.models.iter().map(with).collect();
@@ -68,10 +65,10 @@ impl Branches {
     }
 }
 
-/// Finds the models that agents of the config name.
+/// Finds models that the config names for sub-agents.
 pub(crate) struct ConfiguredModels {
     base: Base,
-    /// The script, where the model is one: it answers for all of them.
+    /// The script that answers for all models, if there is one.
     scripted: Option<FoundModel>,
 }
 

@@ -1,7 +1,7 @@
-//! A conversation, line by line, on a terminal.
+//! A conversation on a terminal, line by line.
 //!
-//! Lines are edited with rustyline on a thread of their own, which only reads while nothing runs. Ctrl-C while the agent
-//! works interrupts it; at the prompt, twice in a row leaves.
+//! rustyline edits lines on a thread of its own, which reads only while nothing runs. Ctrl-C interrupts the agent while
+//! it works, and ends the conversation when pressed twice at the prompt.
 
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
@@ -34,16 +34,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// Events that wait for the terminal.
+/// Maximum number of events that wait for the terminal.
 const CHANNEL: usize = 256;
 const HISTORY_LINES: usize = 1000;
-/// Characters that a plugin may put into the line.
+/// Maximum characters that a plugin may insert into the line.
 const MAX_INSERT: usize = 4000;
-/// Characters of a completion, as it is listed.
+/// Maximum characters of a completion in the list.
 const MAX_CANDIDATE: usize = 160;
 const MAX_CANDIDATES: usize = 200;
 
-/// A conversation.
+/// State of a conversation.
 pub(crate) struct Chat<'a> {
     pub(crate) base: &'a Base,
     pub(crate) args: &'a RunArgs,
@@ -53,7 +53,7 @@ pub(crate) struct Chat<'a> {
     approver: Arc<TerminalApprover>,
 }
 
-/// What the user entered.
+/// Input of the user.
 enum Input {
     Line(String),
     /// Ctrl-C.
@@ -95,7 +95,7 @@ impl Chat<'_> {
         notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
 
-    /// Writes a line. A terminal that is gone ends the conversation soon enough.
+    /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
     pub(crate) fn say(&self, line: &Text) {
         output::say(line);
     }
@@ -106,7 +106,7 @@ impl Chat<'_> {
         let mut insert = String::new();
         let signals = signals::waiting(remark_on_interrupt);
         loop {
-            // A question that was interrupted may still be leaving the terminal.
+            // An interrupted question may still be leaving the terminal.
             self.approver.idle().await;
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
@@ -130,7 +130,7 @@ impl Chat<'_> {
         }
     }
 
-    /// A line of the user: a command, or a message.
+    /// Handles a line of the user: a command or a message.
     async fn enter(&mut self, line: &str) -> Next {
         let Some(command) = line.strip_prefix('/') else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
@@ -150,7 +150,7 @@ impl Chat<'_> {
         }
     }
 
-    /// One run.
+    /// Runs the agent on one message.
     async fn ask(&mut self, text: String) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
@@ -167,7 +167,7 @@ fn remark_on_interrupt() {
     output::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
 }
 
-/// What happened to plugins, told when the user is not in the middle of something.
+/// Notices about plugins, held back while the user is in the middle of something.
 #[derive(Default)]
 struct Notices {
     waiting: Mutex<Vec<Text>>,
@@ -209,7 +209,7 @@ impl LineEditor {
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
         editor.set_completion_type(CompletionType::List);
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
-        // The first time there is none.
+        // There is no history the first time.
         let _ = editor.load_history(&history);
         Ok(Self { editor: Some(editor), history, secrets: base.secrets.clone() })
     }
@@ -235,7 +235,7 @@ impl LineEditor {
         input
     }
 
-    /// History is a convenience: that it cannot be kept is no reason to stop.
+    /// Adds a line to the history. Ignores errors, because the history is only a convenience.
     fn remember(&self, editor: &mut Editor<Prompting, FileHistory>, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -275,7 +275,7 @@ impl Completer for Prompting {
                     let more = c.description.map(|text| format!("  {text}")).unwrap_or_default();
                     Pair { display: one_line(&format!("{}{more}", c.value), MAX_CANDIDATE), replacement: c.value }
                 };
-                // A value is put into the line as it is, so one that cannot be shown as it is is none.
+                // Values are inserted unchanged, so one that cannot be shown unchanged is skipped.
                 let is_plain = |c: &pinion_plugin_runtime::Completion| {
                     c.value.len() <= MAX_INSERT && find_unsafe(&c.value, false).is_none()
                 };
@@ -292,7 +292,7 @@ impl Hinter for Prompting {
 
 impl Highlighter for Prompting {}
 
-/// A line that ends with a backslash goes on.
+/// Continues a line that ends with a backslash.
 impl Validator for Prompting {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let goes_on = context.input().ends_with('\\');

@@ -5,11 +5,11 @@ use crate::output::{Text, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::session::OpenSession;
-use pinion_plugin_runtime::{Effect, Mode};
+use pinion_plugin_runtime::Effect;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
-/// How the conversation continues after a line of the user.
+/// Continuation of the conversation after a line of the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Next {
     /// Messages to send to the model.
@@ -43,10 +43,7 @@ impl Chat<'_> {
             Effect::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
             Effect::Resume(id) => self.resume(id.as_deref())?,
             Effect::ReloadPlugins => self.reload().await,
-            Effect::SetMode(Mode::Execute) => {}
-            Effect::SetMode(Mode::Plan) => return Err(Failure::failed("this version has no plan mode")),
             Effect::Fork => self.fork()?,
-            Effect::OpenEditor => return Err(Failure::failed("this version has no editor mode")),
         }
         Ok(())
     }
@@ -56,8 +53,8 @@ impl Chat<'_> {
         self.ready.info.set_model(chosen.label.clone());
         self.say(&text!("model: {}", chosen.label));
         self.ready.agent.configure(|config| {
-            config.provider = chosen.provider;
-            config.model = chosen.model;
+            config.ports.provider = chosen.provider;
+            config.policy.model = chosen.model;
         });
         chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
         Ok(())
@@ -95,14 +92,14 @@ impl Chat<'_> {
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
     }
 
-    /// Goes on in another session.
+    /// Continues in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;
         let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
         reset.map_err(Failure::from)?;
         agent.configure(|config| {
-            config.store = session.store.clone();
-            config.options.session_id = Some(session.id.to_string());
+            config.ports.store = session.store.clone();
+            config.policy.options.session_id = Some(session.id.to_string());
         });
         self.ready.session.sync();
         self.say(&text!("{}: {}", what, session.id));

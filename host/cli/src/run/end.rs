@@ -1,9 +1,9 @@
-//! How a run ended: in words, as a stop reason in JSON, and as an exit status.
+//! The end of a run: in words, as a stop reason in JSON, and as an exit status.
 
 use crate::failure::{Failure, Result, Status};
 use pinion_agent::{Limit, RunEnd, StopReason};
 
-/// The stop reason in JSON output. Part of the interface.
+/// Returns the stop reason in JSON output, which is part of the interface.
 pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {
     match end {
         RunEnd::Done { stop_reason: StopReason::Length } => "length",
@@ -15,7 +15,7 @@ pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {
     }
 }
 
-/// Describes an end that is not a success, for JSON output and for people. An abort is reported by its stop reason alone.
+/// Describes an end that is not a success. An abort has no description besides its stop reason.
 pub(crate) fn problem(end: &RunEnd) -> Option<String> {
     match end {
         RunEnd::Done { .. } | RunEnd::Aborted => None,
@@ -25,7 +25,7 @@ pub(crate) fn problem(end: &RunEnd) -> Option<String> {
     }
 }
 
-/// The result of a run as the result of a command. `was_interrupted` says whether a signal aborted it.
+/// Turns the end of a run into the result of a command. `was_interrupted` says whether a signal arrived.
 pub(crate) fn verdict(end: RunEnd, was_interrupted: bool) -> Result<()> {
     match end {
         RunEnd::Done { .. } => Ok(()),

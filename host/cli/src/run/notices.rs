@@ -3,7 +3,7 @@
 use crate::output::{Text, text};
 use pinion_plugin_runtime::{Notice, NoticeEvent};
 
-/// Describes what happened to a plugin, in one line that begins a sentence of the host.
+/// Describes what happened to a plugin, in one line.
 pub(crate) fn describe(notice: &Notice) -> Text {
     let (plugin, source) = (&notice.plugin, &notice.source);
     match &notice.event {

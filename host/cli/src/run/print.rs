@@ -1,4 +1,4 @@
-//! One run without a conversation: the answer on stdout, everything else on stderr.
+//! A single run without a conversation: the answer on stdout, everything else on stderr.
 
 use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// More than any model takes.
+/// Maximum bytes of stdin, more than any model accepts.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
-/// Events that wait for stdout.
+/// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
@@ -33,13 +33,13 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(Failure::from)?;
-    // Parts of a message that hold a piece of a secret each are put together here.
+    // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
     headless.end().await?.answer(&text, &outcome, Map::new())?;
     verdict(outcome, was_interrupted, &agent)
 }
 
-/// An agent that nobody talks to, and what shows what it does.
+/// An agent without a conversation, and the task that writes its events.
 pub(crate) struct Headless<'a> {
     base: &'a Base,
     format: OutputFormat,
@@ -50,14 +50,14 @@ pub(crate) struct Headless<'a> {
     is_over: CancellationToken,
 }
 
-/// Denies what needs approval, and says how to allow it.
+/// Denies calls that need approval, with a hint on how to allow them.
 pub(crate) fn no_one() -> Arc<dyn Approver> {
     Arc::new(DenyAll { reason: "no one can be asked in this run; `--approve all` allows every call".to_owned() })
 }
 
-/// The calls that were denied because no one could be asked.
+/// Returns the calls that were denied because no one could be asked.
 fn unanswered(agent: &Agent) -> Vec<DeniedCall> {
-    let mut denied = agent.config().approval.denied();
+    let mut denied = agent.config().ports.approval.denied();
     denied.retain(|call| call.is_unanswered);
     denied
 }
@@ -80,7 +80,7 @@ impl<'a> Headless<'a> {
         Ok(Self { base, format, global, ready, started: Instant::now(), writing, is_over })
     }
 
-    /// To be called when the agent is done, however that went. What it did is shown and kept then.
+    /// Completes the output and the session. Called when the agent is done, whatever the outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.is_over.cancel();
         let written = self.writing.await.map_err(|error| Failure::failed("the output broke down").because(error))?;
@@ -93,7 +93,7 @@ impl<'a> Headless<'a> {
     }
 }
 
-/// What is left when an agent is done: to say what came of it.
+/// The remains of a finished agent, for its answer.
 pub(crate) struct Finished {
     format: OutputFormat,
     ready: Ready,
@@ -106,7 +106,7 @@ impl Finished {
         self.format
     }
 
-    /// Writes the end of what stdout gets: the text, or one JSON object with that and more fields.
+    /// Writes the rest of stdout: the text, or one JSON object that contains it and `more`.
     pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
         let Self { format, ready, elapsed, written } = self;
         let answer = || match format {
@@ -121,7 +121,7 @@ impl Finished {
     }
 }
 
-/// What was said on the command line, followed by what came through the pipe.
+/// Joins the prompt of the command line and the text on stdin.
 pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
     let mut prompt = args.prompt.join(" ");
     let stdin = io::stdin();
@@ -156,7 +156,7 @@ fn report_problem(notice: Notice) {
     }
 }
 
-/// Writes events until all is over, and then those that are left.
+/// Writes events until the run is over, then the remaining ones.
 async fn write(
     mut events: EventReceiver,
     format: OutputFormat,
@@ -183,11 +183,11 @@ async fn write(
         if let Some(notice) = denials.notice(&event).filter(|_| !global.quiet) {
             note(&text!("! {}", Text::block(notice)));
         }
-        // The end is told by the exit status and the message that goes with it; a choice among branches is told here.
+        // The exit status and its message report the end. The choice among branches is reported here.
         if loops.is_end(&event) && matches!(event.kind, EventKind::AgentEnd { .. }) {
             stderr.pass(&event);
         } else if !global.quiet {
-            // Whoever closed stderr does not want to know.
+            // stderr may be closed.
             let _ = stderr.event(&event);
         }
     }
@@ -196,7 +196,7 @@ async fn write(
 /// Finds the first denial of each tool for which no one could be asked.
 #[derive(Default)]
 struct Denials {
-    /// The tools of calls that are asked about.
+    /// Tools of the calls that wait for approval.
     asked: HashMap<(Arc<str>, String), String>,
     told: HashSet<String>,
 }
@@ -218,7 +218,7 @@ impl Denials {
     }
 }
 
-/// One event as JSON. The last one does not repeat all messages, which were told one by one.
+/// Converts an event to JSON. The last one leaves out the messages, which were written one by one.
 fn stream_event(event: &Event) -> io::Result<Value> {
     let mut value = serde_json::to_value(event)?;
     if let (EventKind::AgentEnd { .. }, Some(fields)) = (&event.kind, value.as_object_mut()) {
@@ -243,13 +243,13 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
     ])
 }
 
-/// The fields of an object.
+/// Builds the fields of a JSON object.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The exit status, and what is said with it. A run that ended by itself and could not do all that it wanted, because no
-/// one could be asked, is denied; any other end keeps its own status.
+/// Turns the outcome into the result of the command. A run that ended by itself but had calls denied because no one
+/// could be asked is denied; any other end keeps its own status.
 pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
     let is_done = matches!(outcome.end, RunEnd::Done { .. });
     end::verdict(outcome.end, was_interrupted)?;

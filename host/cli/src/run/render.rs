@@ -1,31 +1,31 @@
-//! Events as lines for a person: what is said as it comes, a line for each tool call, a line for what came of it.
+//! Events as lines for people: the model's text as it arrives, and a line for each call and result.
 //!
-//! What a model, a tool or a plugin says is untrusted. Its rows begin with two blanks; only rows of the host begin in the
-//! first column, with a mark such as `●`, `!` or `?`. So nothing that is said can be taken for a question or a notice,
-//! also where it is longer than a row ([`Flow`]).
+//! Text of models, tools and plugins is untrusted. Its rows are indented by two blanks; only rows of the host begin in
+//! the first column, with a mark such as `●`, `!` or `?`. Nothing untrusted can therefore be mistaken for a question or
+//! a notice, even if it is longer than a row ([`Flow`]).
 
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, bytes, count, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
 use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};
 use serde_json::Value;
 use std::io;
 
-/// How much is shown.
+/// The amount of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
-    /// What the user must know.
+    /// Only what the user must know.
     Notices,
-    /// What the model says, and one line for each call and result.
+    /// The model's text, and one line for each call and result.
     Conversation,
-    /// The same, with what each call used.
+    /// The conversation with the resource usage of each call.
     Ledgers,
 }
 
-/// Lines of a result that are shown.
+/// Maximum lines of a result.
 const RESULT_LINES: usize = 6;
-/// Characters of a line of a call or result.
+/// Maximum columns of a line of a call or result.
 const LINE_CHARACTERS: usize = 160;
 
 /// Writes events to a terminal or a log.
@@ -39,7 +39,7 @@ pub(crate) struct Renderer<W> {
     has_turn_headings: bool,
 }
 
-/// Renders the events of one run, until it ends.
+/// Renders the events of one run until it ends.
 ///
 /// # Errors
 /// The sink cannot be written.
@@ -54,13 +54,13 @@ pub(crate) async fn show(mut events: EventReceiver, mut renderer: Renderer<Stdou
     Ok(())
 }
 
-/// A step of a plan that is being done.
+/// The row of the current plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShownStep {
     None,
-    /// The cursor is behind its name.
+    /// The cursor is behind the title.
     InLine,
-    /// Something else was told since.
+    /// Other rows follow it.
     Above,
 }
 
@@ -84,12 +84,12 @@ impl<W: Sink> Renderer<W> {
         Ok(())
     }
 
-    /// The end of a run, which is told in another way.
+    /// Takes note of the end of a run that is reported elsewhere.
     pub(crate) fn pass(&mut self, end: &Event) {
         self.loops.is_end(end);
     }
 
-    /// Of the loop that is waited for.
+    /// Renders an event of the foreground run.
     fn main(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
             EventKind::TurnStart { turn, .. } if self.has_turn_headings => {
@@ -126,7 +126,7 @@ impl<W: Sink> Renderer<W> {
         }
     }
 
-    /// Of a loop that works for it: what it does, and not what it says, which it will report.
+    /// Renders an event of a background run: its actions, but not its text, which it will report.
     fn aside(&mut self, event: &Event) -> io::Result<()> {
         let number = self.loops.number(event);
         let text = match &event.kind {
@@ -151,7 +151,7 @@ impl<W: Sink> Renderer<W> {
         self.line(&text!("{} {}", bar, text))
     }
 
-    /// The answer of the branch that is gone on with.
+    /// Renders the answer of the chosen branch.
     fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) -> io::Result<()> {
         if let Some(note) = note {
             self.notice(&note.text())?;
@@ -163,13 +163,13 @@ impl<W: Sink> Renderer<W> {
         }
     }
 
-    /// A line that the user must know.
+    /// Writes a notice.
     pub(crate) fn notice(&mut self, text: &Text) -> io::Result<()> {
         let text = self.style.yellow(text!("! {}", text));
         self.line(&text)
     }
 
-    /// Any line.
+    /// Writes a line.
     pub(crate) fn line(&mut self, text: &Text) -> io::Result<()> {
         self.leave_step()?;
         self.end_line()?;
@@ -183,7 +183,7 @@ impl<W: Sink> Renderer<W> {
         }
     }
 
-    /// A step on one line, that ends when the step does, unless something else is told in between.
+    /// Writes a plan step on one line, which its status completes unless other rows come in between.
     fn step(&mut self, (step, steps): (usize, usize), title: &str, status: StepStatus) -> io::Result<()> {
         let name = text!("step {} of {}: {} … ", step, steps, fit(title, room(34)));
         let word = match status {
@@ -202,7 +202,7 @@ impl<W: Sink> Renderer<W> {
         }
     }
 
-    /// Leaves the line of a step for something else.
+    /// Ends the row of a step before other rows.
     fn leave_step(&mut self) -> io::Result<()> {
         if self.step == ShownStep::InLine {
             self.step = ShownStep::Above;
@@ -268,19 +268,19 @@ fn part(content: &Content) -> String {
     }
 }
 
-/// Columns that are left of a row, bounded.
+/// Returns the columns left in a row, within bounds.
 fn room(used: usize) -> usize {
     size().map_or(LINE_CHARACTERS, |(columns, _)| columns.saturating_sub(used + 1).clamp(10, LINE_CHARACTERS))
 }
 
-/// A call on one row.
+/// Renders a call in one row.
 fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
     let tool = fit(tool, 64);
     let rest = columns.saturating_sub(crate::output::width(tool.as_str()) + 1).max(10);
     text!("{} {} {}", style.cyan("●"), style.bold(tool), summary(arguments, rest))
 }
 
-/// The arguments of a call on one line: the values alone, where there are few.
+/// Renders the arguments of a call in one line, without names if there are few.
 pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
     let text = match arguments {
         Value::Object(fields) if fields.len() <= 3 => {
@@ -295,25 +295,9 @@ pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
     fit(&text, columns)
 }
 
-/// A ledger on one line.
+/// Renders a ledger in one line.
 pub(crate) fn account(ledger: &Ledger) -> Text {
-    let mut parts = vec![
-        format!("{} #{}", ledger.plugin, ledger.generation),
-        format!("{:.2} ms", ledger.time_us as f64 / 1000.0),
-        format!("{} fuel", short(ledger.fuel)),
-        format!("{} memory", bytes(ledger.memory)),
-        count(ledger.host_calls, "host call"),
-    ];
-    let counts = [
-        (ledger.files, count(ledger.files, "file")),
-        (ledger.bytes_read, format!("{} read", bytes(ledger.bytes_read))),
-        (ledger.bytes_written, format!("{} written", bytes(ledger.bytes_written))),
-        (ledger.processes, count(ledger.processes, "program")),
-        (ledger.agents, count(ledger.agents, "sub-agent")),
-        (ledger.output, format!("{} out", bytes(ledger.output))),
-    ];
-    parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text));
-    parts.join(" · ").text()
+    ledger.to_string().text()
 }
 
 #[cfg(test)]

@@ -8,22 +8,22 @@ use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_con
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open session.
+/// A session that is open for a run.
 pub(crate) struct OpenSession {
     pub(crate) id: Arc<str>,
     pub(crate) store: Arc<dyn SessionStore>,
-    /// None when it is kept nowhere.
+    /// The session's file, unless it is not saved.
     pub(crate) on_disk: Option<Arc<Session>>,
-    /// What the model sees of what was said before.
+    /// The messages that the model sees from earlier runs.
     pub(crate) messages: Vec<Arc<Message>>,
-    /// Loops that worked on it before.
+    /// Number of earlier runs.
     pub(crate) loops: u32,
-    /// What the user should know of how it was found.
+    /// Notices about the state in which the session was found.
     pub(crate) notices: Vec<String>,
 }
 
 impl OpenSession {
-    /// The session that the options mean: a new one, or one to go on with.
+    /// Opens the session that the options select: a new one, or one to continue.
     pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
         let folder = SessionDirectory::new(base.paths.sessions());
         if args.no_session {
@@ -48,7 +48,7 @@ impl OpenSession {
         }
     }
 
-    /// A new session of a folder.
+    /// Begins a new session of the workspace.
     pub(crate) fn begin(base: &Base) -> Self {
         Self::kept(SessionDirectory::new(base.paths.sessions()).begin(&base.workspace))
     }
@@ -71,7 +71,7 @@ impl OpenSession {
         }
     }
 
-    /// Goes on with the session in a file.
+    /// Resumes the session in a file.
     pub(crate) fn resumed(path: &Path, workspace: &Path) -> Result<Self> {
         let opened = open_to_continue(path, workspace).map_err(Failure::from)?;
         let notices = opened.recovery.notices();
@@ -91,7 +91,8 @@ impl OpenSession {
         }
     }
 
-    /// Waits until everything is on the disk. What was said survives this process without it; this is for the power.
+    /// Waits until the session is on the disk. It survives the end of this process without this; this guards against a
+    /// power failure.
     pub(crate) fn sync(&self) {
         if let Some(Err(error)) = self.on_disk.as_ref().map(|session| session.sync()) {
             tracing::warn!(%error, "the session may not survive a loss of power");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a run needs besides its prompt.
+/// A run that is ready for prompts.
 pub(crate) struct Ready {
     pub(crate) agent: Arc<Agent>,
     pub(crate) runtime: Arc<Runtime>,
@@ -32,13 +32,14 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// A notice for each plugin that was not ready in time; it joins when it is.
+    /// Returns a notice for each plugin that is not ready yet and joins later.
     pub(crate) fn slow_plugins(&self) -> Vec<String> {
         let slow = self.runtime.being_loaded();
         slow.iter().map(|plugin| format!("plugin `{}` is still being loaded", printable(plugin))).collect()
     }
 
-    /// What the user should know before a run begins. To be called when it is shown: what changed is reported once.
+    /// Returns the notices to show before a run begins. Called when they are shown, because changes are reported only
+    /// once.
     pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
         self.context.remember();
         let context = self.context.notices().iter().cloned();
@@ -46,7 +47,7 @@ impl Ready {
         notices.chain(self.slow_plugins()).collect()
     }
 
-    /// Works prompts off, on branches where the config says so.
+    /// Runs prompts, on branches if the config asks for them.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         match &self.branches {
             Some(branches) => branches.run(&self.agent, prompts).await,
@@ -56,7 +57,7 @@ impl Ready {
 }
 
 impl Base {
-    /// Puts a run together: model, plugins, session, agent.
+    /// Puts a run together: model, plugins, session and agent.
     pub(crate) async fn ready(
         &self,
         args: &RunArgs,
@@ -83,8 +84,8 @@ impl Base {
         Ok(Ready { agent, runtime, session, info, context, branches })
     }
 
-    /// Loads plugins. Waits for built-in ones and those that were named on the command line. Those that lie in
-    /// directories join when they are ready, unless the options name tools that only they can have.
+    /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they
+    /// are ready, unless the options name tools that only they can offer.
     async fn load(&self, args: &RunArgs, purpose: For, runtime: &Runtime) {
         let named: Vec<Source> = args.plugins.iter().map(|path| self.named(path)).collect();
         let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
@@ -101,7 +102,7 @@ impl Base {
         in_directories.settled_before(Instant::now() + patience(purpose)).await;
     }
 
-    /// A plugin that was named on the command line is wanted; one that lies in a folder may fail without it.
+    /// Fails if a plugin from the command line was not loaded. Those in directories are optional.
     fn require_named(&self, args: &RunArgs, runtime: &Runtime) -> Result<()> {
         let loaded: Vec<String> = runtime.plugins().into_iter().map(|plugin| plugin.source).collect();
         let sources = args.plugins.iter().map(|path| self.named(path).to_string());
@@ -112,7 +113,7 @@ impl Base {
         }
     }
 
-    /// The context files of a run.
+    /// Reads the context files of a run.
     pub(crate) fn context(&self, args: &RunArgs) -> ContextFiles {
         match args.no_context_files {
             true => ContextFiles::default(),
@@ -121,7 +122,7 @@ impl Base {
     }
 }
 
-/// What an agent is made of, where it differs from run to run.
+/// The parts of an agent that differ between runs.
 pub(crate) struct AgentParts<'a> {
     pub(crate) chosen: Chosen,
     pub(crate) tools: Arc<dyn ToolExecutor>,
@@ -136,22 +137,20 @@ impl Base {
             models: Some(ConfiguredModels::new(self, &parts.chosen)),
             ..self.config.sub_agents.clone()
         };
-        let config = LoopConfig {
-            spawner: Some(pinion_orchestration::sub_agents(sub_agents)),
-            options: RequestOptions {
-                thinking: self.config.thinking,
-                thinking_budget: self.config.thinking_budget,
-                cache: self.config.cache,
-                session_id: Some(parts.session.id.to_string()),
-                ..RequestOptions::default()
-            },
-            approval: Approval::new(self.config.approve, parts.approver),
-            store: parts.session.store.clone(),
-            limits: self.config.limits.clone(),
-            compaction: self.config.compaction.clone(),
-            secrets: self.secrets.clone(),
-            ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
+        let mut config = LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools);
+        config.ports.spawner = Some(pinion_orchestration::sub_agents(sub_agents));
+        config.ports.approval = Approval::new(self.config.approve, parts.approver);
+        config.ports.store = parts.session.store.clone();
+        config.ports.secrets = self.secrets.clone();
+        config.policy.options = RequestOptions {
+            thinking: self.config.thinking,
+            thinking_budget: self.config.thinking_budget,
+            cache: self.config.cache,
+            session_id: Some(parts.session.id.to_string()),
+            ..RequestOptions::default()
         };
+        config.policy.limits = self.config.limits.clone();
+        config.policy.compaction = self.config.compaction.clone();
         let today = self.exchanges.date().to_string();
         let prompt = system_prompt(args, &self.workspace, parts.context, &today);
         let prompt = self.secrets.clean(&prompt).into_owned();
@@ -159,7 +158,7 @@ impl Base {
         Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
     }
 
-    /// The tools that the options leave of what is loaded. Their results hold no secrets.
+    /// Selects the tools that the options allow, with secrets redacted in their results.
     pub(crate) fn tools(&self, args: &RunArgs, runtime: Arc<Runtime>) -> Result<Arc<dyn ToolExecutor>> {
         let runtime = Arc::new(RedactedTools::new(runtime, self.secrets.clone()));
         if args.no_tools {
@@ -176,8 +175,8 @@ impl Base {
     }
 }
 
-/// How long a start waits for plugins that lie in directories, all together. A conversation goes on without them, and they
-/// join it; a run may be over before they are ready.
+/// Returns the time that a start waits for all plugins in directories. A conversation continues without them and they
+/// join it; a run may end before they are ready.
 const fn patience(purpose: For) -> Duration {
     match purpose {
         For::Conversation => Duration::from_secs(1),

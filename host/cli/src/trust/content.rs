@@ -1,6 +1,6 @@
-//! What a project brings: every file of `.pinion`, and those beside it that decide what runs.
+//! The content of a project: every file in `.pinion`, and the files beside it that decide what runs.
 //!
-//! Read within bounds and without following links; of each file the digest is kept, of the config also the text.
+//! It is read within limits and without following links. The digest of each file is kept, and the text of the config.
 
 use super::records::{Record, Records, State, as_text};
 use crate::failure::{Failure, Result};
@@ -14,15 +14,15 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// The directory that holds what a project brings.
+/// Directory of a project's content.
 pub(super) const FOLDER: &str = ".pinion";
-/// The config in it.
+/// Config of a project.
 pub(crate) const CONFIG: &str = ".pinion/config.toml";
-/// The directory of plugin files in it.
+/// Directory of a project's plugin files.
 pub(super) const PLUGINS: &str = ".pinion/plugins/";
-/// Written by this program and by the user's agents, read as text only.
+/// Written by this program and the user's agents, and only read as text.
 const NOT_TRUSTED: &str = ".pinion/plans";
-/// Files beside it that decide what runs.
+/// Files beside the directory that decide what runs.
 const BESIDE: [&str; 1] = [".mcp.json"];
 
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
@@ -30,24 +30,24 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_FILES: usize = 1000;
 const MAX_ENTRIES: usize = 10_000;
 const MAX_DEPTH: usize = 8;
-/// Characters of a digest that people see.
+/// Characters of a digest in a list.
 const DIGEST: usize = 16;
 
 /// Everything in a project that could take effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     files: BTreeMap<String, Item>,
-    /// The text of the config, as its digest was taken.
+    /// The text of the config at the time of its digest.
     config: Option<String>,
-    /// Files that are never used, and why.
+    /// Files that are never used, with the reasons.
     refused: Vec<String>,
-    /// Why not all of it could be read.
+    /// The reason why reading stopped, if it did.
     unbounded: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Item {
-    /// BLAKE3, in hexadecimal.
+    /// BLAKE3 in hexadecimal.
     digest: String,
     bytes: u64,
 }
@@ -62,10 +62,11 @@ impl Content {
         reading.content
     }
 
-    /// Records this content as what the user agreed to in `workspace`; as long as the config names it, if it does.
+    /// Records that the user trusts this content in `workspace`. If the config names the directory, the trust lasts as
+    /// long as that.
     ///
     /// # Errors
-    /// The record cannot be written, or the content has no bounds.
+    /// The record cannot be written, or the content exceeds a limit.
     pub(crate) fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool) -> Result<()> {
         if let Some(problem) = &self.unbounded {
             return Err(Failure::failed(format!(
@@ -79,19 +80,19 @@ impl Content {
         Records::update(paths, |records| records.put(record))
     }
 
-    /// The config that the project brings.
+    /// Returns the text of the config.
     pub(crate) fn config(&self) -> Option<&str> {
         self.config.as_deref()
     }
 
-    /// The plugin files that the project brings, from its directory.
+    /// Returns the plugin files, relative to the project.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = &str> {
         let is_plugin =
             |path: &&str| path.strip_prefix(PLUGINS).is_some_and(|name| !name.contains('/') && name.ends_with(".wasm"));
         self.files.keys().map(String::as_str).filter(is_plugin)
     }
 
-    /// Everything that takes effect once it is trusted, a line for each file, then what is never used.
+    /// Describes everything that trust puts into effect, one line for each file, then the files that are never used.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for (path, item) in &self.files {
@@ -105,22 +106,22 @@ impl Content {
         text
     }
 
-    /// Files that are never used, and why.
+    /// Returns the files that are never used, with the reasons.
     pub(super) fn refused(&self) -> &[String] {
         &self.refused
     }
 
-    /// Why not all of it could be read.
+    /// Returns the reason why reading stopped, if it did.
     pub(super) fn unbounded(&self) -> Option<&str> {
         self.unbounded.as_deref()
     }
 
-    /// The digest of a file; empty when there is no such file.
+    /// Returns the digest of a file, or an empty string if it does not exist.
     pub(super) fn digest(&self, path: &str) -> &str {
         self.files.get(path).map_or("", |item| &item.digest)
     }
 
-    /// The files with their digests.
+    /// Returns the files with their digests.
     pub(crate) fn digests(&self) -> impl Iterator<Item = (&String, &String)> {
         self.files.iter().map(|(path, item)| (path, &item.digest))
     }
@@ -130,7 +131,7 @@ impl Content {
     }
 }
 
-/// Reads content within bounds.
+/// Reads content within limits.
 #[derive(Default)]
 struct Reading {
     content: Content,

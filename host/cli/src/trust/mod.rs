@@ -1,15 +1,15 @@
-//! Trust: which content of which project the user has agreed to.
+//! Trust of users in the content of projects.
 //!
-//! A project may bring a config and plugins of its own, in `.pinion`. They are inert until the user trusts the directory,
-//! with `pinion trust add` or an entry of `trusted` in the user's config, and trust is of content: `trust.toml` in the
-//! data directory records the digest of every file that could take effect. When anything differs from the record, all of
-//! it is inert again, until the user agrees to what is there now. An entry of `trusted` is bound to the content of its
+//! A project may bring a config and plugins of its own in `.pinion`. They have no effect until the user trusts the
+//! directory, with `pinion trust add` or an entry of `trusted` in the user's config. Trust is in content: `trust.toml`
+//! in the data directory records the digest of every file that could take effect. If anything differs from the record,
+//! none of it has an effect until the user trusts the new content. An entry of `trusted` is bound to the content at its
 //! first use.
 //!
-//! - A record is for one directory, by its canonical path. One above or below it is another project, so that a
-//!   repository cloned beneath a trusted directory gets nothing from it.
-//! - What is used is what was checked: the config is read once, and plugin files are handed on with their digests.
-//! - Links in `.pinion` are never followed; neither they nor pipes nor devices take effect, trusted or not.
+//! - A record applies to one directory, by its canonical path. Directories above and below it are other projects, so a
+//!   repository cloned inside a trusted directory gains nothing.
+//! - What is used is what was checked: the config is read once, and plugin files are passed on with their digests.
+//! - Links in `.pinion` are never followed. Links, pipes and devices have no effect, trusted or not.
 
 mod content;
 pub(crate) mod records;
@@ -25,14 +25,14 @@ use crate::output::line;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Changes that a notice names.
+/// Maximum number of changes in a notice.
 const MAX_NAMED: usize = 3;
 
-/// A project, and whether the user agreed to what it brings.
+/// A project, and whether the user trusts its content.
 #[derive(Debug, Clone)]
 pub(crate) struct Project {
     workspace: PathBuf,
-    /// The user's config names it.
+    /// True if the user's config names it.
     is_wished: bool,
     standing: Standing,
     content: Content,
@@ -40,13 +40,13 @@ pub(crate) struct Project {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
-    /// It brings nothing, and nothing was ever agreed to.
+    /// It has no content, and was never trusted.
     Nothing,
-    /// It brings something, and the user never agreed.
+    /// It has content that was never trusted.
     Untrusted,
-    /// The user agreed to something else.
+    /// Its content differs from what the user trusts.
     Changed(Vec<String>),
-    /// The user agreed, and that could not be kept, or its content cannot be bounded.
+    /// Trust could not be recorded, or the content exceeds a limit.
     Unusable(String),
     Trusted,
 }
@@ -55,13 +55,13 @@ enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrustedPlugin {
     pub(crate) path: PathBuf,
-    /// BLAKE3 of the content that the user agreed to, in hexadecimal.
+    /// BLAKE3 of the trusted content, in hexadecimal.
     pub(crate) digest: String,
 }
 
 impl Project {
-    /// Reads what a project brings and compares it with the record. `wished` are the entries of `trusted` in the user's
-    /// config; one that is the workspace is bound to the content now.
+    /// Reads the content of a project and compares it with the record. `wished` are the entries of `trusted` in the
+    /// user's config; if one is the workspace, the current content is recorded.
     ///
     /// # Errors
     /// The record cannot be read, or an entry is not the path of a fixed directory.
@@ -90,17 +90,17 @@ impl Project {
         self.standing == Standing::Trusted
     }
 
-    /// The user agreed to other content than there is now.
+    /// Returns whether the content differs from what the user trusts.
     pub(crate) fn is_changed(&self) -> bool {
         matches!(self.standing, Standing::Changed(_))
     }
 
-    /// The project's config, when it is trusted.
+    /// Returns the config of a trusted project.
     pub(crate) fn config(&self) -> Option<&str> {
         self.content.config().filter(|_| self.is_trusted())
     }
 
-    /// The project's plugin files, when it is trusted, in the order of their names.
+    /// Returns the plugin files of a trusted project, sorted by name.
     pub(crate) fn plugins(&self) -> Vec<TrustedPlugin> {
         if !self.is_trusted() {
             return Vec::new();
@@ -112,8 +112,8 @@ impl Project {
         self.content.plugins().map(plugin).collect()
     }
 
-    /// Why a component must not be loaded from `path`: the project is trusted, and this is not what the user agreed to.
-    /// None for files elsewhere and for those of a project that is not trusted, which bring no grants.
+    /// Returns the reason why a component must not be loaded from `path`, if it belongs to this trusted project and is
+    /// not what the user trusts. Other files are not its concern, and untrusted projects bring no grants.
     pub(crate) fn refuses(&self, path: &Path, digest: &str) -> Option<String> {
         let is_ours = self.is_trusted() && path.parent() == Some(&self.workspace.join(PLUGINS));
         let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
@@ -123,7 +123,7 @@ impl Project {
         })
     }
 
-    /// What the user should know of what the project brings.
+    /// Returns notices about the project's content.
     pub(crate) fn notices(&self) -> Vec<String> {
         let hint = "`pinion trust add` shows what it brings and trusts it";
         match &self.standing {
@@ -140,7 +140,7 @@ impl Project {
         }
     }
 
-    /// What changed, a line for each file.
+    /// Returns the changes since the content was trusted, one line for each file.
     pub(crate) fn changes(&self) -> &[String] {
         match &self.standing {
             Standing::Changed(changes) => changes,
@@ -148,10 +148,10 @@ impl Project {
         }
     }
 
-    /// Records the content that was read as what the user agreed to.
+    /// Records that the user trusts the content that was read.
     ///
     /// # Errors
-    /// The record cannot be written, or the content has no bounds.
+    /// The record cannot be written, or the content exceeds a limit.
     pub(crate) fn trust(&self, paths: &Paths) -> Result<()> {
         self.content.trust(&self.workspace, paths, self.is_wished)
     }
@@ -162,7 +162,7 @@ impl Project {
 }
 
 impl Standing {
-    /// Compares what the user agreed to with what is there now.
+    /// Compares the record with the current content.
     fn of(record: &Record, content: &Content, is_wished: bool) -> Self {
         if !record.holds(is_wished) {
             return if content.is_empty() { Self::Nothing } else { Self::Untrusted };
@@ -172,7 +172,7 @@ impl Standing {
     }
 }
 
-/// An entry of `trusted`, which must name one directory whatever directory this program runs in.
+/// Resolves an entry of `trusted`, which must name the same directory whatever the current directory is.
 pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
     let refused = |why: &str| {
         Failure::usage(format!(
@@ -189,7 +189,7 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
     if !path.is_absolute() {
         return Err(refused("is not an absolute path"));
     }
-    // `/proc/self/cwd` and `/dev/fd/3` are another directory for each process.
+    // `/proc/self/cwd` and `/dev/fd/3` are different directories in each process.
     let normal = crate::files::repository::normal(&path);
     match ["/proc", "/dev", "/sys"].iter().any(|special| normal.starts_with(special)) {
         true => Err(refused("is not the path of a fixed directory")),
@@ -197,7 +197,7 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
     }
 }
 
-/// Says whether there is anything to trust, by names alone.
+/// Returns whether there is anything to trust, judging by names alone.
 fn brings_something(workspace: &Path) -> bool {
     let Ok(project) = Repository::at(workspace) else { return false };
     let is_link = |path: &str| project.directory(Path::new(path)).is_err();

@@ -1,4 +1,4 @@
-//! The record of what the user agreed to: `trust.toml` in the data directory, mode 0600.
+//! The record of trusted content: `trust.toml` in the data directory, mode 0600.
 
 use super::content::Content;
 use crate::failure::{Failure, Result};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 const MAX_RECORD_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is known of all projects, as it stands in the file.
+/// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Records {
@@ -20,13 +20,13 @@ pub(crate) struct Records {
     projects: Vec<Record>,
 }
 
-/// What is known of a project.
+/// The record of one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
     pub(crate) path: String,
     pub(crate) state: State,
-    /// Digests by path from the project.
+    /// Digests by path relative to the project.
     #[serde(default)]
     pub(super) files: BTreeMap<String, String>,
 }
@@ -34,16 +34,16 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// By `pinion trust add`.
+    /// Trusted by `pinion trust add`.
     Trusted,
-    /// By an entry of `trusted` in the config, and only as long as that is there.
+    /// Trusted by an entry of `trusted` in the config, as long as it exists.
     Config,
-    /// Trust was taken away, which also overrides the config.
+    /// No longer trusted, even if the config names it.
     Removed,
 }
 
 impl Record {
-    /// What differs from the record, a phrase for each file.
+    /// Describes the differences from the record, one phrase for each file.
     pub(super) fn changes(&self, content: &Content) -> Vec<String> {
         let new = content.digests().filter_map(|(path, now)| match self.files.get(path) {
             None => Some(format!("new `{}`", line(path))),
@@ -54,7 +54,7 @@ impl Record {
         new.chain(gone.map(|path| format!("removed `{}`", line(path)))).collect()
     }
 
-    /// Says whether the user agrees to this content today; `is_wished` says whether the config names the directory.
+    /// Returns whether the user trusts this content today. `is_wished` says whether the config names the directory.
     pub(super) fn holds(&self, is_wished: bool) -> bool {
         match self.state {
             State::Trusted => true,
@@ -63,7 +63,7 @@ impl Record {
         }
     }
 
-    /// How the directory is today, for a list.
+    /// Describes the current state of the directory for a list.
     pub(crate) fn describe(&self, is_wished: bool) -> &'static str {
         if !self.holds(is_wished) {
             return "not trusted";
@@ -77,8 +77,10 @@ impl Record {
 }
 
 impl Records {
+    /// Reads the record; a missing file is empty.
+    ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub(crate) fn read(paths: &Paths) -> Result<Self> {
         let file = paths.trust_file();
         let failed = |error: &dyn std::fmt::Display| {
@@ -96,7 +98,7 @@ impl Records {
         toml::from_slice(&bytes).map_err(|error| failed(&error))
     }
 
-    /// Changes the file, one process at a time.
+    /// Changes the file under a lock.
     pub(super) fn update(paths: &Paths, change: impl FnOnce(&mut Self)) -> Result<()> {
         let file = paths.trust_file();
         let failed =
@@ -124,8 +126,8 @@ impl Records {
         &self.projects
     }
 
-    /// Takes the trust in a directory away, which need not be there any more. An entry of `trusted` in the config does
-    /// not give it back.
+    /// Stops trusting a directory, which need not exist any more. An entry of `trusted` in the config does not restore
+    /// the trust.
     ///
     /// # Errors
     /// The directory is not trusted, or the record cannot be written.
@@ -145,10 +147,10 @@ impl Records {
     }
 }
 
-/// The path as the record has it.
+/// Returns a path in the form of the record.
 ///
 /// # Errors
-/// It is not UTF-8.
+/// The path is not UTF-8.
 pub(super) fn as_text(path: &Path) -> Result<&str> {
     let problem =
         || Failure::usage(format!("`{}` cannot be trusted: its path is not UTF-8", line(&path.to_string_lossy())));

@@ -362,8 +362,7 @@ fn effects(flags: wit::Effects) -> Authority {
         executes: flags.contains(wit::Effects::EXECUTES),
         network: flags.contains(wit::Effects::NETWORK),
         destructive: flags.contains(wit::Effects::DESTRUCTIVE),
-        // There is no flag for it: what counts is the grant.
-        delegates: true,
+        delegates: flags.contains(wit::Effects::DELEGATES),
     }
 }
 

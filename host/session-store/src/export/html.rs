@@ -177,7 +177,7 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn ledger(&mut self, entry: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.account()))
+        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.ledger.to_string()))
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {

@@ -132,7 +132,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     }
 
     fn ledger(&mut self, _: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        self.remark(&ledger.account())
+        self.remark(&ledger.ledger.to_string())
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {

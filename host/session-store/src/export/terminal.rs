@@ -6,7 +6,7 @@
 use super::outline::{Call, Outline};
 use super::walk::{Renderer, walk};
 use super::{Piece, RenderError, facts};
-use crate::error::SessionError;
+use crate::error::{SessionError, SessionErrorKind};
 use crate::id::EntryId;
 use crate::printable::printable;
 use crate::record::{CallLedger, Record};
@@ -47,10 +47,10 @@ pub fn render(transcript: &mut Transcript, out: &mut impl Write) -> Result<(), R
 /// # Errors
 /// As [`render`]; or there is no such entry.
 pub fn render_branch(transcript: &mut Transcript, leaf: EntryId, out: &mut impl Write) -> Result<(), RenderError> {
-    let path = transcript.path().to_owned();
+    let unknown = SessionError::new(transcript.path(), SessionErrorKind::UnknownEntry { entry: leaf });
     let mut terminal = Terminal { out };
     terminal.head(transcript)?;
-    let branch = transcript.branch_to(leaf).ok_or(SessionError::UnknownEntry { path, entry: leaf })?;
+    let branch = transcript.branch_to(leaf).ok_or(unknown)?;
     terminal.branch(branch)
 }
 
@@ -148,7 +148,7 @@ impl<W: Write> Renderer for Terminal<'_, W> {
     }
 
     fn ledger(&mut self, _: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        self.remark(&ledger.account())
+        self.remark(&ledger.ledger.to_string())
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {

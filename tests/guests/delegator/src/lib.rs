@@ -1,4 +1,4 @@
-//! Starts sub-agents: from tools that declare much and little, and from a command, which must not.
+//! Starts sub-agents from tools that declare many or few effects, and from a command, which is forbidden.
 
 use pinion_plugin_sdk::agents::{self, Assignment};
 use pinion_plugin_sdk::prelude::*;
@@ -7,7 +7,7 @@ use pinion_plugin_sdk::prelude::*;
 struct Arguments {
     prompt: String,
     tools: Option<Vec<String>>,
-    /// How many, one after the other.
+    /// Number of sub-agents, one after another.
     times: Option<u32>,
 }
 
@@ -16,7 +16,12 @@ struct Delegator;
 impl Plugin for Delegator {
     fn tools() -> Vec<Tool> {
         let tool = |name| Tool::new(name, "Starts a sub-agent.", delegate);
-        vec![tool("delegate").writes().executes().network(), tool("delegate_reading").reads(), tool("delegate_nothing")]
+        vec![
+            tool("delegate").writes().executes().network().delegates(),
+            tool("delegate_reading").reads().delegates(),
+            tool("delegate_nothing").delegates(),
+            tool("undeclared").reads(),
+        ]
     }
 
     fn commands() -> Vec<Command> {

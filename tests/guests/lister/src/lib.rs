@@ -1,4 +1,4 @@
-//! Offers the tools and commands that its config holds, however little sense they make.
+//! Offers the tools and commands in its config, valid or not.
 
 use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands as wit_commands;
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::types;
@@ -39,7 +39,6 @@ impl wit_tools::Guest for Lists {
             label: tool.label,
             description: tool.description,
             input_schema: tool.schema,
-            output_schema: None,
             guidelines: tool.guidelines,
             effects: types::Effects::empty(),
             execution: types::Execution::Parallel,

@@ -1,4 +1,4 @@
-//! Lives as long as the session, and would start a sub-agent that calls it while it waits.
+//! Lives as long as the session, and attempts to start a sub-agent that would call it while it waits.
 
 use pinion_plugin_sdk::agents::{self, Assignment};
 use pinion_plugin_sdk::prelude::*;
@@ -12,11 +12,14 @@ struct Resident;
 
 impl Plugin for Resident {
     fn tools() -> Vec<Tool> {
-        vec![Tool::new("resident", "Starts a sub-agent.", |Arguments { prompt }: Arguments, _: &Call| {
-            let assignment =
-                Assignment { prompt, kind: None, tools: None, max_turns: None, timeout_ms: None, attempts: None };
-            Ok(agents::run(&assignment)?.text)
-        })]
+        vec![
+            Tool::new("resident", "Starts a sub-agent.", |Arguments { prompt }: Arguments, _: &Call| {
+                let assignment =
+                    Assignment { prompt, kind: None, tools: None, max_turns: None, timeout_ms: None, attempts: None };
+                Ok(agents::run(&assignment)?.text)
+            })
+            .delegates(),
+        ]
     }
 }
 

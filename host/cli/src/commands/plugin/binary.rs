@@ -1,4 +1,4 @@
-//! Component binaries: giving them a manifest, taking out what nobody reads.
+//! Component binaries: adding a manifest and removing sections that only tools read.
 
 use crate::failure::{Failure, Result};
 use crate::files::repository::{Located, Make, Refusal};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use wasm_encoder::{ComponentSection as _, CustomSection, Encode as _};
 use wasmparser::{Parser, Payload};
 
-/// What a manifest says.
+/// The content of a manifest.
 pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -19,7 +19,7 @@ pub(crate) struct About {
     pub(crate) asks: Asks,
 }
 
-/// Gives a component a manifest, instead of the one that it may have.
+/// Gives a component a manifest, replacing the one that it may have.
 pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<PathBuf>) -> Result<()> {
     let bytes = read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let manifest = Manifest {
@@ -41,21 +41,21 @@ pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<Path
     print(&text!("{}\n", out))
 }
 
-/// Writes a file that the user named, in one step, and through no link that leads out of the repository.
+/// Replaces a file that the user named in one step, through no link that leads out of the repository.
 fn write(workspace: &Path, file: &Path, bytes: &[u8]) -> std::result::Result<(), Refusal> {
     let located =
         Located::find(workspace, crate::files::paths::home().as_deref(), file, Make::Nothing).map_err(Refusal::Io)?;
     located.repository.replace(&located.path, bytes)
 }
 
-/// The component with a manifest section at its end.
+/// Returns the component with a manifest section at its end.
 fn with_manifest(bytes: &[u8], manifest: &[u8]) -> std::result::Result<Vec<u8>, String> {
     let mut packed = without(bytes, |section| section == MANIFEST_SECTION)?;
     append(&mut packed, MANIFEST_SECTION, manifest);
     Ok(packed)
 }
 
-/// The component without the sections that only tools read, and with its manifest where it is found first.
+/// Returns the component without the sections that only tools read, and with its manifest where the runtime finds it.
 pub(crate) fn stripped(bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
     let manifest = Inspection::of(bytes).map_err(|error| error.to_string())?.manifest;
     let json = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
@@ -70,7 +70,8 @@ fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
     section.encode(bytes);
 }
 
-/// The component without custom sections of its own that are of this kind; those inside of its modules stay.
+/// Returns the component without those of its own custom sections that match a predicate. Sections inside its modules
+/// stay.
 fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> std::result::Result<Vec<u8>, String> {
     let mut kept = Vec::with_capacity(bytes.len());
     let mut parser = Parser::new(0);
@@ -80,7 +81,7 @@ fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> std::result::Result<Vec
             wasmparser::Chunk::Parsed { consumed, payload } => (consumed, payload),
             wasmparser::Chunk::NeedMoreData(_) => return Err("it ends in the middle".to_owned()),
         };
-        // The parser would step into a module; it is copied whole.
+        // The parser would descend into a module, which is copied as a whole.
         let nested = match &payload {
             Payload::ModuleSection { unchecked_range, .. } | Payload::ComponentSection { unchecked_range, .. } => {
                 unchecked_range.len()
@@ -130,7 +131,7 @@ mod tests {
     fn what_is_cut_off_is_told() {
         let bytes = component();
         for length in 9..bytes.len() {
-            // Anything but a panic: a cut between two sections is a shorter component.
+            // No panic: a cut between two sections leaves a valid, shorter component.
             let _ = without(&bytes[..length], |_| false);
         }
         assert!(without(&bytes[..bytes.len() - 1], |_| false).is_err());

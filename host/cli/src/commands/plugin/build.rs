@@ -1,4 +1,4 @@
-//! `pinion plugin build`: cargo, then what cargo leaves to do.
+//! `pinion plugin build`: runs cargo, then strips and installs the component.
 
 use crate::base::Base;
 use crate::commands::plugin::{binary, consent};
@@ -34,12 +34,12 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
     print(&text!("{}, {}\n", file, bytes(component.len() as u64)))
 }
 
-/// At once, so that a running pinion never loads half of it.
+/// Replaces a file in one step, so that a running pinion never loads half of it.
 fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     create_folder(folder)?;
     let mut builder = tempfile::Builder::new();
-    // Like any other file that is made, as far as the user's mask goes; a temporary one would be private.
+    // Ordinary permissions, subject to the umask; a temporary file would be private.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut temporary = builder.tempfile_in(folder)?;
@@ -48,7 +48,7 @@ fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds the package in a folder; tells where its component is.
+/// Builds the package in a directory and returns the path of its component.
 fn cargo(folder: &Path) -> Result<PathBuf> {
     if !folder.join("Cargo.toml").is_file() {
         return Err(Failure::usage(format!("there is no Cargo.toml in `{}`", folder.display())));
@@ -76,7 +76,7 @@ fn cargo(folder: &Path) -> Result<PathBuf> {
     artifact(&String::from_utf8_lossy(&output.stdout), folder)
 }
 
-/// The component among cargo's messages.
+/// Finds the component in cargo's messages.
 fn artifact(messages: &str, folder: &Path) -> Result<PathBuf> {
     let files = messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

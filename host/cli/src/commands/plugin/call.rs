@@ -60,7 +60,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     }
 }
 
-/// The plugin, with what the user and the command line grant it.
+/// Loads the plugin with the grants of the user and of the command line.
 async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
     let (source, target) = locate(base, plugin);
     let more = grant::parse(base, grants)?;
@@ -97,7 +97,7 @@ fn content(output: &ToolOutput) -> String {
     text
 }
 
-/// Progress goes to stderr.
+/// Reports progress on stderr.
 struct Stderr;
 
 impl ToolProgress for Stderr {

@@ -1,4 +1,4 @@
-//! `pinion plugin grant` and `pinion plugin revoke`: binding grants to a component.
+//! `pinion plugin grant` and `pinion plugin revoke`: grants bound to a component.
 
 use crate::base::Base;
 use crate::commands::plugin::grant;
@@ -12,8 +12,8 @@ use pinion_plugin_runtime::{FileOrigin, GrantTable, PluginInfo, Source, is_alike
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Grants capabilities to exactly the component that `plugin` is now. Without capabilities it confirms the component: it
-/// keeps what was granted to its earlier version, and has what the config grants to its name.
+/// Grants capabilities to the component in its current version. Without capabilities, confirms a changed component: it
+/// keeps the grants of its earlier version and those that the config has for its name.
 pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let (_, info) = find(base, plugin).await?;
     let (path, origin) = file_of(base, &info)?;
@@ -30,14 +30,14 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
     print(&text!("granted: {}\n", listed(base, &pin)))
 }
 
-/// Takes capabilities from a component, or all of them.
+/// Revokes capabilities of a component, or all of them.
 pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
     let less = grant::parse(base, words)?;
     let pins = file.read().map_err(|error| unusable(&file, &error))?;
     let path = match pins.iter().find(|pin| is_meant(base, pin, plugin)) {
         Some(pin) => pin.path.clone(),
-        // Nothing was recorded yet; record that nothing is granted.
+        // Nothing is recorded yet; record that nothing is granted.
         None => {
             let (_, info) = find(base, plugin).await?;
             let (path, origin) = file_of(base, &info)?;
@@ -58,8 +58,8 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
     }
 }
 
-/// Moves grants to a component that `pinion plugin build` wrote over another one, because the user's own hand made it. New
-/// asks and effects stay held back.
+/// Moves grants to a component that `pinion plugin build` wrote over an earlier version, because the user built it. New
+/// requests and effects stay withheld.
 pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Result<()> {
     let file = GrantsFile::new(base.paths.grants_file());
     if !file.path().exists() {
@@ -74,7 +74,7 @@ pub(crate) fn follow(base: &Base, built: &Path, name: &str, digest: &str) -> Res
     followed.map_err(|error| unusable(&file, &error))
 }
 
-/// The file of a component that can have grants of its own.
+/// Returns the file and origin of a component, if it can have grants of its own.
 fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
     let Source::File { path, origin } = &info.component_source else {
         return Err(Failure::usage(format!("the grants of the built-in plugin `{}` are in the config", info.name))
@@ -97,10 +97,10 @@ fn check_asked(info: &PluginInfo, more: &GrantTable) -> Result<()> {
         .hint(format!("it asks for {}", or_nothing(asks.words()))))
 }
 
-/// Puts the component in place of the one that was granted at this path, and adds to its grants.
+/// Replaces the pin of this path with the current component and adds to its grants.
 fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, more: &GrantTable) -> Result<Pin> {
     let old = pins.iter().position(|pin| pin.path == path).map(|at| pins.remove(at));
-    // Another plugin in the place of the one that was granted begins with nothing.
+    // A different plugin at the same path starts without grants.
     let old = old.filter(|old| old.name == info.name && old.source == origin);
     let is_confirming = *more == GrantTable::default();
     let others = pins.iter().any(|pin| pin.config && is_alike(&pin.name, &info.name));
@@ -132,7 +132,7 @@ fn pin(pins: &mut Vec<Pin>, info: &PluginInfo, path: &Path, origin: FileOrigin, 
     Ok(pin)
 }
 
-/// Takes grants away. Those that the config gives are written down first, without what goes.
+/// Removes grants. Those that come from the config are recorded first, except for the removed ones.
 fn take(base: &Base, pin: &mut Pin, less: &GrantTable, is_all: bool) {
     if is_all {
         (pin.grants, pin.config) = (GrantTable::default(), false);
@@ -152,7 +152,7 @@ fn is_meant(base: &Base, pin: &Pin, plugin: &str) -> bool {
     }
 }
 
-/// Describes the component that is about to be granted something.
+/// Describes the component that is about to receive grants.
 fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
     let lines = [
         ("plugin", format!("{} {}", info.name, info.version)),
@@ -165,7 +165,7 @@ fn about(info: &PluginInfo, path: &Path, origin: FileOrigin) -> Text {
     text
 }
 
-/// The grants of a component, as `pinion plugin grant` takes them.
+/// Lists the grants of a component in the form that `pinion plugin grant` accepts.
 fn listed(base: &Base, pin: &Pin) -> String {
     let mut grants = pin.grants.clone();
     if let Some(section) = base.config.user_plugins.get(&pin.name).filter(|_| pin.config) {

@@ -1,4 +1,4 @@
-//! `pinion plugin new`: a plugin to start from, in Rust.
+//! `pinion plugin new`: a starter plugin in Rust.
 
 use crate::base::Base;
 use crate::failure::{Failure, Result};
@@ -34,7 +34,7 @@ pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
     ))
 }
 
-/// The name of a plugin, of a folder and of a Rust package.
+/// Checks a name, which becomes that of a plugin, a directory and a Rust package.
 fn check(name: &str) -> Result<()> {
     let is_name = (1..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

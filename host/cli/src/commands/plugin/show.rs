@@ -37,14 +37,14 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
     print(&text)
 }
 
-/// The grants of a plugin, for a line of a list.
+/// Lists the grants of a plugin at the end of a row.
 fn granted(plugin: &PluginInfo) -> String {
     let granted = plugin.capabilities.iter().filter(|capability| capability.granted.is_some());
     let granted: Vec<&str> = granted.map(|capability| capability.asks.as_str()).collect();
     if granted.is_empty() { String::new() } else { format!(", may {}", granted.join(", ")) }
 }
 
-/// Who put a file where it is, for the end of its line.
+/// Names the origin of a file at the end of its row.
 fn origin(source: &Source) -> String {
     match source {
         Source::BuiltIn { .. } => String::new(),
@@ -62,7 +62,7 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
     print(&about(&info, &runtime.definitions()))
 }
 
-/// The plugin of this name, or in this file, in a runtime that only shows it.
+/// Finds a plugin by name or file, in a runtime that runs nothing.
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let runtime = base.showing(|_| {})?;
@@ -75,8 +75,8 @@ pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginIn
     }
 }
 
-/// The component that a command names, and its source where it is a file. A word that can be a plugin's name is one, also
-/// where a file is called so: a repository could bring it.
+/// Resolves the component that a command names, with its source if it is a file. A word that can be the name of a
+/// plugin is a name even if a file is called so, because a repository could bring that file.
 pub(crate) fn locate(base: &Base, plugin: &str) -> (Option<Source>, Target) {
     if is_name(plugin) {
         return (None, Target::Name(plugin.to_owned()));
@@ -164,7 +164,7 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
 }
 
-/// What loads and is still not right.
+/// Describes problems of a component that loads all the same.
 async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = Text::default();
@@ -174,7 +174,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
         }
     }
     for tool in tools {
-        // Whatever does not fit is fine; a schema that is none is not.
+        // Arguments that do not match are fine here; an invalid schema is not.
         if let Err(problem) = Schemas::default().check(tool, &json!({})).await
             && problem.contains("schema is broken")
         {

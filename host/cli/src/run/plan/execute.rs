@@ -1,9 +1,9 @@
-//! `--execute`: the steps of a plan are done one by one, as the file has them at that moment.
+//! `--execute`: runs the steps of a plan one by one.
 //!
-//! Before each step the file is read again, so what the user changes meanwhile holds from the next step on. The host marks
-//! each step when it begins and when it ends. A step whose run was interrupted, or killed with this program, stays
-//! `running`: it may be half done, and whoever does it next is told so. A step of which a call was denied is `failed`,
-//! whatever the model reports.
+//! The file is read again before each step, so changes by the user apply from the next step on. The host marks each
+//! step when it begins and when it ends. A step whose run was interrupted, or killed with this program, stays
+//! `running`: it may be half done, and the next run of it learns this. A step with a denied call is `failed`, whatever
+//! the model reports.
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total};
@@ -48,12 +48,12 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
 }
 
-/// Asks where there is someone to ask.
+/// Asks on the terminal if there is one.
 fn approver() -> Arc<dyn Approver> {
     if is_interactive() { Arc::new(TerminalApprover::default()) } else { no_one() }
 }
 
-/// What the user can do about a step that is not done.
+/// Returns the remedy for an unfinished step.
 fn hint(base: &Base, file: &PlanFile, global: &GlobalArgs) -> String {
     let more = match base.config.approve {
         ApprovalMode::All => "",
@@ -76,19 +76,19 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
     Ok(())
 }
 
-/// The reports of the steps that were done. That of one that was not comes with the error.
+/// Writes the reports of the finished steps. The report of a failed one comes with the error.
 fn answer(finished: Finished, file: &PlanFile, told: &[Told], outcome: &Outcome) -> Result<()> {
     let section = |told: &Told| format!("## Step {}: {}\n\n{}\n", told.step, told.title, told.report.trim_end());
     let done = told.iter().filter(|told| told.status == StepStatus::Done);
     let text = done.map(section).collect::<Vec<_>>().join("\n");
-    // JSON has the text alone.
+    // JSON contains the bare text.
     let text =
         if text.is_empty() || finished.format() != OutputFormat::Text { text } else { format!("{0}{text}{0}", gap()) };
     let path = file.path.display().to_string();
     finished.answer(&text, outcome, fields([("plan", json!(path)), ("steps", json!(told))]))
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Serialize)]
 struct Told {
     /// Counted from 1.
@@ -105,9 +105,9 @@ struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    /// Does what is not done, and says how that ended.
+    /// Runs all unfinished steps, and returns how the last run ended.
     async fn all(&mut self, interrupted: Arc<AtomicBool>) -> Result<RunEnd> {
-        // Whoever changes the file may add steps as fast as they are done.
+        // Bounded, because the file may gain steps as fast as they are done.
         for _ in 0..Plan::MAX_STEPS {
             if interrupted.load(Ordering::Acquire) {
                 return Ok(RunEnd::Aborted);
@@ -124,7 +124,7 @@ impl Execution<'_> {
         Err(Failure::failed(format!("{} steps were done, and there are still more", Plan::MAX_STEPS)))
     }
 
-    /// Does a step; says how all ended when it is not done.
+    /// Runs a step. Returns how the run ended if the step is not done.
     async fn step(&mut self, plan: &Plan, index: usize) -> Result<Option<RunEnd>> {
         let (step, title) = (index + 1, plan.steps[index].title.clone());
         let named = format!("step {step} of {}, `{title}`,", plan.steps.len());
@@ -155,7 +155,7 @@ impl Execution<'_> {
     }
 }
 
-/// Why a step does not count as done, and whether that is because no one could be asked.
+/// Explains why a step with denied calls failed, and returns whether no one could be asked.
 fn denied(calls: &[DeniedCall]) -> (String, bool) {
     let is_unanswered = calls.iter().any(|call| call.is_unanswered);
     let mut tools: Vec<&str> =

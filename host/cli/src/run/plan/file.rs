@@ -1,8 +1,8 @@
-//! Plan files: where they lie, and how they are read and written.
+//! Plan files: their location, and how they are read and written.
 //!
-//! Written beside and moved into place, so that nobody ever reads half of one. A file that is there is replaced only when
-//! the user has named it. One in the repository is untrusted input: it is reached beneath the root and through no link
-//! that leads out, to be read as well as to be written.
+//! A file is replaced in one step, so that no one reads half of it, and an existing one only if the user has named it.
+//! A file in the repository is untrusted input: for reading and for writing, it is reached beneath the root and through
+//! no link that leads out.
 
 use crate::failure::{Failure, Result, chain};
 use crate::files::paths::home;
@@ -12,21 +12,21 @@ use pinion_orchestration::Plan;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Plans of the same title that are told from each other by a number.
+/// Maximum number of plans with the same title, which a number distinguishes.
 const SAME_TITLE: u32 = 1000;
-/// Characters of a title in the name of its file.
+/// Maximum characters of a title in a file name.
 const NAME_CHARACTERS: usize = 60;
 
-/// Where new plans go.
+/// Directory of new plans.
 const FOLDER: &str = ".pinion/plans";
 
-/// A plan file.
+/// Location of a plan.
 #[derive(Debug)]
 pub(super) struct PlanFile {
     workspace: PathBuf,
-    /// Absolute.
+    /// Absolute path.
     pub(super) path: PathBuf,
-    /// As people see it: from the workspace where it lies in there.
+    /// Path for people, relative to the workspace if the file is in it.
     pub(super) shown: String,
 }
 
@@ -37,7 +37,7 @@ impl PlanFile {
         Self { workspace: workspace.to_owned(), path, shown }
     }
 
-    /// Writes a new plan to the directory for plans of a workspace, under a name that is free.
+    /// Writes a new plan to the plan directory of a workspace, under an unused name.
     pub(super) fn create(workspace: &Path, title: &str, text: &str) -> Result<Self> {
         let name = slug(title);
         let names = (1..=SAME_TITLE).map(|number| match number {
@@ -55,14 +55,14 @@ impl PlanFile {
         }
     }
 
-    /// Makes this the text of the file, which need not be there yet.
+    /// Replaces the content of the file, which need not exist yet.
     pub(super) fn replace(&self, text: &str) -> Result<()> {
         let replaced =
             self.located(Make::Directories).and_then(|file| file.repository.replace(&file.path, text.as_bytes()));
         replaced.map_err(|error| Failure::failed(format!("could not write `{}`", self.shown)).because(error))
     }
 
-    /// Says why this can be no plan file, before anything is asked of a model.
+    /// Checks that the file can hold a plan, before a model is asked for one.
     pub(super) fn check(&self) -> Result<()> {
         let found = self.located(Make::Nothing).and_then(|file| file.repository.open(&file.path, Links::Inside));
         match found {
@@ -77,7 +77,7 @@ impl PlanFile {
         Located::find(&self.workspace, home().as_deref(), &self.path, make).map_err(Refusal::Io)
     }
 
-    /// The plan as it is now, and the text that it stands in.
+    /// Reads the current plan, and returns it with its text.
     pub(super) fn read(&self) -> Result<(String, Plan)> {
         let text = self.text().map_err(|error| {
             Failure::usage(format!("could not read the plan `{}`", self.shown))
@@ -96,12 +96,12 @@ impl PlanFile {
         String::from_utf8(bytes).map_err(|_| Refusal::Io(io::Error::other("it is not UTF-8 text")))
     }
 
-    /// Marks a step that begins, in the text that was just read.
+    /// Marks a step as running, in the text that was just read.
     pub(super) fn begin(&self, text: &str, index: usize) -> Result<()> {
         self.mark(text, index, StepStatus::Running)
     }
 
-    /// Marks the step that was begun, wherever it stands by now.
+    /// Marks the running step as ended, wherever it is by now.
     pub(super) fn finish(&self, index: usize, title: &str, status: StepStatus) -> Result<()> {
         let (text, plan) = self.read()?;
         let index = begun(&plan, index, title)
@@ -115,7 +115,7 @@ impl PlanFile {
     }
 }
 
-/// The step that was begun. The user may have moved or renamed it since.
+/// Finds the running step, which the user may have moved or renamed.
 fn begun(plan: &Plan, index: usize, title: &str) -> Option<usize> {
     let is_running = |at: &usize| plan.steps[*at].status == StepStatus::Running;
     let running: Vec<usize> = (0..plan.steps.len()).filter(is_running).collect();
@@ -124,7 +124,7 @@ fn begun(plan: &Plan, index: usize, title: &str) -> Option<usize> {
     there.or_else(|| running.first().copied().filter(|_| running.len() == 1))
 }
 
-/// A title as the name of a file.
+/// Turns a title into a file name.
 fn slug(title: &str) -> String {
     let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let name = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();

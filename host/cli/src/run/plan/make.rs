@@ -1,4 +1,4 @@
-//! `--plan`: the agent looks, and what it would do is written down.
+//! `--plan`: explores the project and writes a plan.
 
 use super::file::PlanFile;
 use super::{command, end_of, gap, total, word};
@@ -27,7 +27,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let text = plan.as_ref().map(Plan::to_markdown).unwrap_or_default();
     let kept = plan.map(|plan| keep(base, named, &plan, &text));
     let path = kept.as_ref().and_then(|kept| kept.as_ref().ok()).map(|file| file.path.display().to_string());
-    // A plan that could not be written to its file is at least shown.
+    // A plan that could not be saved is still shown.
     headless.end().await?.answer(&text, &outcome, fields([("plan", json!(path))]))?;
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
         tell(&file, global);
@@ -35,7 +35,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     verdict(outcome, was_interrupted, &agent)
 }
 
-/// The file that the user has named. That it cannot be one is told before anything is asked.
+/// Resolves the file that the user named. An unsuitable one fails before a model is asked.
 fn named(base: &Base, path: &Path) -> Result<PlanFile> {
     let file = PlanFile::new(&base.workspace, path);
     file.check().map(|()| file)

@@ -1,7 +1,7 @@
-//! `pinion --plan` and `pinion --execute`: a plan is made, a person looks at it, and then it is carried out.
+//! `pinion --plan` and `pinion --execute`: the agent writes a plan, a person reviews it, and the agent executes it.
 //!
-//! Between the two lies a file, and nothing else: whoever carries the plan out sees none of the talk that led to it. The
-//! file is written by this program, never by a tool.
+//! The file is the only link between the two, so the execution sees none of the conversation that led to the plan. This
+//! program writes the file; no tool does.
 
 mod execute;
 mod file;
@@ -17,7 +17,7 @@ use pinion_agent::{Agent, Outcome, RunEnd};
 use pinion_orchestration::AnswerError;
 use std::io::{self, IsTerminal as _};
 
-/// How it ended when there is no answer.
+/// Returns how a run without an answer ended.
 fn end_of(error: AnswerError) -> RunEnd {
     match error {
         AnswerError::Ended { end } => end,
@@ -25,26 +25,26 @@ fn end_of(error: AnswerError) -> RunEnd {
     }
 }
 
-/// What came of all runs of an agent, the last of which ended so.
+/// Sums up all runs of an agent whose last run ended like this.
 fn total(agent: &Agent, end: RunEnd) -> Outcome {
     let totals = agent.totals();
     let turns = u32::try_from(totals.requests).unwrap_or(u32::MAX);
     Outcome { end, messages: Vec::new(), usage: totals.usage, cost: totals.cost, turns }
 }
 
-/// The command that carries a plan out, or goes on with it.
+/// Returns the command that executes or continues a plan.
 fn command(file: &PlanFile, global: &GlobalArgs) -> String {
     let folder = global.work_in.as_ref().map(|folder| format!("-C {} ", word(&folder.display().to_string())));
     format!("pinion {}--approve all --execute {}", folder.unwrap_or_default(), word(&file.shown))
 }
 
-/// Sets what stdout gets off from what stderr gets, where a person sees both in one place.
+/// Returns a blank line that separates stdout from stderr if both are the same terminal.
 fn gap() -> &'static str {
     let is_one_place = io::stdout().is_terminal() && io::stderr().is_terminal();
     if is_one_place { "\n" } else { "" }
 }
 
-/// A word of a command line.
+/// Quotes a word for a shell if necessary.
 fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
