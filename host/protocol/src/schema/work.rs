@@ -47,7 +47,7 @@ impl Size {
     }
 }
 
-/// Returns whether validation would stay within [`MAX_WORK`], by walking the schema over the arguments without
+/// Returns whether validation would stay within `MAX_WORK`, by walking the schema over the arguments without
 /// shortcuts. Requires an admitted schema and arguments within [`MAX_NESTING`].
 pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
     Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
