@@ -269,7 +269,7 @@ fn failed_step_stops_and_next_execution_resumes_there() {
     let ended = execute(&pinion, &replies, &["--output-format", "stream-json"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let prompt = ended.stdout.lines().find(|line| line.contains("Do step 2 of 3 now")).unwrap();
-    assert!(prompt.contains("tried before and failed") && !ended.stdout.contains("Do step 1"), "{prompt}");
+    assert!(prompt.contains("attempted before and failed") && !ended.stdout.contains("Do step 1"), "{prompt}");
     assert_eq!(statuses(&read(&file)), ["done", "done", "done"]);
 }
 
@@ -342,7 +342,7 @@ fn interrupted_step_stays_running_and_next_executor_knows() {
     assert_eq!(statuses(&read(&file)), ["running", "open", "open"]);
     let ended = execute(&pinion, &[report(false, "no")], &["--output-format", "stream-json"]);
     let prompt = ended.stdout.lines().find(|line| line.contains("Do step 1 of 3 now")).unwrap();
-    assert!(prompt.contains("begun before and interrupted: it may be half done"), "{prompt}");
+    assert!(prompt.contains("started before and interrupted, so it may be partly done"), "{prompt}");
 }
 
 #[test]

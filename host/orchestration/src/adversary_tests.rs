@@ -1,6 +1,6 @@
-//! The loop against a simulated adversary: a model and tools that fail, hang and take their time, a user who steers,
-//! follows up and aborts at any moment, and watchers that are slow. Time is paused, so every schedule is one that could
-//! happen, and the same seed gives the same one.
+//! The agent loop against a simulated adversary: a model and tools that fail, hang or are slow, a user who steers,
+//! follows up and aborts at any moment, and slow watchers. Time is paused, so every schedule is realistic and
+//! reproducible from its seed.
 
 use crate::testing::{Store, assert_paired, call_events, text_events};
 use crate::*;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// What the model does when it is asked, after so many milliseconds.
+/// Reaction of the model to a request, with a delay in milliseconds.
 #[derive(Debug, Clone)]
 enum Says {
     Text,
     Calls(Vec<u8>),
-    /// Calls, but the output limit cuts them off.
+    /// Calls that are truncated by the output limit.
     CutOff,
     RateLimited,
     Refused,
@@ -30,22 +30,22 @@ enum Says {
     Hangs,
 }
 
-/// What a tool does.
+/// Behavior of a tool.
 #[derive(Debug, Clone, Copy)]
 enum Does {
     Answers,
     Fails,
-    /// Never ends by itself.
+    /// Ends only when cancelled.
     Hangs,
-    /// Ends by itself, and never because it is cancelled.
+    /// Ends on its own and ignores cancellation.
     Deaf,
-    /// Lets so many sub-agents work on it, side by side.
+    /// Starts this many concurrent sub-agents.
     Delegates(u32),
-    /// Lets a sub-agent begin, and does not wait for it.
+    /// Starts a sub-agent without waiting for it.
     Forgets,
 }
 
-/// What the user does.
+/// Action of the user.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Steer,
@@ -57,9 +57,9 @@ enum Act {
 struct Schedule {
     replies: Vec<(u64, Says)>,
     tools: Vec<(u64, Does)>,
-    /// Milliseconds after the one before.
+    /// Milliseconds since the previous action.
     user: Vec<(u64, Act)>,
-    /// Room in the channel of a watcher, and how long it takes for an event.
+    /// Capacity of a watcher's channel, and its time per event in milliseconds.
     watchers: Vec<(usize, u64)>,
     strategy: Strategy,
     time_limit: Option<u64>,
@@ -155,7 +155,7 @@ impl Provider for Model {
     }
 }
 
-/// Ids that no other reply has.
+/// Makes the call ids of a reply unique.
 fn unique(events: Vec<StreamEvent>, number: u32) -> Vec<StreamEvent> {
     let rename = |event| match event {
         StreamEvent::PartStart { index, part: PartKind::ToolCall { id, name } } => {
@@ -206,7 +206,7 @@ impl ToolExecutor for Tools {
                     Err(error) => Err(ToolError::Failed { tool, message: error.to_string(), retryable: false }),
                 },
                 Does::Forgets => {
-                    // However far it gets until then.
+                    // The sub-agent may get any distance until then.
                     let _ = tokio::time::timeout(Duration::from_millis(delay), delegate(1)).await;
                     Ok(ToolOutput::text("forgotten"))
                 }
@@ -231,18 +231,18 @@ impl ToolExecutor for Tools {
     }
 }
 
-/// What a watcher saw.
+/// Events that a watcher saw.
 #[derive(Default)]
 struct Seen {
-    /// How often each loop began.
+    /// Number of starts of each run.
     starts: BTreeMap<Arc<str>, usize>,
-    /// How often each loop ended.
+    /// Number of ends of each run.
     ends: BTreeMap<Arc<str>, usize>,
-    /// Of the agent itself.
+    /// Messages of the agent itself.
     messages: Vec<Arc<Message>>,
 }
 
-/// Is it a loop of the agent itself? Sessions of sub-agents have other names.
+/// Returns whether a run belongs to the agent itself. Sessions of sub-agents have other names.
 fn is_own(loop_id: &str) -> bool {
     loop_id.starts_with("s.")
 }
@@ -277,7 +277,7 @@ async fn play(schedule: Schedule) {
     let store = Arc::new(Store::default());
     let mut config = LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)));
     config.policy.strategy = schedule.strategy;
-    // A model that hangs is ended by time, when the user does not do it.
+    // The time limit ends a hanging model if the user does not.
     config.policy.limits.max_time = Some(Duration::from_secs(schedule.time_limit.unwrap_or(600)));
     config.policy.compaction.by_model = false;
     config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() }));
@@ -300,7 +300,7 @@ async fn play(schedule: Schedule) {
         }
     };
     let (first, ()) = tokio::join!(agent.run(vec![Message::user("go")]), user);
-    // Whatever happened, the conversation goes on.
+    // The conversation can continue after every schedule.
     let second = agent.run(vec![Message::user("and on")]).await.unwrap();
     drop(agent);
     for outcome in [first.unwrap(), second] {
@@ -328,7 +328,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn under_any_schedule_every_loop_ends_once_every_call_is_paired_and_nothing_is_lost(schedule in schedule()) {
+    fn runs_end_once_and_calls_are_paired_under_any_schedule(schedule in schedule()) {
         check(schedule);
     }
 }

@@ -1,8 +1,8 @@
-//! Runs that are made of runs: sub-agents, parallel branches, plans, and answers that fit a schema.
+//! Runs composed of other runs: sub-agents, parallel branches, plans, and structured answers.
 //!
-//! The loop of `pinion-agent` knows nothing of this crate. Sub-agents reach it through its one port for that,
-//! [`Spawner`](pinion_agent::Spawner), which [`sub_agents()`] implements; the rest is built on an
-//! [`Agent`](pinion_agent::Agent) or on [`run`](pinion_agent::run()).
+//! The agent loop of `pinion-agent` does not depend on this crate. Its port for sub-agents is
+//! [`Spawner`](pinion_agent::Spawner), which [`sub_agents()`] implements; the rest is built on
+//! [`Agent`](pinion_agent::Agent) or [`run`](pinion_agent::run()).
 
 #[cfg(test)]
 mod adversary_tests;
@@ -30,7 +30,7 @@ pub use sub_agents::sub_agents;
 #[cfg(test)]
 use pinion_agent::*;
 
-/// Returns the spawner that the tests of this crate use: sub-agents as `policy` allows them.
+/// Returns the spawner that the tests of this crate use: sub-agents within `policy`.
 #[cfg(test)]
 fn test_spawner(policy: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {
     Some(sub_agents(policy))

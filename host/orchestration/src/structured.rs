@@ -1,8 +1,8 @@
-//! An answer as JSON that fits a schema.
+//! Structured answers: JSON that matches a schema.
 //!
-//! The model is offered one more tool, whose arguments are the answer, and the run ends when it was called. Arguments that
-//! do not fit the schema are refused as those of any tool are, so that the model mends them. A model that stops without
-//! the call is told to make it, and from then on it has to call that tool.
+//! The model gets an additional tool whose arguments are the answer; the run ends when the model calls it. Arguments
+//! that do not match the schema are rejected like those of any tool, so that the model can fix them. A model that stops
+//! without calling the tool gets a reminder, and is then forced to call it.
 
 use crate::plan::PlanError;
 use futures_util::future::BoxFuture;
@@ -24,69 +24,69 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const REMINDER: &str = "Give your answer now, by a call of the tool `final_answer`.";
+const REMINDER: &str = "Give your answer now by calling the tool `final_answer`.";
 
-/// An answer, and the run that led to it.
+/// An answer and its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<T = Value> {
-    /// Fits the schema.
+    /// The answer, which matches the schema.
     pub value: T,
-    /// The last of the runs that it took.
+    /// The run that gave the answer; earlier attempts are not included.
     pub outcome: Outcome,
 }
 
-/// There is no answer.
+/// The reason there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// No run was begun.
+    /// No run started.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A tool has the name that is needed.
-    #[error("there is a tool `{ANSWER_TOOL}` already")]
+    /// The name of the answer tool is taken.
+    #[error("the tool name `{ANSWER_TOOL}` is already in use")]
     NameTaken,
-    /// A run ended in another way.
+    /// A run ended for another reason.
     #[error("the run ended without an answer: {end:?}")]
     Ended {
-        /// How.
+        /// The reason.
         end: RunEnd,
     },
-    /// The model did not give one, however often it was told to.
+    /// The model gave no answer despite reminders.
     #[error("the model gave no answer in {attempts} attempts")]
     NoAnswer {
-        /// How often it was asked.
+        /// Number of runs.
         attempts: u32,
     },
-    /// The schema is too large or too complex to be checked against.
+    /// The schema is too large or too complex.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// It fits the schema, but not the type.
-    #[error("the answer is not what the program expects")]
+    /// The answer matches the schema but not the type.
+    #[error("the answer does not have the expected type")]
     Type(#[from] serde_json::Error),
-    /// Calls of a step were denied, so that it does not count as done, whatever the model reports.
+    /// Calls of a plan step were denied, so that the step is not done, whatever the model reports.
     #[error("calls were denied: {}", listed(calls))]
     Denied {
-        /// The calls.
+        /// The denied calls.
         calls: Vec<DeniedCall>,
-        /// What the model reports.
+        /// Report of the model.
         report: String,
     },
-    /// A plan has no such step to be worked on.
+    /// The plan does not have the step.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
 impl AnswerError {
-    /// Was the run that should have led to the answer aborted?
+    /// Returns whether the run was aborted.
     pub fn is_abort(&self) -> bool {
         matches!(self, Self::Ended { end: RunEnd::Aborted })
     }
 }
 
-/// Runs an agent until it gives an answer that fits a JSON Schema, whose root must be an object. A model that stops
-/// without one is reminded, up to `max_retries` times.
+/// Runs an agent until it gives an answer that matches a JSON Schema, whose root must be an object. A model that stops
+/// without an answer gets up to `max_retries` reminders.
 ///
 /// # Errors
-/// See [`AnswerError`]. What was said until then is in the history.
+/// See [`AnswerError`]. The history contains all messages up to the error.
 pub async fn answer(
     agent: &Agent,
     prompts: Vec<Message>,
@@ -96,7 +96,7 @@ pub async fn answer(
     answer_with(agent, agent.config(), None, prompts, schema, max_retries).await
 }
 
-/// Gives an answer as [`answer`] does, with another config and more for the end of the system prompt.
+/// Like [`answer`], with another config and with `instructions` appended to the system prompt.
 pub(crate) async fn answer_with(
     agent: &Agent,
     config: LoopConfig,
@@ -128,7 +128,7 @@ pub(crate) async fn answer_with(
     Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
 }
 
-/// Gives an answer as [`answer`] does, as a value of a type; `schema` is the schema of that type.
+/// Like [`answer`], but deserializes the answer into `T`, which `schema` must describe.
 ///
 /// # Errors
 /// See [`AnswerError`].
@@ -142,7 +142,7 @@ pub async fn answer_as<T: DeserializeOwned>(
     Ok(Answer { value: serde_json::from_value(answer.value)?, outcome: answer.outcome })
 }
 
-/// The tools of denied calls, each once, in backticks.
+/// Lists the tools of denied calls in backticks, without duplicates.
 fn listed(calls: &[DeniedCall]) -> String {
     let mut tools: Vec<&str> = Vec::new();
     for call in calls {
@@ -153,7 +153,7 @@ fn listed(calls: &[DeniedCall]) -> String {
     format!("`{}`", tools.join("`, `"))
 }
 
-/// The tools, and one for the answer.
+/// An executor with an additional tool for the answer.
 struct WithAnswer {
     tools: Arc<dyn ToolExecutor>,
     definition: Arc<ToolDefinition>,
@@ -165,7 +165,7 @@ impl WithAnswer {
         let definition = ToolDefinition {
             name: ANSWER_TOOL.to_owned(),
             label: "Final answer".to_owned(),
-            description: "Gives the final answer. Call it once, when the work is done.".to_owned(),
+            description: "Submits the final answer. Call it once, when the work is done.".to_owned(),
             input_schema: schema,
             guidelines: Vec::new(),
             authority: Authority::default(),
@@ -187,7 +187,7 @@ impl WithAnswer {
 impl ToolExecutor for WithAnswer {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         let mut definitions = self.tools.definitions();
-        // A plugin that is loaded meanwhile cannot take the name.
+        // A plugin that is loaded during the run cannot take the name.
         definitions.retain(|tool| tool.name != ANSWER_TOOL);
         definitions.push(self.definition.clone());
         definitions
@@ -198,7 +198,7 @@ impl ToolExecutor for WithAnswer {
             return self.tools.call(call, progress);
         }
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.arguments);
-        Box::pin(async { Ok(ToolOutput::text("The answer was taken.")).into() })
+        Box::pin(async { Ok(ToolOutput::text("Answer received.")).into() })
     }
 }
 

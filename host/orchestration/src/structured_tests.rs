@@ -1,4 +1,4 @@
-//! Answers that fit a schema.
+//! Structured answers.
 
 use crate::testing::{Act, Setup, calls, letters, says};
 use crate::*;
@@ -19,7 +19,7 @@ struct Sum {
 }
 
 #[tokio::test]
-async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminded() {
+async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
     let replies = vec![
         calls(&[("look", json!({}))]),
         says("It is five."),
@@ -38,7 +38,7 @@ async fn l19_an_answer_fits_its_schema_after_the_model_was_corrected_and_reminde
 }
 
 #[tokio::test]
-async fn l19_a_model_that_never_answers_is_given_up() {
+async fn l19_model_that_never_answers_is_an_error() {
     let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
     let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
     assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3 })), "{answer:?}");

@@ -1,12 +1,13 @@
-//! Agents that the tools of a loop start, each for a part of the task.
+//! Sub-agents: agents that the tools of a run start for parts of the task.
 //!
-//! A sub-agent is a loop with a conversation of its own: of its parent's it sees nothing but the prompt. It is what its
-//! parent is, cut down: the same model unless the user set up another one, the same hooks and approval, the same tools or
-//! some of them, with no more authority than the tool that started it; turns of its own, and tokens and money
-//! from the same budget. Its events go to its parent's watchers, its sessions are linked both ways, and what it used counts as
-//! used by its parent. It is cancelled with the call that started it, and no run ends before its sub-agents have.
+//! A sub-agent is a run with a conversation of its own: of its parent's conversation it gets only the prompt. It
+//! inherits a restricted config: the model of its parent unless the user configured another one; the same hooks and
+//! approval; the same tools or a subset, with no more authority than the tool that started it; a turn limit of its own,
+//! and the token and cost budget of its parent. Its events go to the watchers of its parent, their sessions are linked
+//! both ways, and its spend counts as its parent's. It is cancelled with the call that started it, and no run ends
+//! before its sub-agents have ended.
 //!
-//! Whatever becomes of it, the parent's model is told in words: see [`Report::for_model`].
+//! The parent's model always gets a report in words, whatever the result: see [`Report::for_model`].
 
 use crate::parallel::{BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
@@ -36,35 +37,35 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What a sub-agent is told about itself, after its parent's system prompt.
+/// Instructions for a sub-agent, appended to the system prompt of its parent.
 const BRIEF: &str = "\
-# Your part
+# Your role
 
-You are a sub-agent: you work on one task for another agent, by yourself. Nobody answers questions, so decide, and say what \
-you assumed. Your last message is all that the other agent gets to see: say in it what you found or did, where, and what \
-is left.";
+You are a sub-agent: you work on one task for another agent, on your own. Nobody can answer questions, so make decisions and \
+state your assumptions. The other agent sees only your last message: state in it what you found or did, where, and what \
+remains to be done.";
 
-/// A call that starts sub-agents of the loop that made it.
+/// A tool call, as the starter of sub-agents of its run.
 struct Call {
     family: Arc<Family>,
     id: String,
     tool: String,
     token: CancellationToken,
-    begun: Mutex<Begun>,
+    started: Mutex<Started>,
 }
 
 #[derive(Default)]
-struct Begun {
+struct Started {
     count: u32,
     last_loop: Option<Arc<str>>,
 }
 
-/// Returns a spawner of sub-agents as a policy allows them.
+/// Returns a spawner of sub-agents within `policy`.
 pub fn sub_agents(policy: SubAgentPolicy) -> Arc<dyn Spawner> {
     Arc::new(Families(policy))
 }
 
-/// Opens a family for each run.
+/// Opens a [`Family`] for each run.
 struct Families(SubAgentPolicy);
 
 impl Spawner for Families {
@@ -89,7 +90,7 @@ impl Spawner for Families {
     }
 }
 
-/// A run, as the parent of others.
+/// A run, as the parent of sub-agents.
 struct Family {
     policy: SubAgentPolicy,
     config: LoopConfig,
@@ -104,21 +105,21 @@ struct Family {
 #[derive(Default)]
 struct Account {
     spend: Spend,
-    /// Children without a session of their own.
-    begun: u32,
+    /// Number of children without a session of their own.
+    unstored: u32,
 }
 
 impl Children for Family {
     fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents {
         let (id, tool, token) = (call.id.clone(), call.name.clone(), token.clone());
-        SubAgents::new(Call { family: self, id, tool, token, begun: Mutex::default() })
+        SubAgents::new(Call { family: self, id, tool, token, started: Mutex::default() })
     }
 
     fn take_spent(&self) -> Spend {
         std::mem::take(&mut self.account().spend)
     }
 
-    /// Ends the children whose call did not wait for them.
+    /// Cancels the children whose call did not wait for them, and waits for their end.
     fn close(&self) -> BoxFuture<'_, ()> {
         self.token.cancel();
         self.children.close();
@@ -131,7 +132,7 @@ impl Family {
         self.account().spend.add(Spend { usage: outcome.usage, cost: outcome.cost });
     }
 
-    /// Locks the account. A thread that panics leaves nothing half-done in it.
+    /// Locks the account. A panic leaves it consistent, so poisoning is ignored.
     fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +148,7 @@ impl Delegate for Call {
     }
 
     fn last_loop(&self) -> Option<Arc<str>> {
-        self.begun().last_loop.clone()
+        self.started().last_loop.clone()
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
@@ -165,7 +166,7 @@ impl Call {
         let plan = self.plan(&assignment, &kind, ceiling).await?;
         self.count()?;
         let (outcome, loop_id) = self.start(prompt, &kind, plan).await.ok_or(SubAgentError::Cancelled)?;
-        self.begun().last_loop = Some(loop_id.clone());
+        self.started().last_loop = Some(loop_id.clone());
         match outcome.end {
             RunEnd::Aborted => Err(SubAgentError::Cancelled),
             _ => Ok(Report::of(outcome, loop_id)),
@@ -179,7 +180,7 @@ impl Call {
         found.ok_or_else(|| SubAgentError::UnknownKind { name: name.to_owned(), known: known() })
     }
 
-    /// How each attempt works, and which one counts.
+    /// Returns the configs of the attempts and the strategy that chooses one.
     async fn plan(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Plan, SubAgentError> {
         let config = self.config(assignment, kind, ceiling)?;
         let usual =
@@ -202,16 +203,16 @@ impl Call {
         Ok(Plan { attempts, strategy: strategy(choice, judge) })
     }
 
-    /// The parent's config, cut down.
+    /// Returns the parent's config, restricted for a sub-agent.
     fn config(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<LoopConfig, SubAgentError> {
         let Family { config: parent, policy, .. } = &*self.family;
         let max_depth = policy.max_depth - 1;
-        let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
+        let turn_limit = kind.max_turns.unwrap_or(policy.max_turns);
         let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
         let tools = self.tools(assignment, kind, Ceiling { authority, ..ceiling })?;
         let mut config = parent.child(ChildKind::Task);
         config.ports.tools = Arc::new(tools);
-        config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(most_turns).min(most_turns).max(1));
+        config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(turn_limit).min(turn_limit).max(1));
         config.policy.limits.max_time = assignment.max_time;
         config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() }));
         Ok(config)
@@ -219,24 +220,24 @@ impl Call {
 
     fn tools(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Selection, SubAgentError> {
         let set = |names: &Option<Vec<String>>| names.clone().map(HashSet::<String>::from_iter);
-        let (asked, set_up) = (set(&assignment.tools), set(&kind.tools));
+        let (requested, configured) = (set(&assignment.tools), set(&kind.tools));
         let Ceiling { authority, may_use } = ceiling;
-        // An answer of the parent is the parent's to give.
-        let likes = move |name: &str| {
-            name != ANSWER_TOOL && may_use(name) && set_up.as_ref().is_none_or(|names| names.contains(name))
+        // Only the parent may give its structured answer.
+        let predicate = move |name: &str| {
+            name != ANSWER_TOOL && may_use(name) && configured.as_ref().is_none_or(|names| names.contains(name))
         };
-        let most = Selection::new(self.family.config.ports.tools.clone(), authority).of(likes);
-        let Some(names) = asked else { return Ok(most) };
-        let known: Vec<String> = most.names();
+        let available = Selection::new(self.family.config.ports.tools.clone(), authority).of(predicate);
+        let Some(names) = requested else { return Ok(available) };
+        let known: Vec<String> = available.names();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
             return Err(SubAgentError::UnknownTool { name: name.clone(), known });
         }
-        Ok(Selection::new(Arc::new(most), authority).of(move |name| names.contains(name)))
+        Ok(Selection::new(Arc::new(available), authority).of(move |name| names.contains(name)))
     }
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
         let mut config = config.with_model(self.model(name).await?);
-        // A key of the parent's requests is for the parent's provider.
+        // The key of the parent's requests belongs to the parent's provider.
         config.policy.options.api_key = None;
         Ok(config)
     }
@@ -244,7 +245,7 @@ impl Call {
     async fn model(&self, name: &str) -> Result<FoundModel, SubAgentError> {
         let failed = |message| SubAgentError::Model { name: name.to_owned(), message };
         let source = self.family.policy.models.as_ref();
-        let source = source.ok_or_else(|| failed("there is no list of models".to_owned()))?;
+        let source = source.ok_or_else(|| failed("no models are configured".to_owned()))?;
         tokio::select! {
             found = source.model(name) => found.map_err(failed),
             () = self.token.cancelled() => Err(SubAgentError::Cancelled),
@@ -253,15 +254,15 @@ impl Call {
 
     fn count(&self) -> Result<(), SubAgentError> {
         let limit = self.family.policy.max_per_call;
-        let mut begun = self.begun();
-        if begun.count >= limit {
+        let mut started = self.started();
+        if started.count >= limit {
             return Err(SubAgentError::TooMany { limit });
         }
-        begun.count += 1;
+        started.count += 1;
         Ok(())
     }
 
-    /// A conversation of its own, kept in a session of its own.
+    /// Creates the sub-agent's own conversation and session.
     fn begin(&self, kind: &AgentKind, plan: &mut Plan) -> Context {
         let session = self.session();
         for config in &mut plan.attempts {
@@ -280,10 +281,10 @@ impl Call {
         match &plan.attempts[..] {
             [config] => {
                 let context = Context { parent_loop_id: Some(parent), ..context };
-                self.begun().last_loop = Some(config.next_loop_id(&context));
+                self.started().last_loop = Some(config.next_loop_id(&context));
                 context
             }
-            // The attempts take their ids when they begin; this is the loop that they come from.
+            // Attempts get their ids when they start; this is the run that they come from.
             _ => Context { loop_id: parent, ..context },
         }
     }
@@ -293,14 +294,14 @@ impl Call {
         let call = ChildCall { call_id, tool, loop_id: &self.family.loop_id };
         self.family.config.ports.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
-            account.begun += 1;
-            // Ids of sessions hold no dot.
-            let id = format!("{}-{}", self.family.loop_id.replace('.', "-"), account.begun);
+            account.unstored += 1;
+            // Session ids contain no dots.
+            let id = format!("{}-{}", self.family.loop_id.replace('.', "-"), account.unstored);
             ChildSession { id: id.into(), store: Arc::new(NoStore) }
         })
     }
 
-    /// Runs it as a task of its own, so that it ends as every run does, also when nobody waits for it any more.
+    /// Runs the sub-agent as a separate task, so that the run ends properly even if nobody waits for it any more.
     async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: Plan) -> Option<(Outcome, Arc<str>)> {
         let mut context = self.begin(kind, &mut plan);
         let token = self.token.child_token();
@@ -309,7 +310,7 @@ impl Call {
         let family = self.family.clone();
         family.children.clone().spawn(async move {
             let outcome = {
-                let running = plan.carry_out(&mut context, prompt, &family.events, &token);
+                let running = plan.execute(&mut context, prompt, &family.events, &token);
                 tokio::pin!(running);
                 tokio::select! {
                     biased;
@@ -321,26 +322,26 @@ impl Call {
                 }
             };
             family.spend(&outcome);
-            // Nobody listens when the call is over.
+            // The receiver is gone if the call has ended.
             let _ = sender.send((outcome, context.loop_id));
         });
         receiver.await.ok()
     }
 
-    fn begun(&self) -> MutexGuard<'_, Begun> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    fn started(&self) -> MutexGuard<'_, Started> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How a task is worked on.
+/// The configs of a sub-agent's attempts and the strategy that chooses one.
 struct Plan {
-    /// At least one.
+    /// Configs of the attempts, at least one.
     attempts: Vec<LoopConfig>,
     strategy: Box<dyn BranchStrategy>,
 }
 
 impl Plan {
-    async fn carry_out(
+    async fn execute(
         &self,
         context: &mut Context,
         prompt: Message,

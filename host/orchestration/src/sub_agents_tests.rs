@@ -1,4 +1,4 @@
-//! What sub-agents promise, with a scripted model that answers parent and child in turn.
+//! Sub-agents, with a scripted model that answers parent and child in turn.
 
 use crate::testing::{Act, Answers, Harness, Reply, Setup, calls, letters, says};
 use crate::*;
@@ -12,7 +12,7 @@ fn task(prompt: &str) -> Assignment {
     Assignment { prompt: prompt.into(), ..Assignment::default() }
 }
 
-/// A parent whose tool `task` starts a sub-agent, and who has `read` and `write` besides.
+/// Creates a parent with the tools `task`, which starts a sub-agent, `read` and `write`.
 fn parent(assignment: Assignment, replies: Vec<Reply>) -> Setup {
     parent_with(assignment, Authority::ALL, replies)
 }
@@ -31,7 +31,7 @@ fn delegate() -> Reply {
     calls(&[("task", json!({}))])
 }
 
-/// The names of the tools of the request of this number.
+/// Returns the names of the tools in a request.
 fn offered(harness: &Harness, request: usize) -> Vec<String> {
     harness.model.requests.lock().unwrap()[request].tools.iter().map(|tool| tool.name.clone()).collect()
 }
@@ -45,7 +45,7 @@ fn result_of(outcome: &Outcome) -> ToolResultMessage {
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_a_conversation_of_its_own_and_its_last_words_are_the_result() {
+async fn sub_agent_has_its_own_conversation_and_returns_its_last_message() {
     let replies = vec![delegate(), calls(&[("read", json!({}))]), says("it says contents"), says("thanks")];
     let harness = parent(task("read the file"), replies).build();
     let outcome = harness.prompt("what does it say?").await;
@@ -58,7 +58,7 @@ async fn a_sub_agent_has_a_conversation_of_its_own_and_its_last_words_are_the_re
 }
 
 #[tokio::test]
-async fn a_sub_agent_stops_after_ten_turns_and_the_parent_is_told() {
+async fn sub_agent_stops_after_ten_turns_with_a_note_for_the_parent() {
     let reads = (0..30).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
     let replies = std::iter::once(delegate()).chain(reads).collect();
     let mut setup = parent(task("read on"), replies);
@@ -75,7 +75,7 @@ async fn a_sub_agent_stops_after_ten_turns_and_the_parent_is_told() {
 }
 
 #[tokio::test]
-async fn an_assignment_can_lower_the_turns_and_not_raise_them() {
+async fn assignment_can_only_lower_the_turn_limit() {
     for (asked, expected) in [(3, 3), (99, 10)] {
         let reads = (0..30).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
         let replies = std::iter::once(delegate()).chain(reads).collect();
@@ -88,7 +88,7 @@ async fn an_assignment_can_lower_the_turns_and_not_raise_them() {
 }
 
 #[tokio::test]
-async fn events_of_a_sub_agent_reach_the_parents_watchers_between_those_of_its_call() {
+async fn sub_agent_events_reach_the_watchers_within_its_call() {
     let mut harness = parent(task("look"), vec![delegate(), says("seen"), says("done")]).build();
     harness.prompt("go").await;
     let events = harness.events_of_loops();
@@ -120,7 +120,7 @@ async fn events_of_a_sub_agent_reach_the_parents_watchers_between_those_of_its_c
 }
 
 #[tokio::test]
-async fn loops_and_sessions_are_linked_both_ways() {
+async fn runs_and_sessions_are_linked_both_ways() {
     let mut harness = parent(task("look"), vec![delegate(), says("seen"), says("done")]).build();
     let outcome = harness.prompt("go").await;
     let events = harness.events_of_loops();
@@ -147,7 +147,7 @@ async fn loops_and_sessions_are_linked_both_ways() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_is_cancelled_with_its_parent() {
+async fn sub_agent_is_cancelled_with_its_parent() {
     let replies = vec![delegate(), calls(&[("hang", json!({}))])];
     let mut harness = parent(task("hang"), replies).tool("hang", Act::UntilCancelled).build();
     let aborting = async {
@@ -179,7 +179,7 @@ async fn steering_the_parent_cancels_its_sub_agents() {
 }
 
 #[tokio::test]
-async fn no_run_ends_before_its_sub_agents_have_even_when_their_call_forgot_them() {
+async fn run_waits_for_sub_agents_that_their_call_abandoned() {
     let setup = Setup::new(vec![calls(&[("forget", json!({}))]), Reply::Hangs(vec![]), says("done")]);
     let mut harness = setup.tool("forget", Act::Forget(task("hang"))).build();
     harness.prompt("go").await;
@@ -193,7 +193,7 @@ async fn no_run_ends_before_its_sub_agents_have_even_when_their_call_forgot_them
 }
 
 #[tokio::test]
-async fn an_error_is_told_to_the_parent_in_words_and_its_run_goes_on() {
+async fn sub_agent_error_is_reported_and_the_parent_continues() {
     let refused = ProviderError::Auth { message: "no key".into() };
     let replies = vec![delegate(), Reply::Fails(vec![], refused), says("then not")];
     let harness = parent(task("look"), replies).build();
@@ -204,7 +204,7 @@ async fn an_error_is_told_to_the_parent_in_words_and_its_run_goes_on() {
 }
 
 #[tokio::test]
-async fn an_assignment_that_makes_no_sense_is_told_with_what_would() {
+async fn invalid_assignment_error_lists_valid_values() {
     let kind = AgentKind { name: "reviewer".into(), ..AgentKind::default() };
     for (assignment, expected) in [
         (task("  "), "the prompt is empty"),
@@ -225,7 +225,7 @@ async fn an_assignment_that_makes_no_sense_is_told_with_what_would() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_the_tools_that_it_is_given_and_no_others() {
+async fn sub_agent_gets_only_the_assigned_tools() {
     let assignment = Assignment { tools: Some(vec!["read".into()]), ..task("write it") };
     let replies = vec![delegate(), calls(&[("write", json!({}))]), says("I cannot"), says("done")];
     let harness = parent(assignment, replies).build();
@@ -235,7 +235,7 @@ async fn a_sub_agent_has_the_tools_that_it_is_given_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_no_more_authority_than_the_tool_that_started_it() {
+async fn sub_agent_has_no_more_authority_than_the_starting_tool() {
     let replies = vec![delegate(), calls(&[("write", json!({}))]), says("I cannot"), says("done")];
     let harness = parent_with(task("write it"), Authority::READ_ONLY, replies).build();
     harness.prompt("go").await;
@@ -247,7 +247,7 @@ async fn a_sub_agent_has_no_more_authority_than_the_tool_that_started_it() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_does_is_approved_and_hooked_as_what_its_parent_does() {
+async fn sub_agent_calls_pass_the_parents_approval_and_hooks() {
     struct NoReading;
     impl Hooks for NoReading {
         fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
@@ -266,7 +266,7 @@ async fn what_a_sub_agent_does_is_approved_and_hooked_as_what_its_parent_does() 
 }
 
 #[tokio::test]
-async fn sub_agents_start_no_sub_agents_unless_the_user_says_so() {
+async fn nested_sub_agents_require_configuration() {
     for (depth, tools, requests) in
         [(0, vec![], 2), (1, vec!["read", "write"], 3), (2, vec!["task", "read", "write"], 5)]
     {
@@ -286,11 +286,11 @@ async fn sub_agents_start_no_sub_agents_unless_the_user_says_so() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_uses_is_used_by_its_parent_and_bounded_by_what_it_has_left() {
+async fn sub_agent_spend_counts_towards_the_parents_limits() {
     let reads = (0..30).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
     let replies = std::iter::once(delegate()).chain(reads).collect();
     let mut setup = parent(task("read on"), replies);
-    // Each reply takes 15.
+    // Each reply uses 15 tokens.
     setup.limits.max_tokens = Some(60);
     let harness = setup.build();
     let outcome = harness.prompt("go").await;
@@ -300,7 +300,7 @@ async fn what_a_sub_agent_uses_is_used_by_its_parent_and_bounded_by_what_it_has_
 }
 
 #[tokio::test]
-async fn an_agent_that_the_user_set_up_has_its_own_model_instructions_and_tools() {
+async fn configured_agent_has_its_own_model_instructions_and_tools() {
     struct Models(Arc<crate::testing::ScriptedModel>);
     impl ModelSource for Models {
         fn model<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<FoundModel, String>> {
@@ -342,7 +342,7 @@ async fn an_agent_that_the_user_set_up_has_its_own_model_instructions_and_tools(
 }
 
 #[tokio::test]
-async fn one_call_starts_so_many_sub_agents_and_no_more() {
+async fn sub_agents_per_call_are_limited() {
     struct Eager;
     impl ToolExecutor for Eager {
         fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
@@ -379,7 +379,7 @@ async fn one_call_starts_so_many_sub_agents_and_no_more() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_parent_is_not_the_sub_agents_to_give() {
+async fn sub_agent_cannot_give_the_parents_structured_answer() {
     let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
     let replies = vec![
         delegate(),
@@ -394,7 +394,7 @@ async fn an_answer_of_the_parent_is_not_the_sub_agents_to_give() {
 }
 
 #[tokio::test]
-async fn attempts_work_side_by_side_without_changing_anything_and_one_report_counts() {
+async fn attempts_run_concurrently_read_only_and_return_one_report() {
     let attempts = Attempts { count: 3, choice: ChoiceName::Judge };
     let assignment = Assignment { attempts: Some(attempts), ..task("how many?") };
     let replies = vec![delegate(), says("one"), says("two"), says("three"), says("Answer 2."), says("thanks")];
@@ -418,7 +418,7 @@ async fn attempts_work_side_by_side_without_changing_anything_and_one_report_cou
 }
 
 #[tokio::test]
-async fn a_task_is_tried_so_often_and_no_more() {
+async fn number_of_attempts_is_limited() {
     for count in [0, MAX_ATTEMPTS + 1, u32::MAX] {
         let attempts = Some(Attempts { count, choice: ChoiceName::First });
         let harness = parent(Assignment { attempts, ..task("x") }, vec![delegate(), says("done")]).build();
@@ -430,23 +430,23 @@ async fn a_task_is_tried_so_often_and_no_more() {
 }
 
 #[tokio::test]
-async fn many_sub_agents_at_once_get_no_more_tokens_than_one_alone() {
+async fn concurrent_sub_agents_share_one_token_limit() {
     let tasks: Vec<_> = (0..4).map(|_| ("task", json!({}))).collect();
     let reads = (0..200).map(|n| calls(&[("read", json!({ "text": n.to_string() }))]));
     let attempts = Some(Attempts { count: 4, choice: ChoiceName::First });
     let replies = std::iter::once(calls(&tasks)).chain(reads).collect();
     let mut setup = parent(Assignment { attempts, ..task("read on") }, replies);
-    // Each reply takes 15.
+    // Each reply uses 15 tokens.
     setup.limits.max_tokens = Some(600);
     let harness = setup.build();
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Tokens(600) });
-    // What was asked when the limit was reached is all that there can be too much of.
+    // Only requests that were open when the limit was reached can exceed it.
     assert!(harness.requests() < 600 / 15 + 16, "{} requests", harness.requests());
     assert_eq!(outcome.usage.total(), harness.requests() as u64 * 15);
 }
 
-/// Answers yes after a while.
+/// Allows every call after a delay.
 struct Slow(Duration);
 
 impl Approver for Slow {
@@ -459,7 +459,7 @@ impl Approver for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sub_agents_time_stands_still_while_the_user_is_asked_for_it() {
+async fn sub_agent_time_limit_pauses_during_approval() {
     let assignment =
         Assignment { prompt: "do".into(), max_time: Some(Duration::from_secs(5)), ..Assignment::default() };
     let replies =

@@ -1,4 +1,4 @@
-//! Which of several branches is gone on with.
+//! Strategies that choose the branch to continue from.
 
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
@@ -12,68 +12,68 @@ use tokio_util::sync::CancellationToken;
 
 /// Chooses one of several branches.
 pub trait BranchStrategy: Send + Sync {
-    /// Chooses among at least two branches that came to their end. Must end soon when `candidates.token` is cancelled;
-    /// a branch is gone on with even then.
+    /// Chooses among at least two branches that succeeded. Must return promptly once `candidates.token` is cancelled;
+    /// the choice applies even then.
     fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice>;
 }
 
-/// What there is to choose from.
+/// The branches to choose from, with their context.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidates<'a> {
-    /// The conversation from which all of them began. Its number of loops counts theirs, so a loop that helps to choose
-    /// has the next one.
+    /// The conversation from which all branches started. Its number of runs includes theirs, so a run that a strategy
+    /// starts gets the next number.
     pub context: &'a Context,
-    /// What they were asked; nothing when they went on from the conversation as it was.
+    /// Their prompts; empty if they resumed from the conversation.
     pub prompts: &'a [Message],
-    /// Those that came to their end, in the order of the branches.
+    /// The branches that succeeded, in the order of the branches.
     pub candidates: &'a [Candidate<'a>],
-    /// Who watches.
+    /// Receives the events of runs that the strategy starts.
     pub events: &'a Events,
-    /// Cancelled when the choice is no longer worth anything.
+    /// Cancelled when the choice is no longer needed.
     pub token: &'a CancellationToken,
 }
 
 /// A branch that can be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The branch, counted from 0.
+    /// Number of the branch, counted from 0.
     pub number: usize,
-    /// Its loop.
+    /// Id of its run.
     pub loop_id: &'a Arc<str>,
-    /// What came of it.
+    /// Result of its run.
     pub outcome: &'a Outcome,
 }
 
-/// What was chosen, and what that took.
+/// A choice, with the runs and tokens spent on it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
-    /// The place of the chosen one in [`Candidates::candidates`], counted from 0. One that there is not means the first.
+    /// Index of the chosen branch in [`Candidates::candidates`]. An index out of range means the first.
     pub candidate: usize,
-    /// Why it is not the choice that it should have been, for people.
+    /// The reason the choice deviates from the strategy, for people.
     pub note: Option<String>,
-    /// Loops that were run to choose.
+    /// Number of runs for the choice.
     pub loops: u32,
-    /// Their turns.
+    /// Turns of these runs.
     pub turns: u32,
-    /// Their tokens.
+    /// Tokens of these runs.
     pub usage: Usage,
-    /// What they cost; none when no price was known.
+    /// Cost of the tokens; `None` when no price is known.
     pub cost: Option<Cost>,
 }
 
 impl Choice {
-    /// A choice that took nothing.
+    /// Creates a choice without runs.
     pub fn of(candidate: usize) -> Self {
         Self { candidate, ..Self::default() }
     }
 
-    /// The first one, and why it is no better choice.
+    /// Chooses the first candidate, with a reason for people.
     pub(super) fn noted(note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..Self::default() }
     }
 }
 
-/// The first branch that came to its end.
+/// Chooses the first branch that succeeded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct First;
 
@@ -83,7 +83,7 @@ impl BranchStrategy for First {
     }
 }
 
-/// The branch that used the fewest tokens, sub-agents included; of several the first.
+/// Chooses the branch that used the fewest tokens, including sub-agents; the first of several.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FewestTokens;
 
@@ -93,7 +93,7 @@ impl BranchStrategy for FewestTokens {
     }
 }
 
-/// The branch that used the most tokens, sub-agents included; of several the first.
+/// Chooses the branch that used the most tokens, including sub-agents; the first of several.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MostTokens;
 

@@ -1,4 +1,4 @@
-//! What branches say, until one of them is chosen: on branches of the session, or in memory where it has none.
+//! Stores the messages of branches until one is chosen: on branches of the session, or in memory if it has none.
 
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::Message;
@@ -6,17 +6,19 @@ use pinion_protocol::store::{ChildCall, ChildSession, SessionGroup, SessionStore
 use pinion_protocol::usage::Usage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where branches keep what they say.
-pub(super) enum Kept {
+/// Storage for the messages of a group of branches.
+pub(super) enum GroupStore {
     /// On branches of the session.
     Session(Box<dyn SessionGroup>),
-    /// In memory, one for each branch.
+    /// In memory, with one buffer for each branch.
     Memory(Vec<Arc<Buffer>>),
 }
 
-impl Kept {
+impl GroupStore {
+    /// Creates the storage for the runs `loop_ids`.
+    ///
     /// # Errors
-    /// The session could not be written.
+    /// Fails if the session cannot be written.
     pub(super) fn begin(
         store: &Arc<dyn SessionStore>,
         group_id: &str,
@@ -28,7 +30,7 @@ impl Kept {
         Ok(group.map_or_else(|| Self::Memory(names.iter().map(buffer).collect()), Self::Session))
     }
 
-    /// The store of a branch, counted from 0, of those that were begun.
+    /// Returns the store of a branch, counted from 0. Panics if there is no such branch.
     pub(super) fn branch(&self, number: usize) -> Arc<dyn SessionStore> {
         match self {
             Self::Session(group) => group.branch(number),
@@ -36,9 +38,11 @@ impl Kept {
         }
     }
 
+    /// Continues the session from the chosen branch.
+    ///
     /// # Errors
-    /// The session could not be written. What it took of a branch in memory until then stays in it: there is no way to
-    /// take it back.
+    /// Fails if the session cannot be written. Messages already copied from a branch in memory remain in the session,
+    /// because stores cannot remove messages.
     pub(super) fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
         match self {
             Self::Session(group) => group.end(chosen, usage),
@@ -47,7 +51,7 @@ impl Kept {
     }
 }
 
-/// Holds what a loop says and does back from a store.
+/// Buffers the messages and events of a run for a store.
 pub(super) struct Buffer {
     store: Arc<dyn SessionStore>,
     held: Mutex<Vec<Held>>,
@@ -59,7 +63,7 @@ enum Held {
 }
 
 impl Buffer {
-    /// Gives everything to the store, in order.
+    /// Passes everything to the store in order.
     fn release(&self) -> Result<(), StoreError> {
         for held in self.held().drain(..) {
             match held {
@@ -70,7 +74,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Nothing is left half-done in it when a thread panics.
+    /// Locks the buffer. A panic leaves it consistent, so poisoning is ignored.
     fn held(&self) -> MutexGuard<'_, Vec<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,13 +87,13 @@ impl SessionStore for Buffer {
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        // A preview is worth nothing when what it previewed is there.
+        // A preview is useless once the complete event exists.
         if !event.is_preview() {
             self.held().push(Held::Event(loop_id.clone(), Box::new(event.clone())));
         }
     }
 
-    /// Sub-agents have sessions of their own, which nothing has to be held back from.
+    /// Sub-agents have sessions of their own, which need no buffering.
     fn child(&self, call: ChildCall<'_>) -> Option<ChildSession> {
         self.store.child(call)
     }

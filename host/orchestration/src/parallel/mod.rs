@@ -1,15 +1,15 @@
-//! Several loops on one task, side by side, of which one is gone on with.
+//! Runs several branches of a task concurrently and continues from one of them.
 //!
-//! All branches begin from the same context and know nothing of each other. [`run_parallel`] is a plain function, as
-//! [`run()`] is. Its phases:
+//! All branches start from the same context and do not see each other. [`run_parallel`] is a plain function like
+//! [`run()`]. Its phases:
 //!
-//! 1. Each branch gets an id, a copy of the context, and a place in the session ([`keep`]).
-//! 2. All of them work to their ends, each as a loop of its own.
-//! 3. A [`BranchStrategy`] chooses one of those that came to their end ([`choose`], [`judge`]).
-//! 4. What that one said becomes part of the session, then of the context, and then it is told.
+//! 1. Each branch gets an id, a copy of the context, and storage in the session ([`keep`]).
+//! 2. All branches run to their end, each as a run of its own.
+//! 3. A [`BranchStrategy`] chooses one of the branches that succeeded ([`choose`], [`judge`]).
+//! 4. The messages of the chosen branch are added to the session, then to the context; then the end is reported.
 //!
-//! Invariants: every loop that `ParallelStart` names begins and ends exactly once before `ParallelEnd`; when none is
-//! chosen, or the session cannot be written, the context is as it was, but for the number of loops.
+//! Invariants: every run that `ParallelStart` names starts and ends exactly once before `ParallelEnd`. If no branch is
+//! chosen, or the session cannot be written, the context does not change, except for its number of runs.
 
 mod choose;
 mod judge;
@@ -22,7 +22,7 @@ pub use choose::{BranchStrategy, Candidate, Candidates, Choice, FewestTokens, Fi
 pub use judge::Judge;
 
 use futures_util::future::join_all;
-use keep::Kept;
+use keep::GroupStore;
 use pinion_agent::Context;
 use pinion_agent::Events;
 use pinion_agent::Selection;
@@ -39,15 +39,16 @@ use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What came of branches.
+/// The result of a group of branches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParallelOutcome {
-    /// As that of one run. How it ended and what was said is the chosen branch's; tokens, cost and turns are those of all
-    /// branches and of choosing together. With none chosen, the end is the first branch's, and nothing was said.
+    /// The group as a single run. Its end and its messages are those of the chosen branch; tokens, cost and turns are
+    /// the sums over all branches and the choice. Without a chosen branch, the end is that of the first branch and
+    /// there are no messages.
     pub outcome: Outcome,
-    /// The branch from which the conversation goes on, counted from 0.
+    /// Number of the branch from which the conversation continues, counted from 0.
     pub chosen: Option<usize>,
-    /// What came of each branch, in order.
+    /// Results of the branches, in order.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -59,7 +60,7 @@ impl ParallelOutcome {
     }
 }
 
-/// Returns the strategy of this name; a judge uses `judge` for its request.
+/// Returns the strategy of this name. `judge` is the config for [`ChoiceName::Judge`].
 pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> {
     match name {
         ChoiceName::First => Box::new(First),
@@ -69,22 +70,24 @@ pub fn strategy(name: ChoiceName, judge: LoopConfig) -> Box<dyn BranchStrategy> 
     }
 }
 
-/// So many branches that all work as one config says. Their loops differ by their numbers.
+/// Returns `count` branches with the same config.
 pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
     vec![config.clone(); count]
 }
 
-/// Works prompts off in several branches side by side, and goes on from the one that `strategy` chooses. With no
-/// prompts, the branches go on from the context as it is.
+/// Runs prompts in several branches concurrently, and continues from the branch that `strategy` chooses. With no
+/// prompts, the branches resume from `context`.
 ///
-/// Each branch works as its config says, but for: its tools, which can do no more than
-/// [`Policy::branch_authority`](pinion_agent::Policy::branch_authority) allows, because all work in the same folder; its queues, which are its own and
-/// empty; its budget, which all share; and its session, which the store of the first config keeps.
+/// Each branch follows its config, with these exceptions: its tools stay within
+/// [`Policy::branch_authority`](pinion_agent::Policy::branch_authority), because all branches share a directory; its
+/// queues start empty; it shares its budget with the other branches; and its messages go to the store of the first
+/// config.
 ///
-/// Only branches that end with [`RunEnd::Done`] can be chosen; a single one is chosen without asking. Without any
-/// branch, nothing is begun or told, and the end is an error.
+/// Only branches that end with [`RunEnd::Done`] are candidates; a single candidate is chosen without consulting the
+/// strategy. If `branches` is empty, nothing starts, no event is emitted, and the end is an error.
 ///
-/// Cancelling `token` ends all branches and the choice soon. The future must be driven to its end, as that of [`run()`].
+/// Cancelling `token` ends all branches and the choice promptly. The future must be driven to completion, like that of
+/// [`run()`].
 pub async fn run_parallel(
     context: &mut Context,
     prompts: Vec<Message>,
@@ -94,25 +97,25 @@ pub async fn run_parallel(
     token: &CancellationToken,
 ) -> ParallelOutcome {
     let Some(first) = branches.first() else {
-        return ParallelOutcome::failed("there is no branch to run".to_owned());
+        return ParallelOutcome::failed("no branches to run".to_owned());
     };
     let mut group = Group::new(context, first, events, token);
-    let sides = group.sides(branches);
-    let kept = match group.begin(&sides, branches).await {
-        Ok(kept) => kept,
-        Err(error) => return group.not_begun(&error).await,
+    let contexts = group.contexts(branches);
+    let stores = match group.start(&contexts, branches).await {
+        Ok(stores) => stores,
+        Err(error) => return group.fail(&error).await,
     };
-    let ended = group.work(sides, &prompts, branches, &kept).await;
+    let ended = group.run(contexts, &prompts, branches, &stores).await;
     let (chosen, choice) = group.choose(&prompts, &ended, strategy).await;
-    group.settle(ended, chosen, choice, &kept).await
+    group.settle(ended, chosen, choice, &stores).await
 }
 
-/// Runs prompts on several branches of an agent's conversation, as [`run_parallel`] does, and continues from the one that
-/// `strategy` chooses. With no prompts, resumes from what came before. Messages that steer or follow up wait for the next
-/// run.
+/// Runs prompts on several branches of an agent's conversation, like [`run_parallel`], and continues from the branch
+/// that `strategy` chooses. With no prompts, resumes from the conversation. Steering and follow-up messages wait for
+/// the next run.
 ///
 /// # Errors
-/// A run is under way, or there is neither a prompt nor anything to resume from.
+/// Fails if the agent is running, or if there is neither a prompt nor a conversation to resume.
 pub async fn run_branches(
     agent: &Agent,
     prompts: Vec<Message>,
@@ -130,17 +133,17 @@ pub async fn run_branches(
     Ok(parallel)
 }
 
-/// Branches under way.
+/// A group of running branches.
 struct Group<'a> {
     id: Arc<str>,
     context: &'a mut Context,
-    /// Whose store keeps the session.
+    /// Config of the first branch, whose store contains the session.
     config: &'a LoopConfig,
     events: &'a Events,
     token: &'a CancellationToken,
 }
 
-/// A branch that is over.
+/// A branch that has ended.
 struct Ended {
     context: Context,
     outcome: Outcome,
@@ -148,22 +151,23 @@ struct Ended {
 
 impl<'a> Group<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
-        // As unique as the loop after which it is named, and never the id of a loop, which ends with a number.
+        // Unique, because no other group starts before the same run. Cannot equal the id of a run.
         let id = format!("{}.parallel.from-{}", context.session_id, context.loops.saturating_add(1)).into();
         Self { id, context, config, events, token }
     }
 
-    /// The context of each branch: the same one, as another loop.
-    fn sides(&mut self, branches: &[LoopConfig]) -> Vec<Context> {
+    /// Returns the contexts of the branches, which differ in their run numbers, and counts these runs.
+    fn contexts(&mut self, branches: &[LoopConfig]) -> Vec<Context> {
         let before = self.context.loops;
         let numbers = (0..=u32::MAX).map(|number| before.saturating_add(number));
-        let sides: Vec<Context> = branches.iter().zip(numbers).map(|(_, loops)| self.side(loops)).collect();
-        self.context.loops = sides.last().map_or(before, |side| side.loops.saturating_add(1));
-        sides
+        let contexts: Vec<Context> =
+            branches.iter().zip(numbers).map(|(_, loops)| self.branch_context(loops)).collect();
+        self.context.loops = contexts.last().map_or(before, |context| context.loops.saturating_add(1));
+        contexts
     }
 
-    /// The context of the branch that is the next run after so many.
-    fn side(&self, loops: u32) -> Context {
+    /// Returns the context of the branch whose run follows `loops` earlier runs.
+    fn branch_context(&self, loops: u32) -> Context {
         let (parent, number) = (&self.context.loop_id, loops.saturating_add(1));
         Context {
             loops,
@@ -173,34 +177,40 @@ impl<'a> Group<'a> {
         }
     }
 
-    async fn begin(&self, sides: &[Context], branches: &[LoopConfig]) -> Result<Kept, StoreError> {
+    async fn start(&self, contexts: &[Context], branches: &[LoopConfig]) -> Result<GroupStore, StoreError> {
         let loop_ids: Vec<Arc<str>> =
-            sides.iter().zip(branches).map(|(side, config)| config.next_loop_id(side)).collect();
-        let kept = Kept::begin(&self.config.ports.store, &self.id, &loop_ids)?;
-        self.tell(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids }).await;
-        Ok(kept)
+            contexts.iter().zip(branches).map(|(context, config)| config.next_loop_id(context)).collect();
+        let stores = GroupStore::begin(&self.config.ports.store, &self.id, &loop_ids)?;
+        self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids }).await;
+        Ok(stores)
     }
 
-    /// Whoever watches is told all the same, so that nobody waits.
-    async fn not_begun(&self, error: &StoreError) -> ParallelOutcome {
+    /// Reports an empty group, so that watchers do not wait for one.
+    async fn fail(&self, error: &StoreError) -> ParallelOutcome {
         let message = error.full_text();
-        self.tell(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids: Vec::new() }).await;
-        self.tell_end(None, Choice::noted(message.clone())).await;
+        self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids: Vec::new() }).await;
+        self.report_end(None, Choice::noted(message.clone())).await;
         ParallelOutcome::failed(message)
     }
 
-    async fn work(&self, sides: Vec<Context>, prompts: &[Message], branches: &[LoopConfig], kept: &Kept) -> Vec<Ended> {
+    async fn run(
+        &self,
+        contexts: Vec<Context>,
+        prompts: &[Message],
+        branches: &[LoopConfig],
+        stores: &GroupStore,
+    ) -> Vec<Ended> {
         let budget = &self.config.budget.clone().unwrap_or_default();
-        let sides = sides.into_iter().zip(branches).enumerate();
-        let work = sides.map(|(number, (mut context, config))| async move {
-            let config = branch(config, kept.branch(number), budget);
+        let branches = contexts.into_iter().zip(branches).enumerate();
+        let runs = branches.map(|(number, (mut context, config))| async move {
+            let config = branch(config, stores.branch(number), budget);
             let outcome = run(&mut context, prompts.to_vec(), &config, self.events, self.token).await;
             Ended { context, outcome }
         });
-        join_all(work).await
+        join_all(runs).await
     }
 
-    /// The number of the branch that was chosen, and what is to be said of the choice.
+    /// Returns the number of the chosen branch, and the choice.
     async fn choose(
         &mut self,
         prompts: &[Message],
@@ -213,7 +223,7 @@ impl<'a> Group<'a> {
             .map(|(number, Ended { context, outcome })| Candidate { number, loop_id: &context.loop_id, outcome })
             .collect();
         let (first, others) = match &done[..] {
-            [] => return (None, Choice::noted("no branch came to its end")),
+            [] => return (None, Choice::noted("no branch succeeded")),
             [first, others @ ..] => (first, others),
         };
         if others.is_empty() {
@@ -225,23 +235,26 @@ impl<'a> Group<'a> {
         match done.get(choice.candidate) {
             Some(chosen) => (Some(chosen.number), choice),
             None => {
-                let note = format!("there is no candidate {}, so the first one is chosen", choice.candidate);
+                let note = format!(
+                    "the strategy chose candidate {}, which does not exist; chose the first candidate",
+                    choice.candidate
+                );
                 (Some(first.number), Choice { note: Some(note), ..choice })
             }
         }
     }
 
-    /// The session first, then the context, then those who watch.
+    /// Applies the choice: to the session first, then to the context; then reports it to the watchers.
     async fn settle(
         self,
         mut ended: Vec<Ended>,
         chosen: Option<usize>,
         mut choice: Choice,
-        kept: &Kept,
+        stores: &GroupStore,
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
         let (turns, spend) = spent(&outcomes, &choice);
-        let saved = kept.end(chosen, choice.usage);
+        let saved = stores.end(chosen, choice.usage);
         let chosen = chosen.filter(|_| saved.is_ok());
         let (end, messages) = match (saved, chosen) {
             (Err(error), _) => {
@@ -256,25 +269,25 @@ impl<'a> Group<'a> {
                 (outcome.end, outcome.messages)
             }
         };
-        self.tell_end(chosen.map(|_| self.context.loop_id.clone()), choice).await;
+        self.report_end(chosen.map(|_| self.context.loop_id.clone()), choice).await;
         let outcome = Outcome { end, messages, usage: spend.usage, cost: spend.cost, turns };
         ParallelOutcome { outcome, chosen, outcomes }
     }
 
-    async fn tell_end(&self, chosen: Option<Arc<str>>, choice: Choice) {
+    async fn report_end(&self, chosen: Option<Arc<str>>, choice: Choice) {
         if let Some(note) = &choice.note {
-            tracing::warn!(note, group_id = &*self.id, "branches did not end with a choice as it should be");
+            tracing::warn!(note, group_id = &*self.id, "the choice among branches deviates from the strategy");
         }
         let Choice { note, usage, .. } = choice;
-        self.tell(EventKind::ParallelEnd { group_id: self.id.clone(), chosen, note, usage }).await;
+        self.report(EventKind::ParallelEnd { group_id: self.id.clone(), chosen, note, usage }).await;
     }
 
-    async fn tell(&self, kind: EventKind) {
+    async fn report(&self, kind: EventKind) {
         self.config.report(self.events, &self.id, kind).await;
     }
 }
 
-/// A config, cut down to what it may do beside others.
+/// Returns the config of a branch, restricted for concurrent use.
 fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget>) -> LoopConfig {
     let mut branch = config.child(ChildKind::Branch);
     branch.budget = Some(budget.clone());
@@ -283,7 +296,7 @@ fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget
     branch
 }
 
-/// Returns the turns of all branches and of choosing, and what they took.
+/// Sums the turns and the spend of all branches and of the choice.
 fn spent(outcomes: &[Outcome], choice: &Choice) -> (u32, Spend) {
     let (mut turns, mut spend) = (choice.turns, Spend { usage: choice.usage, cost: choice.cost });
     for outcome in outcomes {

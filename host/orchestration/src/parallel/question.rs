@@ -1,8 +1,8 @@
-//! What a judge is asked, and how it is made short enough.
+//! Formats the question for a judge and shortens it to the context window.
 //!
-//! The answers matter most, so there are two steps: first only the prior conversation is made shorter, then the answers
-//! too. Each step tries, until it fits: the last lines; the first and the last paragraph; a hard limit. The request is
-//! never made shorter. Nothing of this touches the messages themselves.
+//! The answers matter most, so there are two stages: the first shortens only the prior conversation, the second also
+//! the answers. Each stage tries, until the question fits: the last lines; the first and the last paragraph; a hard
+//! limit. The request is never shortened. The messages themselves remain unchanged.
 
 use super::choose::Candidates;
 use pinion_agent::TokenCounter;
@@ -11,32 +11,32 @@ use pinion_protocol::content::Content;
 use pinion_protocol::message::Message;
 use std::sync::Arc;
 
-/// Lines that are left of a long text at first.
+/// Number of lines that the first tier keeps of a long text.
 const LAST_LINES: usize = 80;
 const LEFT_OUT: &str = "[…]";
 
-/// What a judge is asked.
+/// The question for a judge.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Question {
-    /// What was said before; empty when nothing was.
+    /// Transcript of the prior conversation; may be empty.
     prior: String,
     request: String,
     answers: Vec<String>,
 }
 
-/// How long a question may be.
-pub(super) struct Room<'a> {
-    /// None when that is not known.
+/// Maximum length of a question.
+pub(super) struct QuestionBudget<'a> {
+    /// Maximum number of tokens; `None` when the context window is unknown.
     pub(super) tokens: Option<u64>,
     pub(super) counter: &'a dyn TokenCounter,
 }
 
-/// A way to make a text shorter.
+/// A method to shorten a text.
 #[derive(Clone, Copy)]
 enum Tier {
     LastLines,
     OuterParagraphs,
-    /// To so many tokens.
+    /// Cuts the middle, to a number of tokens.
     Limit,
 }
 
@@ -57,49 +57,49 @@ impl Question {
         Self { prior: transcript(prior), request, answers }
     }
 
-    /// The question as it is asked, or none when it cannot be made to fit.
-    pub(super) fn fit(&self, room: &Room<'_>) -> Option<String> {
-        let whole = Some(self.clone()).into_iter();
-        let less_prior = TIERS.iter().map(|tier| self.with_less_prior(*tier, room));
+    /// Formats the question within the budget; `None` if it does not fit even when shortened.
+    pub(super) fn fit(&self, budget: &QuestionBudget<'_>) -> Option<String> {
+        let complete = Some(self.clone()).into_iter();
+        let less_prior = TIERS.iter().map(|tier| self.with_less_prior(*tier, budget));
         let no_prior = std::iter::once_with(|| Self { prior: String::new(), ..self.clone() });
-        let less = TIERS.iter().filter_map(|tier| self.with_less(*tier, room));
-        let mut questions = whole.chain(less_prior).chain(no_prior).chain(less).map(|question| question.text());
-        questions.find(|text| room.holds(text))
+        let less = TIERS.iter().filter_map(|tier| self.with_less(*tier, budget));
+        let mut questions = complete.chain(less_prior).chain(no_prior).chain(less).map(|question| question.text());
+        questions.find(|text| budget.holds(text))
     }
 
-    fn with_less_prior(&self, tier: Tier, room: &Room<'_>) -> Self {
+    fn with_less_prior(&self, tier: Tier, budget: &QuestionBudget<'_>) -> Self {
         let frame = Self { prior: LEFT_OUT.to_owned(), ..self.clone() };
-        let prior = tier.shrink(&self.prior, room.counter, || room.left_by(&frame));
+        let prior = tier.shrink(&self.prior, budget.counter, || budget.left_by(&frame));
         Self { prior, ..self.clone() }
     }
 
-    /// None when nothing would be left of an answer.
-    fn with_less(&self, tier: Tier, room: &Room<'_>) -> Option<Self> {
+    /// Shortens all texts but the request; `None` if an answer would become empty.
+    fn with_less(&self, tier: Tier, budget: &QuestionBudget<'_>) -> Option<Self> {
         let frame = Self {
             prior: if self.prior.is_empty() { String::new() } else { LEFT_OUT.to_owned() },
             answers: vec![String::new(); self.answers.len()],
             ..self.clone()
         };
         let parts = self.answers.len() as u64 + u64::from(!self.prior.is_empty());
-        let share = || room.left_by(&frame) / parts.max(1);
-        let shrink = |text: &String| tier.shrink(text, room.counter, share);
+        let share = || budget.left_by(&frame) / parts.max(1);
+        let shrink = |text: &String| tier.shrink(text, budget.counter, share);
         let answers: Vec<String> = self.answers.iter().map(shrink).collect();
-        let is_lost = self.answers.iter().zip(&answers).any(|(whole, less)| less.is_empty() && !whole.is_empty());
+        let is_lost = self.answers.iter().zip(&answers).any(|(full, less)| less.is_empty() && !full.is_empty());
         (!is_lost).then(|| Self { prior: shrink(&self.prior), request: self.request.clone(), answers })
     }
 
     fn text(&self) -> String {
-        let mut text = "Several agents worked on the same request, each by itself.\n\n".to_owned();
+        let mut text = "Several agents worked on the same request independently.\n\n".to_owned();
         if !self.prior.is_empty() {
             section(&mut text, "conversation", "conversation", &self.prior);
         }
         section(&mut text, "request", "request", &self.request);
         for (answer, number) in self.answers.iter().zip(1..) {
-            let answer = if answer.is_empty() { "(nothing)" } else { answer };
+            let answer = if answer.is_empty() { "(empty)" } else { answer };
             section(&mut text, &format!("answer number=\"{number}\""), "answer", answer);
         }
         let count = self.answers.len();
-        text + &format!("Which answer is the best? Reply with its number, from 1 to {count}, and nothing else.")
+        text + &format!("Which answer is the best? Reply with only its number, from 1 to {count}.")
     }
 }
 
@@ -107,12 +107,12 @@ fn section(text: &mut String, opening: &str, closing: &str, content: &str) {
     text.push_str(&format!("<{opening}>\n{content}\n</{closing}>\n\n"));
 }
 
-impl Room<'_> {
+impl QuestionBudget<'_> {
     fn holds(&self, text: &str) -> bool {
-        self.tokens.is_none_or(|most| self.counter.count(text) <= most)
+        self.tokens.is_none_or(|max| self.counter.count(text) <= max)
     }
 
-    /// Tokens that are left when a question takes its part.
+    /// Returns the tokens that remain after `question`.
     fn left_by(&self, question: &Question) -> u64 {
         self.tokens.unwrap_or(u64::MAX).saturating_sub(self.counter.count(&question.text()))
     }
@@ -144,26 +144,25 @@ fn outer_paragraphs(text: &str) -> String {
     }
 }
 
-/// As much of the start and the end of a text as takes no more than so many tokens; nothing when that is too few to say
-/// that something is left out.
+/// Shortens a text to its start and end within a number of tokens; empty if not even the note about the omission fits.
 fn limited(text: &str, tokens: u64, counter: &dyn TokenCounter) -> String {
     if counter.count(text) <= tokens {
         return text.to_owned();
     }
-    let (mut fits, mut least, mut most) = (String::new(), 1, text.len());
-    while least < most {
-        let bytes = least + (most - least) / 2;
+    let (mut fits, mut low, mut high) = (String::new(), 1, text.len());
+    while low < high {
+        let bytes = low + (high - low) / 2;
         let shorter = cut_middle(text.to_owned(), bytes);
         if counter.count(&shorter) <= tokens {
-            (fits, least) = (shorter, bytes + 1);
+            (fits, low) = (shorter, bytes + 1);
         } else {
-            most = bytes;
+            high = bytes;
         }
     }
     fits
 }
 
-/// What was said; nothing of tools.
+/// Returns the texts of a conversation, without tool calls and results.
 fn transcript(messages: &[Arc<Message>]) -> String {
     let lines = messages.iter().filter_map(|message| {
         let who = match &**message {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     fn fit(question: &Question, tokens: u64) -> Option<String> {
-        question.fit(&Room { tokens: Some(tokens), counter: &ByteCounter })
+        question.fit(&QuestionBudget { tokens: Some(tokens), counter: &ByteCounter })
     }
 
     fn tokens(question: &Question) -> u64 {
@@ -210,15 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_as_it_is_and_so_is_all_when_no_window_is_known() {
+    fn question_that_fits_or_has_no_limit_is_unchanged() {
         let asked = question("User: hi", &["one", "two"]);
         assert_eq!(fit(&asked, tokens(&asked)), Some(asked.text()));
         let long = question(&"line\n".repeat(10_000), &["one"]);
-        assert_eq!(long.fit(&Room { tokens: None, counter: &ByteCounter }), Some(long.text()));
+        assert_eq!(long.fit(&QuestionBudget { tokens: None, counter: &ByteCounter }), Some(long.text()));
     }
 
     #[test]
-    fn the_conversation_is_made_shorter_first_by_its_last_lines_then_by_its_ends_then_by_a_limit() {
+    fn conversation_shrinks_to_last_lines_then_ends_then_limit() {
         let lines: Vec<String> = (0..200).map(|n| format!("line {n}")).collect();
         let asked = question(&lines.join("\n"), &["one", "two"]);
         let text = fit(&asked, tokens(&asked) - 1).unwrap();
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_made_shorter_when_they_do_not_fit_without_the_conversation() {
+    fn answers_shrink_when_they_do_not_fit_alone() {
         let long = format!("begin\n\n{}\n\nend", "x".repeat(1_000));
         let asked = question("User: hi", &[&long, "two"]);
         let text = fit(&asked, 150).unwrap();
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_which_nothing_would_be_left_do_not_fit() {
+    fn question_does_not_fit_if_an_answer_would_vanish() {
         let long = "x".repeat(10_000);
         let asked = question("", &[&long, &long]);
         let frame = tokens(&question("", &["", ""]));
@@ -254,7 +253,7 @@ mod tests {
         assert!(fit(&asked, frame + 100).is_some());
     }
 
-    /// Counts something else than bytes, and two texts together for more than each of them.
+    /// Counts units other than bytes, superadditively.
     struct Odd;
 
     impl TokenCounter for Odd {
@@ -272,33 +271,33 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
         #[test]
-        fn any_question_fits_or_is_said_not_to_and_answers_stay_whole_while_less_of_the_conversation_is_enough(
+        fn fitted_question_keeps_answers_while_conversation_can_shrink(
             prior in texts(),
             request in ".{0,80}",
             answers in prop::collection::vec(texts(), 1..6),
-            most in 0_u64..3_000,
+            max in 0_u64..3_000,
             is_odd in any::<bool>(),
         ) {
             let counter: &dyn TokenCounter = if is_odd { &Odd } else { &ByteCounter };
-            let room = Room { tokens: Some(most), counter };
+            let budget = QuestionBudget { tokens: Some(max), counter };
             let asked = Question { prior, request, answers };
-            let text = asked.fit(&room);
+            let text = asked.fit(&budget);
             if let Some(text) = &text {
-                prop_assert!(counter.count(text) <= most);
+                prop_assert!(counter.count(text) <= max);
                 prop_assert!(text.contains(&asked.request));
             }
             let alone = Question { prior: String::new(), ..asked.clone() }.text();
-            if room.holds(&alone) {
+            if budget.holds(&alone) {
                 let text = text.unwrap();
                 prop_assert!(asked.answers.iter().all(|answer| text.contains(answer.as_str())));
             }
-            if room.holds(&asked.text()) {
-                prop_assert_eq!(asked.fit(&room), Some(asked.text()));
+            if budget.holds(&asked.text()) {
+                prop_assert_eq!(asked.fit(&budget), Some(asked.text()));
             }
         }
 
         #[test]
-        fn with_room_for_its_marks_every_question_fits(
+        fn every_question_fits_if_the_omission_notes_do(
             prior in texts(),
             answers in prop::collection::vec(texts(), 1..6),
         ) {

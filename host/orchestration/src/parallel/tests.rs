@@ -1,4 +1,4 @@
-//! Branches against scripted models, one for each.
+//! Branches with scripted models.
 
 use crate::testing::{Act, Harness, Reply, Setup, assert_paired, calls, letters, says, text_events};
 use crate::*;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A conversation that branches begin from.
+/// A conversation from which branches start.
 struct World {
     context: Context,
     events: Events,
@@ -26,7 +26,7 @@ impl World {
         Self { context, events, seen, token: CancellationToken::new() }
     }
 
-    /// Something was said before.
+    /// Creates a conversation with earlier messages.
     fn after(said: &[Message]) -> Self {
         let mut world = Self::new();
         world.context.messages = said.iter().cloned().map(Arc::new).collect();
@@ -56,7 +56,7 @@ impl World {
         std::iter::from_fn(|| self.seen.try_recv()).collect()
     }
 
-    /// What the last event of the group says.
+    /// Returns the choice, the note and the usage of the last group event.
     fn group_end(&mut self) -> (Option<String>, Option<String>, Usage) {
         match self.events().pop().unwrap().kind {
             EventKind::ParallelEnd { chosen, note, usage, .. } => (chosen.map(|id| id.to_string()), note, usage),
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// What a branch is made of: its model, its tools, its store.
+/// Creates the model, tools and store of a branch.
 fn branch(replies: Vec<Reply>) -> Harness {
     Setup::new(replies).build()
 }
@@ -99,7 +99,7 @@ fn assistant(text: &str) -> Message {
     })
 }
 
-/// Chooses what it is told to, and remembers what there was.
+/// Makes a fixed choice, and records the candidates.
 #[derive(Default)]
 struct Own {
     choice: Choice,
@@ -114,11 +114,11 @@ impl BranchStrategy for Own {
     }
 }
 
-/// A session with branches, which writes down what it is told.
+/// A session with branches that records all calls.
 #[derive(Default)]
 struct Tree {
     log: Arc<Mutex<Vec<String>>>,
-    /// Lines that begin so cannot be written.
+    /// Writing a line with this prefix fails.
     broken: Option<&'static str>,
 }
 
@@ -174,11 +174,11 @@ impl SessionStore for Side {
     }
 }
 
-/// A session without branches, which writes down what it is told.
+/// A session without branches that records all calls.
 #[derive(Default)]
 struct Line {
     log: Mutex<Vec<String>>,
-    /// So many messages are kept, and no more.
+    /// Number of messages that can be stored.
     room: Option<usize>,
 }
 
@@ -211,7 +211,7 @@ fn kept_by(store: Arc<dyn SessionStore>, branches: &[Harness]) -> Vec<LoopConfig
 }
 
 #[tokio::test]
-async fn every_loop_begins_and_ends_once_within_its_group() {
+async fn every_run_starts_and_ends_once_within_its_group() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![fails()]), branch(vec![says("three")])];
     world.run("go", &configs(&branches), &First).await;
@@ -243,7 +243,7 @@ async fn every_loop_begins_and_ends_once_within_its_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn branches_work_at_the_same_time() {
+async fn branches_run_concurrently() {
     let gates = [Arc::new(Notify::new()), Arc::new(Notify::new())];
     let waiting = |gate: &Arc<Notify>| {
         Setup::new(vec![calls(&[("wait", json!({}))]), says("let go")]).tool("wait", Act::Wait(gate.clone())).build()
@@ -265,7 +265,7 @@ async fn branches_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn branches_begin_from_the_same_context_and_know_nothing_of_each_other() {
+async fn branches_start_from_the_same_context_in_isolation() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let two_turns = || vec![calls(&[("look", json!({}))]), says("done")];
     let branches = [0, 1].map(|_| Setup::new(two_turns()).tool("look", Act::Answer("seen")).build());
@@ -279,7 +279,7 @@ async fn branches_begin_from_the_same_context_and_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn loops_are_numbered_on_and_begin_as_branches_of_the_loop_before() {
+async fn branch_runs_are_numbered_and_linked_to_their_parent() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let harness = branch(vec![says("one"), says("two")]);
     world.run("go", &branches_of(&harness.config(), 2), &Own { choice: Choice::of(1), ..Own::default() }).await;
@@ -299,7 +299,7 @@ async fn loops_are_numbered_on_and_begin_as_branches_of_the_loop_before() {
 }
 
 #[tokio::test]
-async fn the_chosen_branch_is_gone_on_with_and_its_outcome_is_the_outcome() {
+async fn conversation_continues_from_the_chosen_branch() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let strategy = Own { choice: Choice::of(1), ..Own::default() };
@@ -312,7 +312,7 @@ async fn the_chosen_branch_is_gone_on_with_and_its_outcome_is_the_outcome() {
 }
 
 #[tokio::test]
-async fn tokens_decide_and_of_equals_the_first_wins() {
+async fn token_strategies_prefer_the_first_of_equals() {
     for (strategy, outputs, expected) in [
         (&FewestTokens as &dyn BranchStrategy, [7, 5, 5], 1),
         (&FewestTokens, [5, 5, 5], 0),
@@ -328,7 +328,7 @@ async fn tokens_decide_and_of_equals_the_first_wins() {
 }
 
 #[tokio::test]
-async fn a_branch_that_failed_or_met_a_limit_is_no_candidate() {
+async fn failed_or_limited_branch_is_not_a_candidate() {
     let mut world = World::new();
     let one_turn = RunLimits { max_turns: Some(1), ..RunLimits::default() };
     let mut limited = branch(vec![calls(&[("look", json!({}))])]).config();
@@ -343,7 +343,7 @@ async fn a_branch_that_failed_or_met_a_limit_is_no_candidate() {
 }
 
 #[tokio::test]
-async fn a_single_candidate_is_chosen_without_asking() {
+async fn single_candidate_is_chosen_without_the_strategy() {
     let mut world = World::new();
     let branches = [branch(vec![fails()]), branch(vec![says("two")])];
     let strategy = Own::default();
@@ -354,7 +354,7 @@ async fn a_single_candidate_is_chosen_without_asking() {
 }
 
 #[tokio::test]
-async fn when_all_failed_the_end_is_that_of_the_first_and_the_conversation_stands_where_it_stood() {
+async fn all_branches_failing_leaves_the_conversation_unchanged() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let branches = [branch(vec![fails()]), branch(vec![fails()])];
     let outcome = world.run("go", &configs(&branches), &First).await;
@@ -363,11 +363,11 @@ async fn when_all_failed_the_end_is_that_of_the_first_and_the_conversation_stand
     assert!(outcome.outcome.messages.is_empty());
     assert_eq!(world.said(), ["user: before", "assistant: said"]);
     assert_eq!((world.context.loops, &*world.context.loop_id), (6, "s.c.4"));
-    assert_eq!(world.group_end(), (None, Some("no branch came to its end".into()), Usage::default()));
+    assert_eq!(world.group_end(), (None, Some("no branch succeeded".into()), Usage::default()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_in_the_middle_ends_all_branches() {
+async fn abort_ends_all_branches() {
     let hanging = || vec![calls(&[("wait", json!({}))]), says("too late")];
     let branches = [0, 1].map(|_| Setup::new(hanging()).tool("wait", Act::UntilCancelled).build());
     let tools = branches.each_ref().map(|branch| branch.tools.clone());
@@ -389,25 +389,28 @@ async fn an_abort_in_the_middle_ends_all_branches() {
 }
 
 #[tokio::test]
-async fn a_choice_that_there_is_not_is_the_first_one_and_it_is_told() {
+async fn invalid_choice_falls_back_to_the_first_with_a_note() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let strategy = Own { choice: Choice::of(2), ..Own::default() };
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!(outcome.chosen, Some(0));
-    assert_eq!(world.group_end().1.as_deref(), Some("there is no candidate 2, so the first one is chosen"));
+    assert_eq!(
+        world.group_end().1.as_deref(),
+        Some("the strategy chose candidate 2, which does not exist; chose the first candidate")
+    );
 }
 
 #[tokio::test]
-async fn without_a_branch_nothing_is_begun() {
+async fn nothing_starts_without_branches() {
     let mut world = World::new();
     let outcome = world.run("go", &[], &First).await;
-    assert_eq!(outcome.outcome.end, RunEnd::Error { message: "there is no branch to run".into() });
+    assert_eq!(outcome.outcome.end, RunEnd::Error { message: "no branches to run".into() });
     assert!(world.events().is_empty() && world.context.loops == 0);
 }
 
 #[tokio::test]
-async fn queues_are_not_those_of_the_branches() {
+async fn branches_do_not_drain_the_queues() {
     let mut world = World::new();
     let harness = branch(vec![says("one"), says("two")]);
     let config = harness.config();
@@ -419,7 +422,7 @@ async fn queues_are_not_those_of_the_branches() {
 }
 
 #[tokio::test]
-async fn tools_of_a_branch_only_read_and_delegate_unless_its_config_says_otherwise() {
+async fn branch_tools_are_read_only_unless_configured() {
     let setup = |replies| {
         Setup::new(replies)
             .tool("look", Act::Answer("seen"))
@@ -445,7 +448,7 @@ async fn tools_of_a_branch_only_read_and_delegate_unless_its_config_says_otherwi
 }
 
 #[tokio::test]
-async fn each_branch_has_its_own_place_in_a_session_with_branches() {
+async fn each_run_writes_to_its_own_session_branch() {
     let tree = Arc::new(Tree::default());
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let choice = Choice { usage: Usage { input: 3, ..Usage::default() }, ..Choice::of(1) };
@@ -466,7 +469,7 @@ async fn each_branch_has_its_own_place_in_a_session_with_branches() {
 }
 
 #[tokio::test]
-async fn a_session_hears_that_none_was_chosen() {
+async fn session_records_that_no_branch_was_chosen() {
     let tree = Arc::new(Tree::default());
     let branches = [branch(vec![fails()]), branch(vec![fails()])];
     World::new().run("go", &kept_by(tree.clone(), &branches), &First).await;
@@ -474,7 +477,7 @@ async fn a_session_hears_that_none_was_chosen() {
 }
 
 #[tokio::test]
-async fn branches_whose_session_cannot_be_begun_are_not_and_it_is_told() {
+async fn unwritable_session_prevents_the_branches_and_is_reported() {
     let tree = Arc::new(Tree { broken: Some("begin"), ..Tree::default() });
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let mut world = World::new();
@@ -491,7 +494,7 @@ async fn branches_whose_session_cannot_be_begun_are_not_and_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_choice_that_cannot_be_kept_is_an_error_and_the_context_is_as_it_was() {
+async fn unstorable_choice_is_an_error_and_keeps_the_context() {
     let tree: Arc<dyn SessionStore> = Arc::new(Tree { broken: Some("end"), ..Tree::default() });
     let line: Arc<dyn SessionStore> = Arc::new(Line { room: Some(1), ..Line::default() });
     for store in [tree, line] {
@@ -508,7 +511,7 @@ async fn a_choice_that_cannot_be_kept_is_an_error_and_the_context_is_as_it_was()
 }
 
 #[tokio::test]
-async fn a_branch_that_cannot_be_kept_is_no_candidate() {
+async fn unstorable_branch_is_not_a_candidate() {
     let tree = Arc::new(Tree { broken: Some("0 assistant"), ..Tree::default() });
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let outcome = World::new().run("go", &kept_by(tree, &branches), &First).await;
@@ -517,7 +520,7 @@ async fn a_branch_that_cannot_be_kept_is_no_candidate() {
 }
 
 #[tokio::test]
-async fn of_a_session_without_branches_only_the_chosen_one_is_kept_in_order() {
+async fn session_without_branches_stores_only_the_chosen_run() {
     let line = Arc::new(Line::default());
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let strategy = Own { choice: Choice::of(1), ..Own::default() };
@@ -534,7 +537,7 @@ async fn of_a_session_without_branches_only_the_chosen_one_is_kept_in_order() {
 }
 
 #[tokio::test]
-async fn of_a_session_without_branches_nothing_is_kept_when_none_is_chosen() {
+async fn session_without_branches_stores_nothing_without_a_choice() {
     let line = Arc::new(Line::default());
     let branches = [branch(vec![fails()]), branch(vec![fails()])];
     World::new().run("go", &kept_by(line.clone(), &branches), &First).await;
@@ -543,7 +546,7 @@ async fn of_a_session_without_branches_nothing_is_kept_when_none_is_chosen() {
 }
 
 #[tokio::test]
-async fn what_was_used_adds_up_over_branches_and_the_choice() {
+async fn spend_is_summed_over_branches_and_choice() {
     let mut world = World::new();
     let one = Some(Cost { input: 1.0, ..Cost::default() });
     let branches = [branch(vec![says_for("one", 5)]), branch(vec![calls(&[("look", json!({}))]), says_for("two", 7)])];
@@ -561,7 +564,7 @@ async fn what_was_used_adds_up_over_branches_and_the_choice() {
 // Agents.
 
 #[tokio::test]
-async fn an_agent_goes_on_from_the_chosen_branch() {
+async fn agent_continues_from_the_chosen_branch() {
     let mut harness = branch(vec![says("one"), says("two"), says("thanks to you")]);
     let strategy = Own { choice: Choice::of(1), ..Own::default() };
     let branches = branches_of(&harness.config(), 2);
@@ -582,7 +585,7 @@ async fn an_agent_goes_on_from_the_chosen_branch() {
 }
 
 #[tokio::test]
-async fn without_prompts_branches_go_on_from_what_there_is() {
+async fn branches_without_prompts_resume_the_conversation() {
     let harness = branch(vec![fails(), says("one"), says("two")]);
     let branches = || branches_of(&harness.config(), 2);
     let told = |error: Result<ParallelOutcome, AgentError>| error.unwrap_err().to_string();
@@ -600,7 +603,7 @@ async fn without_prompts_branches_go_on_from_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn branches_are_one_run_which_can_be_aborted() {
+async fn branches_are_one_run_that_can_be_aborted() {
     let hanging = vec![calls(&[("wait", json!({}))]), calls(&[("wait", json!({}))])];
     let harness = Setup::new(hanging).tool("wait", Act::UntilCancelled).build();
     let branches = branches_of(&harness.config(), 2);
@@ -637,7 +640,7 @@ fn judge(harness: &Harness) -> Judge {
     Judge { config: harness.config(), instructions: None }
 }
 
-/// Text of the only message of the only request.
+/// Returns the text of the only message of the only request.
 fn asked(harness: &Harness) -> String {
     let requests = harness.model.requests.lock().unwrap();
     let [request] = &requests[..] else { panic!("{} requests", requests.len()) };
@@ -646,7 +649,7 @@ fn asked(harness: &Harness) -> String {
 }
 
 #[tokio::test]
-async fn a_judge_sees_the_request_and_the_final_answers_and_chooses() {
+async fn judge_sees_the_request_and_final_answers() {
     let mut world = World::new();
     let worker =
         Setup::new(vec![calls(&[("look", json!({}))]), says("answer one")]).tool("look", Act::Answer("secret")).build();
@@ -654,18 +657,18 @@ async fn a_judge_sees_the_request_and_the_final_answers_and_chooses() {
     let harness = Setup::new(vec![says("2")]).tool("look", Act::Answer("seen")).build();
     let outcome = world.run("which way?", &configs(&branches), &judge(&harness)).await;
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(2), "answer three"));
-    let expected = "user: Several agents worked on the same request, each by itself.\n\n\
+    let expected = "user: Several agents worked on the same request independently.\n\n\
         <request>\nwhich way?\n</request>\n\n\
         <answer number=\"1\">\nanswer one\n</answer>\n\n\
         <answer number=\"2\">\nanswer three\n</answer>\n\n\
-        Which answer is the best? Reply with its number, from 1 to 2, and nothing else.";
+        Which answer is the best? Reply with only its number, from 1 to 2.";
     assert_eq!(asked(&harness), expected);
     assert_eq!(world.said(), ["user: which way?", "assistant: answer three"]);
     assert!(harness.store.kept.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_judge_is_a_loop_of_its_own_within_the_group_and_what_it_takes_is_told() {
+async fn judge_runs_within_the_group_and_reports_its_usage() {
     let mut world = World::after(&[Message::user("before"), assistant("said")]);
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says_for("2", 7)]);
@@ -684,7 +687,7 @@ async fn a_judge_is_a_loop_of_its_own_within_the_group_and_what_it_takes_is_told
 }
 
 #[tokio::test]
-async fn a_judge_sees_what_users_and_models_said_before_and_nothing_of_tools() {
+async fn judge_sees_the_prior_conversation_without_tools() {
     let mut call = assistant("I look");
     if let Message::Assistant(reply) = &mut call {
         reply.content.push(Content::ToolCall(ToolCall::new("c", "look", json!({ "text": "secret" }))));
@@ -710,7 +713,7 @@ async fn a_judge_sees_what_users_and_models_said_before_and_nothing_of_tools() {
 }
 
 #[tokio::test]
-async fn when_branches_go_on_without_prompts_a_judge_sees_the_last_thing_that_the_user_said() {
+async fn judge_of_resumed_branches_sees_the_last_user_message() {
     let mut world = World::after(&[Message::user("before"), assistant("said"), Message::user("and now?")]);
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says("1")]);
@@ -721,7 +724,7 @@ async fn when_branches_go_on_without_prompts_a_judge_sees_the_last_thing_that_th
 }
 
 #[tokio::test]
-async fn a_judge_goes_by_its_instructions() {
+async fn judge_follows_its_instructions() {
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says("1")]);
     let strategy = Judge { instructions: Some("The shorter the better.".into()), ..judge(&harness) };
@@ -730,11 +733,11 @@ async fn a_judge_goes_by_its_instructions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_a_judge_does_not_decide_the_first_candidate_is_chosen_and_it_is_told_why() {
+async fn undecided_judge_falls_back_to_the_first_with_a_reason() {
     let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     for (replies, why) in [
-        (vec![says("all of them")], "its reply names none of the answers"),
-        (vec![says("3")], "its reply names none of the answers"),
+        (vec![says("all of them")], "its reply does not name an answer"),
+        (vec![says("3")], "its reply does not name an answer"),
         (vec![calls(&[("look", json!({}))])], "it reached its limit of 1 turns"),
         (vec![fails()], "it failed: "),
         (vec![overflow(), says("2")], "the question was too long for its model"),
@@ -747,12 +750,12 @@ async fn when_a_judge_does_not_decide_the_first_candidate_is_chosen_and_it_is_to
         assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(1), "two"), "{why}");
         let note = world.group_end().1.unwrap();
         let expected = format!("the judge did not decide: {why}");
-        assert!(note.starts_with(&expected) && note.ends_with("; the first candidate is chosen"), "{note}");
+        assert!(note.starts_with(&expected) && note.ends_with("; chose the first candidate"), "{note}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_a_judge_is_aborted_the_first_candidate_is_chosen() {
+async fn aborted_judge_falls_back_to_the_first_candidate() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![Reply::Hangs(vec![])]);
@@ -769,11 +772,11 @@ async fn when_a_judge_is_aborted_the_first_candidate_is_chosen() {
     let (outcome, ()) = tokio::join!(world.run("go", &configs, &judge), aborting);
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(0), "one"));
     let note = world.group_end().1;
-    assert_eq!(note.as_deref(), Some("the judge did not decide: it was aborted; the first candidate is chosen"));
+    assert_eq!(note.as_deref(), Some("the judge did not decide: it was aborted; chose the first candidate"));
 }
 
 #[tokio::test]
-async fn answers_that_are_too_long_for_a_judge_are_shortened_for_it_alone() {
+async fn long_answers_are_shortened_only_for_the_judge() {
     let long = format!("begin\n\n{}\n\nend", "x".repeat(10_000));
     let mut world = World::new();
     let branches = [branch(vec![says(&long)]), branch(vec![says("two")])];
@@ -787,7 +790,7 @@ async fn answers_that_are_too_long_for_a_judge_are_shortened_for_it_alone() {
 }
 
 #[tokio::test]
-async fn answers_that_fit_no_judge_are_not_judged_and_it_is_told() {
+async fn answers_too_long_for_the_judge_are_reported() {
     let mut world = World::new();
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says("2")]);
@@ -796,6 +799,6 @@ async fn answers_that_fit_no_judge_are_not_judged_and_it_is_told() {
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!((outcome.chosen, harness.requests()), (Some(0), 0));
     let note = world.group_end().1.unwrap();
-    let expected = "the answers do not fit the judge's context window, however short they are made";
-    assert_eq!(note, format!("{expected}; the first candidate is chosen"));
+    let expected = "the answers do not fit into the judge's context window, even when shortened";
+    assert_eq!(note, format!("{expected}; chose the first candidate"));
 }

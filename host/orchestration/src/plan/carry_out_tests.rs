@@ -1,4 +1,4 @@
-//! Agents that make plans and carry them out, with scripted models and tools.
+//! Agents that make plans and execute them, with scripted models and tools.
 
 use super::*;
 use crate::testing::*;
@@ -31,7 +31,7 @@ async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
 }
 
 #[tokio::test]
-async fn l25_a_planner_is_offered_what_reads_and_nothing_else_can_run() {
+async fn l25_planner_gets_only_read_only_tools() {
     let replies = vec![calls(&[("write", json!({})), ("run", json!({})), ("look", json!({}))]), answer(two_steps())];
     let setup = Setup::new(replies)
         .tool("look", Act::Answer("seen"))
@@ -52,7 +52,7 @@ async fn l25_a_planner_is_offered_what_reads_and_nothing_else_can_run() {
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-2", "-call-2"]);
 }
 
-/// Says that it only reads, and remembers what each call may do.
+/// Claims to be read-only, and records the authority of each call.
 #[derive(Default)]
 struct Liar(Mutex<Vec<Authority>>);
 
@@ -81,7 +81,7 @@ impl ToolExecutor for Liar {
 }
 
 #[tokio::test]
-async fn l25_a_call_of_a_planner_may_only_read_whatever_its_tool_becomes() {
+async fn l25_planner_call_stays_read_only_if_its_tool_changes() {
     let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
     let liar = std::sync::Arc::new(Liar::default());
     harness.agent.configure(|config| config.ports.tools = liar.clone());
@@ -91,7 +91,7 @@ async fn l25_a_call_of_a_planner_may_only_read_whatever_its_tool_becomes() {
 }
 
 #[tokio::test]
-async fn l25_a_plan_that_says_too_little_is_sent_back() {
+async fn l25_incomplete_plan_is_rejected() {
     let no_steps = json!({ "title": "x", "summary": "", "steps": [] });
     let mut no_criteria = two_steps();
     no_criteria["steps"][0]["acceptance"] = json!([]);
@@ -104,7 +104,7 @@ async fn l25_a_plan_that_says_too_little_is_sent_back() {
 }
 
 #[tokio::test]
-async fn l25_what_a_planner_is_told_is_gone_when_it_has_planned() {
+async fn l25_planner_instructions_are_removed_after_planning() {
     let (harness, plan) = planned(Setup::new(vec![answer(two_steps())])).await;
     plan.unwrap();
     harness.prompt("hello").await;
@@ -115,7 +115,7 @@ async fn l25_what_a_planner_is_told_is_gone_when_it_has_planned() {
 }
 
 #[tokio::test]
-async fn l25_the_executor_knows_the_plan_with_its_statuses_and_which_step_to_do() {
+async fn l25_executor_gets_the_plan_its_statuses_and_the_step() {
     let mut plan = plan_of_two();
     let harness = Setup::new(vec![done("found"), done("fixed")]).build();
     let answer = execute_step(&harness.agent, &plan, 0).await.unwrap();
@@ -125,13 +125,13 @@ async fn l25_the_executor_knows_the_plan_with_its_statuses_and_which_step_to_do(
     for part in [&plan.to_markdown()[..], "Do step 1 of 2 now: Find it", "acceptance criteria"] {
         assert!(first[0].contains(part), "no `{part}` in {}", first[0]);
     }
-    assert!(!first[0].contains("half done"));
+    assert!(!first[0].contains("partly done"));
     plan.steps[0].status = StepStatus::Done;
     plan.steps[1].status = StepStatus::Running;
     execute_step(&harness.agent, &plan, 1).await.unwrap();
     let second = harness.last_request();
     let prompt = second.last().unwrap();
-    assert!(prompt.contains(&plan.to_markdown()) && prompt.contains("it may be half done"), "{prompt}");
+    assert!(prompt.contains(&plan.to_markdown()) && prompt.contains("it may be partly done"), "{prompt}");
     assert!(!second[0].contains("# Planning") && second.len() == 4);
 }
 
@@ -153,7 +153,7 @@ async fn statuses(reply: Reply, is_aborted: bool) -> Vec<StepStatus> {
 }
 
 #[tokio::test]
-async fn l25_watchers_are_told_when_a_step_begins_and_how_it_ends() {
+async fn l25_watchers_see_the_start_and_the_end_of_a_step() {
     use StepStatus::{Done, Failed, Running};
     assert_eq!(statuses(done("ok"), false).await, [Running, Done]);
     assert_eq!(statuses(answer(json!({ "done": false, "report": "no" })), false).await, [Running, Failed]);
@@ -163,7 +163,7 @@ async fn l25_watchers_are_told_when_a_step_begins_and_how_it_ends() {
 }
 
 #[tokio::test]
-async fn l25_a_step_is_told_with_the_loops_that_work_on_it() {
+async fn l25_step_events_carry_the_ids_of_its_runs() {
     let harness = Setup::new(vec![says("hm"), done("ok")]).build();
     let mut watch = harness.agent.subscribe(1000);
     execute_step(&harness.agent, &plan_of_two(), 0).await.unwrap();
@@ -179,14 +179,14 @@ async fn l25_a_step_is_told_with_the_loops_that_work_on_it() {
 }
 
 #[tokio::test]
-async fn l25_a_step_that_there_is_not_is_told_and_nothing_runs() {
+async fn l25_missing_step_is_an_error_and_nothing_runs() {
     let harness = Setup::new(vec![]).build();
     let error = execute_step(&harness.agent, &plan_of_two(), 2).await.unwrap_err();
     assert_eq!((error.to_string().as_str(), harness.requests()), ("there is no step 3: the plan has 2", 0));
 }
 
 #[tokio::test]
-async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says() {
+async fn step_with_a_denied_call_is_never_done() {
     let reason = || "no".to_owned();
     for (decision, is_unanswered) in
         [(Decision::Deny { reason: reason() }, false), (Decision::Unanswered { reason: reason() }, true)]
@@ -211,7 +211,7 @@ async fn a_step_of_which_a_call_was_denied_is_not_done_whatever_the_model_says()
                 .collect()
         };
         assert_eq!(statuses(&mut harness), [StepStatus::Running, StepStatus::Failed]);
-        // What was denied before does not count against the next step.
+        // Earlier denials do not affect the next step.
         assert!(execute_step(&harness.agent, &plan, 1).await.unwrap().value.done);
     }
 }

@@ -1,73 +1,73 @@
-//! The lines of a plan file, and what each of them is.
+//! Splits a plan file into lines and classifies them.
 //!
-//! A text may hold lines that look like a part of the file. These are escaped by a backslash at the place where CommonMark
-//! does it, too: before the first mark of a heading or fence, before the colon of a label. Whoever wrote backslashes there
-//! gets one more, so that every text comes back as it was.
+//! A text may contain lines that look like syntax of the file. They are escaped with a backslash, as in CommonMark:
+//! before the first mark of a heading or fence, or before the colon of a label. If the text already has backslashes
+//! there, one more is added, so that every text round-trips.
 
 use super::StepStatus;
 
-/// A line, where it is, and what it is.
+/// A line with its position and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub(super) number: usize,
-    /// Where it begins in the file, in bytes.
+    /// Byte offset of the line in the file.
     pub(super) start: usize,
-    /// Without what ends it.
+    /// Text without the line ending.
     pub(super) text: &'a str,
-    /// What ends it: nothing, for the last one.
+    /// Line ending; may be empty for the last line.
     pub(super) end: &'a str,
     pub(super) kind: Kind<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
-    /// A heading of the first level, before all steps; its text.
+    /// A first-level heading before all steps, with its text.
     Title(&'a str),
-    /// A heading of the second level; its text.
+    /// A second-level heading, with its text.
     Step(&'a str),
-    /// What it says of the status.
+    /// A status line, with its value.
     Status(&'a str),
-    /// The files of a step follow.
+    /// The label before the files of a step.
     Files,
-    /// The acceptance criteria of a step follow.
+    /// The label before the acceptance criteria of a step.
     DoneWhen,
-    /// Text that may be escaped, or an item of a list.
+    /// Text that may be escaped, or a list item.
     Text,
-    /// In a code fence, its ends included.
+    /// A line of a fenced code block, including its fences.
     Code,
 }
 
-/// The lines of a plan file, in order.
+/// Iterator over the lines of a plan file.
 pub(super) struct Lines<'a> {
     rest: &'a str,
     at: usize,
     number: usize,
-    place: Place,
+    section: Section,
     fence: Option<(Fence, usize)>,
 }
 
-/// Where a line stands, as far as it matters for what it is.
+/// The section of a line, as far as it affects the kind of the line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Before everything.
+enum Section {
+    /// Before the title.
     Top,
     /// Between the title and the first step.
     Summary,
-    /// Directly below the heading of a step.
+    /// Below the heading of a step, before its first text.
     BelowHeading,
-    /// In a step.
+    /// In the body of a step.
     InStep,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn of(text: &'a str) -> Self {
-        // Some editors begin a file with a mark of its encoding.
+        // Some editors write a byte order mark.
         let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Self { rest, at: text.len() - rest.len(), number: 0, place: Place::Top, fence: None }
+        Self { rest, at: text.len() - rest.len(), number: 0, section: Section::Top, fence: None }
     }
 
-    /// The line on which a code fence begins that has not ended so far.
+    /// Returns the line number of the opening fence of an unclosed code block.
     pub(super) fn open_fence(&self) -> Option<usize> {
         self.fence.map(|(_, line)| line)
     }
@@ -76,21 +76,21 @@ impl<'a> Lines<'a> {
         if self.is_code(text) {
             return Kind::Code;
         }
-        let place = self.place;
-        let is_first = matches!(place, Place::Top | Place::BelowHeading);
+        let section = self.section;
+        let is_first = matches!(section, Section::Top | Section::BelowHeading);
         if is_first && !text.trim().is_empty() {
-            self.place = if place == Place::Top { Place::Summary } else { Place::InStep };
+            self.section = if section == Section::Top { Section::Summary } else { Section::InStep };
         }
         if let Some(heading) = heading(text, "##") {
-            self.place = Place::BelowHeading;
+            self.section = Section::BelowHeading;
             return Kind::Step(heading);
         }
-        match (place, label(text)) {
-            (Place::Top, _) => heading(text, "#").map_or(Kind::Text, Kind::Title),
-            (Place::BelowHeading, Some((Label::Status, said))) => Kind::Status(said),
-            (Place::InStep, Some((Label::Status, said))) if StepStatus::of_word(said).is_some() => Kind::Status(said),
-            (Place::BelowHeading | Place::InStep, Some((Label::Files, ""))) => Kind::Files,
-            (Place::BelowHeading | Place::InStep, Some((Label::DoneWhen, ""))) => Kind::DoneWhen,
+        match (section, label(text)) {
+            (Section::Top, _) => heading(text, "#").map_or(Kind::Text, Kind::Title),
+            (Section::BelowHeading, Some((Label::Status, said))) => Kind::Status(said),
+            (Section::InStep, Some((Label::Status, said))) if StepStatus::of_word(said).is_some() => Kind::Status(said),
+            (Section::BelowHeading | Section::InStep, Some((Label::Files, ""))) => Kind::Files,
+            (Section::BelowHeading | Section::InStep, Some((Label::DoneWhen, ""))) => Kind::DoneWhen,
             _ => Kind::Text,
         }
     }
@@ -102,10 +102,10 @@ impl<'a> Lines<'a> {
             None => match Fence::opened_by(text) {
                 Some(fence) => {
                     self.fence = Some((fence, self.number));
-                    if self.place == Place::Top {
-                        self.place = Place::Summary;
-                    } else if self.place == Place::BelowHeading {
-                        self.place = Place::InStep;
+                    if self.section == Section::Top {
+                        self.section = Section::Summary;
+                    } else if self.section == Section::BelowHeading {
+                        self.section = Section::InStep;
                     }
                 }
                 None => return false,
@@ -119,18 +119,18 @@ impl<'a> Iterator for Lines<'a> {
     type Item = Line<'a>;
 
     fn next(&mut self) -> Option<Line<'a>> {
-        let whole = self.rest.split_inclusive('\n').next()?;
+        let line = self.rest.split_inclusive('\n').next()?;
         let start = self.at;
-        self.rest = &self.rest[whole.len()..];
-        self.at += whole.len();
+        self.rest = &self.rest[line.len()..];
+        self.at += line.len();
         self.number += 1;
-        let text = whole.strip_suffix("\r\n").or_else(|| whole.strip_suffix('\n')).unwrap_or(whole);
+        let text = line.strip_suffix("\r\n").or_else(|| line.strip_suffix('\n')).unwrap_or(line);
         let kind = self.kind(text);
-        Some(Line { number: self.number, start, text, end: &whole[text.len()..], kind })
+        Some(Line { number: self.number, start, text, end: &line[text.len()..], kind })
     }
 }
 
-/// What begins a code block, and ends it.
+/// A fence of a code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fence {
     pub(super) mark: char,
@@ -142,7 +142,7 @@ impl Fence {
         let text = line.trim_start();
         let mark = text.chars().next().filter(|mark| ['`', '~'].contains(mark))?;
         let length = text.chars().take_while(|c| *c == mark).count();
-        // Code within a line may begin with three marks, too.
+        // Inline code may also start with three marks.
         let is_inline = mark == '`' && text[length..].contains('`');
         (length >= 3 && !is_inline).then_some(Self { mark, length })
     }
@@ -153,7 +153,7 @@ impl Fence {
     }
 }
 
-/// The text of a heading, when it is one of this level.
+/// Returns the text of a heading of the level given by `marks`.
 fn heading<'a>(line: &'a str, marks: &str) -> Option<&'a str> {
     let text = line.strip_prefix(marks)?;
     (text.is_empty() || text.starts_with(char::is_whitespace)).then(|| text.trim())
@@ -175,13 +175,13 @@ impl Label {
     }
 }
 
-/// The label that a line begins with, and what comes after it.
+/// Splits a line into its label and the rest.
 fn label(line: &str) -> Option<(Label, &str)> {
     let (name, said) = line.split_once(':')?;
     Some((Label::of(name)?, said.trim()))
 }
 
-/// Where in a line the backslashes are that make it text, and how many; none when it would be text without them.
+/// Returns the offset and the number of the backslashes that escape a line; `None` if the line is text without them.
 fn marks(line: &str) -> Option<(usize, usize)> {
     let text = line.trim_start();
     let bare = text.trim_start_matches('\\');
@@ -198,7 +198,7 @@ fn marks(line: &str) -> Option<(usize, usize)> {
     is_read.then_some((bare.len(), name.len() - bare.len()))
 }
 
-/// A line of a text, so that it is read as one.
+/// Escapes a line, so that it is parsed as text.
 pub(super) fn escaped(line: &str) -> String {
     let mut line = line.to_owned();
     if let Some((at, _)) = marks(&line) {
@@ -207,7 +207,7 @@ pub(super) fn escaped(line: &str) -> String {
     line
 }
 
-/// The line of a text that was written so.
+/// Removes the escape of a line, if it has one.
 pub(super) fn unescaped(line: &str) -> String {
     let mut line = line.to_owned();
     if let Some((at, 1..)) = marks(&line) {

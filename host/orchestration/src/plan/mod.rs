@@ -1,8 +1,8 @@
-//! Plans: what one agent writes, a person reviews and edits, and another agent carries out, step by step.
+//! Plans: one agent writes them, a person reviews and edits them, and another agent executes them step by step.
 //!
-//! [`make_plan`] looks at the project with read-only authority and answers with a [`Plan`]. [`execute_step`] does
-//! one step of it; that agent knows the plan and the project, never the talk that led to the plan. In between the plan is
-//! a Markdown file: `write.rs` makes it, `read.rs` reads it and marks steps in it, `line.rs` says what each line is.
+//! [`make_plan`] explores the project with read-only authority and returns a [`Plan`]. [`execute_step`] executes one
+//! step; its agent gets the plan and the project, but not the conversation that led to the plan. In between, the plan
+//! is a Markdown file: `write.rs` writes it, `read.rs` parses it and updates statuses, `line.rs` classifies its lines.
 //!
 //! ```markdown
 //! # Title of the plan
@@ -21,18 +21,15 @@
 //! - the tests pass
 //! ```
 //!
-//! A heading of the second level begins a step; its number is for people and is not read. A step without a status is
-//! open. What a list does not take up is part of the description, wherever it stands. Lines in code fences are never read
-//! as anything but text.
+//! A second-level heading starts a step; its number is for people and is ignored. A step without a status is open. All
+//! text outside the lists is part of the description, wherever it stands. Lines in code blocks are always text.
 //!
-//! The normal form of a plan is what remains of it in a file: titles and items of lists on one line each, without empty
-//! ones; titles that are empty say so; texts with line feeds alone, without blank lines around them. A line of a text that
-//! would be read as something else gets a backslash when it is written (`\## so`, `Files\:`), and loses one when it is
-//! read; so does the beginning of a code fence that does not end within its text.
+//! The normal form of a plan is the form that round-trips through a file: titles and list items are single lines, empty
+//! items are removed, empty titles become `Untitled`, and texts use line feeds without surrounding blank lines. Writing
+//! escapes a text line that would be parsed as syntax with a backslash (`\## like this`, `Files\:`), and also the start
+//! of a code block that is not closed within its text; reading removes the backslash.
 //!
-//! Files are not opened here: that is the application's.
-//!
-//!
+//! This module performs no file I/O; the application does.
 
 mod carry_out;
 #[cfg(test)]
@@ -49,40 +46,40 @@ pub use read::PlanError;
 
 use serde::{Deserialize, Serialize};
 
-/// What is to be done, in steps.
+/// A task, divided into steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// What it is about, and what was found out and decided. Markdown.
+    /// The goal, the findings and the decisions, in Markdown.
     pub summary: String,
-    /// In the order in which they are to be done.
+    /// Steps in the order of execution.
     pub steps: Vec<Step>,
 }
 
-/// A part of a plan that can be done and checked by itself.
+/// A part of a plan that can be executed and verified on its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// What is to be done, and all that is needed to know for it. Markdown.
+    /// The work to do, with all information that it requires, in Markdown.
     pub description: String,
-    /// The files that it touches, one line each.
+    /// Files that the step touches, one line each.
     pub files: Vec<String>,
-    /// How to see that it is done, one line each.
+    /// Acceptance criteria, one line each.
     pub acceptance: Vec<String>,
-    /// How far it is.
+    /// Progress of the step.
     #[serde(default)]
     pub status: StepStatus,
 }
 
 impl Plan {
-    /// The most bytes of a plan file.
+    /// Maximum size of a plan file in bytes.
     pub const MAX_BYTES: usize = 1024 * 1024;
-    /// The most steps of a plan.
+    /// Maximum number of steps of a plan.
     pub const MAX_STEPS: usize = 200;
 
-    /// The first step that is not done, counted from 0.
+    /// Returns the index of the first step that is not done.
     pub fn next_step(&self) -> Option<usize> {
         self.steps.iter().position(|step| step.status != StepStatus::Done)
     }

@@ -1,64 +1,64 @@
-//! A plan file, as people leave it.
+//! Parses plan files, including edited ones.
 
 use super::line::{Kind, Line, Lines, unescaped};
 use super::{Plan, Step, StepStatus};
 
-/// Characters of a line that an error shows.
+/// Maximum characters of a line that an error quotes.
 const SHOWN: usize = 60;
 
-/// A plan file cannot be used as it is. The user mends it.
+/// A problem in a plan file, which the user has to fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// It is no plan, or a book.
-    #[error("it has {bytes} bytes, and {} are the most that a plan may have", Plan::MAX_BYTES)]
+    /// The file is too large.
+    #[error("the plan has {bytes} bytes, the maximum is {}", Plan::MAX_BYTES)]
     TooLarge {
-        /// How large it is.
+        /// Size of the file.
         bytes: usize,
     },
-    /// There is nothing to do in it.
-    #[error("there are no steps in it: each begins with a line such as `## Step 1: what to do`")]
+    /// The plan has no steps.
+    #[error("the plan has no steps: start each with a line such as `## Step 1: what to do`")]
     NoSteps,
-    /// There is too much to do in it.
-    #[error("line {line}: more than {} steps: make several plans of it", Plan::MAX_STEPS)]
+    /// The plan has too many steps.
+    #[error("line {line}: more than {} steps: split the plan", Plan::MAX_STEPS)]
     TooManySteps {
-        /// Where the first one too many begins, from 1.
+        /// Line of the first step in excess, from 1.
         line: usize,
     },
-    /// A status is none.
+    /// A status is unknown.
     #[error("line {line}: unknown status `{found}`: write `open`, `running`, `done` or `failed`")]
     UnknownStatus {
-        /// Where, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there, or the beginning of it.
+        /// The start of the status text.
         found: String,
     },
-    /// A step has two of them.
-    #[error("line {line}: a second status in the same step: leave one of them")]
+    /// A step has two statuses.
+    #[error("line {line}: duplicate status in the same step: remove one of them")]
     SecondStatus {
-        /// Where, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// All that follows would be code.
-    #[error("line {line}: the code fence that begins here does not end: end it with a line of the same marks")]
+    /// A code block is not closed.
+    #[error("line {line}: unclosed code fence: close it with a line of the same marks")]
     OpenFence {
-        /// Where, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// Another step was asked for than there are.
+    /// The requested step does not exist.
     #[error("there is no step {step}: the plan has {steps}")]
     NoSuchStep {
-        /// Which, from 1.
+        /// Number of the step, from 1.
         step: usize,
-        /// How many there are.
+        /// Number of steps in the plan.
         steps: usize,
     },
 }
 
 impl Plan {
-    /// Reads a plan file. What it gives has the normal form.
+    /// Parses a plan file into a plan of normal form.
     ///
     /// # Errors
-    /// It is no plan, or says something of a step that cannot be understood: see [`PlanError`].
+    /// Fails if the file is too large, has no steps or violates the format: see [`PlanError`].
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         if text.len() > Self::MAX_BYTES {
             return Err(PlanError::TooLarge { bytes: text.len() });
@@ -73,11 +73,11 @@ impl Plan {
         }
     }
 
-    /// Marks a step, counted from 0, in the text of a plan file. Only the line of its status changes, or is added below
-    /// the heading; everything else stays as it is, byte by byte.
+    /// Sets the status of a step, counted from 0, in the text of a plan file. Changes only the status line, or adds one
+    /// below the heading; all other bytes remain the same.
     ///
     /// # Errors
-    /// There is no such step, or a code fence hides where it ends.
+    /// Fails if the step does not exist, or an unclosed code block hides its end.
     pub fn set_status(text: &str, index: usize, status: StepStatus) -> Result<String, PlanError> {
         let (mut steps, mut heading, mut old) = (0, None, None);
         let mut lines = Lines::of(text);
@@ -99,7 +99,7 @@ impl Plan {
         Ok(match old {
             Some(line) => replaced(text, line, &format!("Status: {status}{}", line.end)),
             None => {
-                // A last line without an end gets one, and the one that is added has none.
+                // If the heading is the last line and has no line ending, it gets one and the new line has none.
                 let end = match heading.end {
                     "" if text.contains("\r\n") => "\r\n",
                     "" => "\n",
@@ -116,7 +116,7 @@ fn replaced(text: &str, line: Line<'_>, by: &str) -> String {
     [before, by, after].concat()
 }
 
-/// A plan, as far as it was read.
+/// A plan while it is being parsed.
 #[derive(Default)]
 struct Draft {
     plan: Plan,
@@ -124,7 +124,7 @@ struct Draft {
     has_status: bool,
 }
 
-/// Which list the items belong to.
+/// The list that items belong to.
 #[derive(Clone, Copy)]
 enum List {
     Files,
@@ -135,7 +135,7 @@ impl Draft {
     fn take(&mut self, line: Line<'_>) -> Result<(), PlanError> {
         match line.kind {
             Kind::Title(title) => self.plan.title = title.to_owned(),
-            Kind::Step(heading) => self.begin(heading, line.number)?,
+            Kind::Step(heading) => self.start_step(heading, line.number)?,
             Kind::Status(said) => self.status(said, line.number)?,
             Kind::Files => self.list = Some(List::Files),
             Kind::DoneWhen => self.list = Some(List::Acceptance),
@@ -146,7 +146,7 @@ impl Draft {
         Ok(())
     }
 
-    fn begin(&mut self, heading: &str, line: usize) -> Result<(), PlanError> {
+    fn start_step(&mut self, heading: &str, line: usize) -> Result<(), PlanError> {
         if self.plan.steps.len() == Plan::MAX_STEPS {
             return Err(PlanError::TooManySteps { line });
         }
@@ -168,7 +168,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes a line into the list that was begun; false when it is none of it, and the list is over.
+    /// Adds a line to the current list. Returns false, and ends the list, if the line does not belong to it.
     fn item(&mut self, line: &str) -> bool {
         let (Some(list), Some(step)) = (self.list, self.plan.steps.last_mut()) else { return false };
         let items = match list {
@@ -198,7 +198,7 @@ impl Draft {
     }
 }
 
-/// What comes after `Step 3:`, which is for people.
+/// Removes the prefix `Step 3:`, which is for people.
 fn without_number(heading: &str) -> &str {
     let title = || {
         let (name, title) = heading.split_once(':')?;
@@ -209,7 +209,7 @@ fn without_number(heading: &str) -> &str {
     title().unwrap_or(heading).trim()
 }
 
-/// An item of a list, without its `-`, `*`, `+`, `1.` or `1)`.
+/// Returns a list item without its `-`, `*`, `+`, `1.` or `1)`; `None` if the text is not a list item.
 fn without_bullet(text: &str) -> Option<&str> {
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let marks: &[char] = if digits > 0 { &['.', ')'] } else { &['-', '*', '+'] };

@@ -1,4 +1,4 @@
-//! Plans as files: what is written is read again, and what people make of it is understood or told.
+//! Plan files: written plans round-trip, and edited ones are parsed or rejected with a reason.
 
 use super::*;
 use proptest::collection::vec;
@@ -13,7 +13,7 @@ fn plan(steps: Vec<Step>) -> Plan {
 }
 
 #[test]
-fn a_plan_reads_as_a_person_would_write_it() {
+fn plan_file_looks_hand_written() {
     let plan = plan(vec![
         Step {
             title: "Add the parser".into(),
@@ -33,7 +33,7 @@ fn a_plan_reads_as_a_person_would_write_it() {
 }
 
 #[test]
-fn what_people_write_by_hand_is_understood() {
+fn hand_written_plans_are_parsed() {
     let text = "\u{feff}Just do it.\r\n\r\n## First thing\r\nDo it well.\r\n\r\nfiles:\r\n  * a.rs\r\n  * b.rs,\r\n    c.rs\r\n\r\n\
                 done when: \r\n1. it works\r\n2) it is told\r\nAnd mind the gap.\r\n## step 7:\r\n\r\n  \r\nstatus:  FAILED \r\n## Files: x\r\nLast\r\nStatus: done";
     let expected = Plan {
@@ -55,7 +55,7 @@ fn what_people_write_by_hand_is_understood() {
 }
 
 #[test]
-fn texts_that_look_like_the_file_are_escaped_as_markdown_does_it() {
+fn texts_that_look_like_syntax_are_escaped() {
     let description = "Status: done\nStatus: 404 is returned\n## Why\nFiles:\n```\nopen\n~~~\n# fine\nDone when: soon";
     let plan = plan(vec![Step { description: description.into(), ..step("x", StepStatus::Open) }]);
     let text = plan.to_markdown();
@@ -66,29 +66,29 @@ fn texts_that_look_like_the_file_are_escaped_as_markdown_does_it() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_how_to_mend_it() {
+fn errors_name_the_line_and_the_fix() {
     let told = |text: &str| Plan::parse(text).unwrap_err().to_string();
-    assert_eq!(told(""), "there are no steps in it: each begins with a line such as `## Step 1: what to do`");
+    assert_eq!(told(""), "the plan has no steps: start each with a line such as `## Step 1: what to do`");
     assert_eq!(
         told("# x\n## a\n\nStatus: finished\n"),
         "line 4: unknown status `finished`: write `open`, `running`, `done` or `failed`"
     );
     assert_eq!(
         told("## a\nStatus: done\ntext\nStatus: open"),
-        "line 4: a second status in the same step: leave one of them"
+        "line 4: duplicate status in the same step: remove one of them"
     );
     assert_eq!(
         told("## a\n```rust\ncode\n## b\n"),
-        "line 2: the code fence that begins here does not end: end it with a line of the same marks"
+        "line 2: unclosed code fence: close it with a line of the same marks"
     );
     assert!(told(&"## a\n".repeat(Plan::MAX_STEPS + 1)).starts_with("line 201: more than 200 steps"));
-    assert!(told(&"x".repeat(Plan::MAX_BYTES + 1)).contains("1048576 are the most"));
+    assert!(told(&"x".repeat(Plan::MAX_BYTES + 1)).contains("maximum is 1048576"));
     assert!(told(&format!("## a\nStatus: \x1b[2J{}", "x".repeat(1000))).len() < 200, "and bounded, for terminals");
     assert_eq!(Plan::set_status("## a\n", 3, StepStatus::Done), Err(PlanError::NoSuchStep { step: 4, steps: 1 }),);
 }
 
 #[test]
-fn a_status_is_changed_in_its_place_or_added_below_the_heading() {
+fn status_is_replaced_in_place_or_added_below_the_heading() {
     let set = |text, index| Plan::set_status(text, index, StepStatus::Running).unwrap();
     assert_eq!(set("## a\r\nStatus: open\r\n## b\r\ntext", 0), "## a\r\nStatus: running\r\n## b\r\ntext");
     assert_eq!(set("## a\r\n\r\n## b\r\ntext", 1), "## a\r\n\r\n## b\r\nStatus: running\r\ntext");
@@ -102,7 +102,7 @@ fn a_status_is_changed_in_its_place_or_added_below_the_heading() {
 }
 
 #[test]
-fn huge_texts_of_marks_take_no_time() {
+fn huge_texts_of_marks_are_parsed_quickly() {
     let marks = "```a\n~~~\n".repeat(100_000);
     let plan = plan(vec![Step { description: marks, ..step("x", StepStatus::Open) }]);
     assert!(plan.to_markdown().len() > 900_000);
@@ -110,7 +110,7 @@ fn huge_texts_of_marks_take_no_time() {
     assert!(plan.to_markdown().len() > 900_000);
 }
 
-/// Pieces that a plan file is made of, and what may come between them.
+/// Generates fragments of plan files and arbitrary text.
 fn piece() -> impl Strategy<Value = String> {
     let marks = [
         "# ",
@@ -178,7 +178,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     parts.prop_map(|(title, summary, steps)| Plan { title, summary, steps })
 }
 
-/// Where two texts differ, by lines.
+/// Returns the lines that differ between two texts.
 fn changed(before: &str, after: &str) -> (Vec<String>, Vec<String>) {
     let lines = |text: &str| -> Vec<String> { text.split_inclusive('\n').map(str::to_owned).collect() };
     let (mut before, mut after) = (lines(before), lines(after));
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_plan_comes_back_from_its_file_in_its_normal_form(plan in any_plan()) {
+    fn any_plan_round_trips_to_its_normal_form(plan in any_plan()) {
         let text = plan.to_markdown();
         let read = Plan::parse(&text);
         prop_assert_eq!(read.as_ref(), Ok(&plan.normal()), "{}", text);
@@ -205,21 +205,21 @@ proptest! {
     }
 
     #[test]
-    fn the_words_of_a_text_are_all_there_in_its_normal_form(text in text()) {
+    fn normal_form_keeps_every_word(text in text()) {
         let plan = plan(vec![Step { description: text.clone(), ..step("x", StepStatus::Open) }]).normal();
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         prop_assert_eq!(words(&plan.steps[0].description), words(&text));
     }
 
     #[test]
-    fn any_text_is_read_or_told(text in text()) {
+    fn any_text_is_parsed_or_rejected(text in text()) {
         if let Ok(plan) = Plan::parse(&text) {
             prop_assert_eq!(Plan::parse(&plan.to_markdown()), Ok(plan));
         }
     }
 
     #[test]
-    fn a_mark_changes_one_line_of_any_text_and_one_status_of_its_plan(
+    fn setting_a_status_changes_one_line_and_one_step(
         text in text(),
         index in 0..4_usize,
         status in proptest::sample::select(StepStatus::ALL.to_vec()),

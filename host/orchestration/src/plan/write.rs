@@ -1,20 +1,20 @@
-//! A plan as a file.
+//! Formats plans as Markdown files.
 
 use super::line::{Fence, escaped};
 use super::{Plan, Step};
 use std::fmt::Write as _;
 
-/// What stands where a title should.
+/// Replaces an empty title.
 const UNTITLED: &str = "Untitled";
 
 impl Plan {
-    /// The plan as Markdown, in the form that [`Plan::parse`] reads. What is read is the normal form of this plan.
+    /// Formats the plan as Markdown. [`Plan::parse`] returns the normal form of this plan from it.
     pub fn to_markdown(&self) -> String {
         let plan = self.clone().normal();
         let mut out = format!("# {}\n", plan.title);
         write_text(&mut out, &plan.summary);
         for (index, step) in plan.steps.iter().enumerate() {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = write!(out, "\n## Step {}: {}\nStatus: {}\n", index + 1, step.title, step.status);
             write_text(&mut out, &step.description);
             write_list(&mut out, "Files", &step.files);
@@ -23,7 +23,7 @@ impl Plan {
         out
     }
 
-    /// What remains of a plan in a file.
+    /// Returns the normal form of the plan.
     pub(super) fn normal(self) -> Self {
         let steps = self.steps.into_iter().map(Step::normal).collect();
         Self { title: title(&self.title), summary: text(&self.summary), steps }
@@ -51,13 +51,13 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Line feeds alone, and no blank lines around it.
+/// Normalizes line endings to line feeds and removes surrounding blank lines.
 fn text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let lines: Vec<&str> = text.split('\n').collect();
-    let is_said = |line: &&str| !line.trim().is_empty();
-    let first = lines.iter().position(is_said);
-    let last = lines.iter().rposition(is_said);
+    let is_filled = |line: &&str| !line.trim().is_empty();
+    let first = lines.iter().position(is_filled);
+    let last = lines.iter().rposition(is_filled);
     first.zip(last).map(|(first, last)| lines[first..=last].join("\n")).unwrap_or_default()
 }
 
@@ -68,8 +68,7 @@ fn write_list(out: &mut String, label: &str, items: &[String]) {
     }
 }
 
-/// Writes a text of normal form. Code blocks in it stay as they are, and what only looks like the beginning of one is
-/// escaped.
+/// Writes a text of normal form. Code blocks remain unchanged; the start of an unclosed code block is escaped.
 fn write_text(out: &mut String, text: &str) {
     if text.is_empty() {
         return;
@@ -94,7 +93,7 @@ fn write_text(out: &mut String, text: &str) {
     }
 }
 
-/// The longest lines of nothing but marks of a fence.
+/// Lengths of the longest closing fences.
 #[derive(Clone, Copy, Default)]
 struct Longest {
     backticks: usize,
@@ -112,7 +111,7 @@ impl Longest {
     }
 }
 
-/// For each line, what the lines after it could end.
+/// Returns, for each line, the longest closing fences among the lines after it.
 fn ends_of_fences(lines: &[&str]) -> Vec<Longest> {
     let mut ends = vec![Longest::default(); lines.len()];
     for at in (1..lines.len()).rev() {
