@@ -150,8 +150,8 @@ fn reached_limit_exits_3_and_is_named() {
 fn usage_error_exits_2() {
     let pinion = Pinion::default();
     assert_error(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
-    assert_error(&pinion.run(["-p"]), 2, &["there is no prompt"]);
-    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
+    assert_error(&pinion.run(["-p"]), 2, &["no prompt"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model selected", "--model"]);
     assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
     assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
     assert_error(
