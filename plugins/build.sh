@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds the built-in plugins from source, to components.
+# Builds the built-in plugins to components.
 #
-#   plugins/build.sh                            into plugins/dist, and records there what sources they are built from
-#   plugins/build.sh --out FOLDER [WORKSPACE]   into FOLDER, and records nothing; of another cargo workspace of plugins
+#   plugins/build.sh                         into plugins/dist, and records the digests of the sources there
+#   plugins/build.sh --out DIR [WORKSPACE]   into DIR, optionally from another cargo workspace; records nothing
 #
-# With GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC it takes another toolchain than rustup's, see setup-toolchain.sh.
+# GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC select another toolchain than rustup's; see setup-toolchain.sh.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 case $# in
   0) out=$root/plugins/dist ;;
   2 | 3) [ "$1" = --out ] && out=$2 ;;
   *) false ;;
-esac || { echo "usage: plugins/build.sh [--out FOLDER [WORKSPACE]]" >&2; exit 2; }
+esac || { echo "usage: plugins/build.sh [--out DIR [WORKSPACE]]" >&2; exit 2; }
 workspace=$(cd "${3:-$root/plugins}" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -20,7 +20,7 @@ out=$(cd "$out" && pwd)
 cd "$root"
 target=${GUEST_TARGET:-wasm32-wasip2}
 build=${CARGO_TARGET_DIR:-$root/target}/guests
-# A component tells where it panicked; where this machine keeps its sources is nobody's business.
+# A panic message names its source file; keep this machine's paths out of it.
 flags="'--remap-path-prefix=$root/=', '--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src/='"
 RUSTC=${GUEST_RUSTC:-${RUSTC:-rustc}} "${GUEST_CARGO:-cargo}" build --release --locked --target "$target" \
   --manifest-path "$workspace/Cargo.toml" --target-dir "$build" --config "target.$target.rustflags = [$flags]"

@@ -101,7 +101,9 @@ async fn run(sandbox: &Sandbox, think: impl Fn(&Request) -> Say + Send + Sync + 
 fn config(sandbox: &Sandbox, model: Arc<dyn Provider>) -> LoopConfig {
     let approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll::default()));
     let spawner = Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default()));
-    LoopConfig { approval, spawner, ..LoopConfig::new(model, Model::default(), sandbox.runtime.clone()) }
+    let mut config = LoopConfig::new(model, Model::default(), sandbox.runtime.clone());
+    (config.ports.approval, config.ports.spawner) = (approval, spawner);
+    config
 }
 
 /// The `delegator` guest and the built-in file tools.

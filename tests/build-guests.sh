@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the built-in plugins and the guests of the tests from source, into one folder where the tests look for them.
+# Builds the built-in plugins and the test guests into the directory where the tests look for them.
 #
-#   tests/build-guests.sh [FOLDER]      FOLDER: $PINION_GUESTS, or target/guests/components
+#   tests/build-guests.sh [DIR]      DIR: $PINION_GUESTS, or target/guests/components
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-${PINION_GUESTS:-target/guests/components}}

@@ -17,4 +17,5 @@ mod providers;
 mod readme;
 mod registry;
 mod scale;
+mod structure;
 mod untrusted;

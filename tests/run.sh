@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All tests of Pinion: formatting, lints, plugins rebuilt from source, unit and integration tests against what was
-# rebuilt, and the demo from a clean clone with an empty home.
+# Runs all checks: formatting, lints, plugins rebuilt from source, unit and integration tests against those plugins,
+# and the demo from a clean clone with an empty home.
 #
 #   tests/run.sh
 #
-# Needs Rust with rustfmt and clippy; installs the target for plugins when it is missing. Honours CARGO_TARGET_DIR, and
+# Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ cargo fmt --all --check
 
 step 'plugins and guests from source'
 tests/build-guests.sh
-# The command embeds what was just built, and so do the tests of it.
+# The command and its tests embed the plugins just built.
 export PINION_DIST=$PINION_GUESTS/builtin
 
 step lints

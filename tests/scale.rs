@@ -82,9 +82,9 @@ async fn a_thousand_turns(by_model: bool) -> Arc<EchoModel> {
     let model = EchoModel::new("long", TURNS, 1);
     let kept = Arc::new(Kept::default());
     let agent = model.agent(sandbox.runtime.clone(), |config| {
-        config.model = EchoModel::with_window(Some(WINDOW));
-        config.compaction = CompactionPolicy { by_model, ..CompactionPolicy::default() };
-        config.store = kept.clone();
+        config.policy.model = EchoModel::with_window(Some(WINDOW));
+        config.policy.compaction = CompactionPolicy { by_model, ..CompactionPolicy::default() };
+        config.ports.store = kept.clone();
     });
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
     assert_done(&outcome);

@@ -88,10 +88,10 @@ async fn turns(sandbox: &Sandbox, way: Way) -> f64 {
     let model = EchoModel::new("long", TURNS, 1);
     let sampler = Arc::new(Sampler::default());
     let agent = model.agent(sandbox.runtime.clone(), |config| {
-        config.model = EchoModel::with_window(Some(WINDOW));
-        config.compaction = CompactionPolicy { by_model: way.by_model, ..CompactionPolicy::default() };
-        config.limits.max_turns = u32::try_from(way.turns_a_run).ok();
-        config.hooks = vec![sampler.clone()];
+        config.policy.model = EchoModel::with_window(Some(WINDOW));
+        config.policy.compaction = CompactionPolicy { by_model: way.by_model, ..CompactionPolicy::default() };
+        config.policy.limits.max_turns = u32::try_from(way.turns_a_run).ok();
+        config.ports.hooks = vec![sampler.clone()];
     });
     let begun = Instant::now();
     for _ in 0..TURNS / way.turns_a_run {

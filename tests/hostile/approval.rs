@@ -91,11 +91,9 @@ impl Target {
 
     fn agent(&self, mode: ApprovalMode, approver: Arc<dyn Approver>, turns: Vec<Vec<(&'static str, Value)>>) -> Agent {
         let model = Arc::new(Script(Mutex::new(turns)));
-        let config = LoopConfig {
-            approval: Approval::new(mode, approver),
-            spawner: Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default())),
-            ..LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone())
-        };
+        let mut config = LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone());
+        config.ports.approval = Approval::new(mode, approver);
+        config.ports.spawner = Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default()));
         Agent::new(config, Context::new("You are a test.", "s"))
     }
 }
@@ -170,7 +168,7 @@ async fn always_does_not_cover_another_component_of_that_name() {
     results(&agent).await;
     assert_eq!(approver.asked.lock().unwrap().len(), 1);
     rewrite(&target.file);
-    agent.configure(|config| config.provider = Arc::new(Script(Mutex::new(turns()))));
+    agent.configure(|config| config.ports.provider = Arc::new(Script(Mutex::new(turns()))));
     results(&agent).await;
     assert_eq!(approver.asked.lock().unwrap().len(), 2);
 }
@@ -182,7 +180,7 @@ async fn always_ends_with_the_session() {
     let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
     results(&agent).await;
     agent.reset("another".into(), Vec::new(), 0).unwrap();
-    agent.configure(|config| config.provider = Arc::new(Script(Mutex::new(vec![vec![greet()]]))));
+    agent.configure(|config| config.ports.provider = Arc::new(Script(Mutex::new(vec![vec![greet()]]))));
     results(&agent).await;
     assert_eq!(approver.asked.lock().unwrap().len(), 2);
 }
@@ -204,7 +202,7 @@ async fn first_call_of_a_batch_cannot_replace_the_second() {
         }
         let calls = vec![("bash", json!({ "command": command })), greet(), greet()];
         let agent = target.agent(ApprovalMode::Smart, Arc::new(ProgramsOnly), vec![calls, vec![greet()]]);
-        agent.configure(|config| config.strategy = strategy);
+        agent.configure(|config| config.policy.strategy = strategy);
         let results = results(&agent).await;
         assert!(!results.iter().any(|result| result.contains("armed")), "{strategy:?}: {results:?}");
         assert!(!target.armed(), "{strategy:?}: {results:?}");
@@ -234,7 +232,7 @@ async fn file_replaced_during_a_hook_is_decided_again() {
     let hook = Arc::new(SwappingHook { file: target.file.clone(), calls: Mutex::default() });
     let approver = answer(Decision::Allow, |_| {});
     let agent = target.agent(ApprovalMode::Smart, approver.clone(), vec![vec![greet()]]);
-    agent.configure(|config| config.hooks.push(hook.clone()));
+    agent.configure(|config| config.ports.hooks.push(hook.clone()));
     assert_eq!(results(&agent).await, ["hello, armed"]);
     assert_eq!((approver.asked.lock().unwrap().len(), *hook.calls.lock().unwrap()), (2, 2));
 }

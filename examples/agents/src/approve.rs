@@ -1,4 +1,4 @@
-//! Asking the user whether a call may run.
+//! Asks the user whether a call may run.
 
 use crate::show::print;
 use futures_util::future::BoxFuture;
@@ -6,13 +6,13 @@ use pinion_agent::{Approver, Decision, Question};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Shows a call, and takes the next line for the answer: only `y` is a yes.
+/// Shows a call and takes the next input line as the answer; only `y` approves.
 pub struct AskUser {
     lines: Mutex<mpsc::Receiver<String>>,
 }
 
 impl AskUser {
-    /// The answers are these lines.
+    /// Creates an approver that reads answers from these lines.
     pub fn new(lines: mpsc::Receiver<String>) -> Self {
         Self { lines: Mutex::new(lines) }
     }
@@ -22,7 +22,7 @@ impl Approver for AskUser {
     fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async move {
             let can = question.tool.authority.words().join(", ");
-            // All of the arguments: nobody can say yes to what they do not see.
+            // Shows all arguments: a user cannot approve what is hidden.
             let asked = format!("? {} ({can}) {:#}\n  y/n ", question.tool.name, question.call.arguments);
             let answer = match print(&asked) {
                 Ok(()) => self.lines.lock().await.recv().await,
@@ -42,7 +42,7 @@ mod tests {
     use pinion_agent::{Authority, Execution, ToolCall, ToolDefinition};
     use serde_json::json;
 
-    /// What is decided when the user says that; none when there is nobody.
+    /// Converts an answer to a decision; `None` is the end of input.
     async fn decision(said: Option<&str>) -> Decision {
         let (sender, lines) = mpsc::channel(1);
         if let Some(said) = said {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_yes_is_a_yes() {
+    async fn only_y_approves() {
         for yes in ["y", "Y", " yes "] {
             assert_eq!(decision(Some(yes)).await, Decision::Allow);
         }

@@ -1,7 +1,7 @@
-//! What the examples share: where a model comes from, which tools it gets, and how a run is shown.
+//! Shared parts of the examples: models, tools and display.
 //!
-//! Without `--model` a script takes the model's place. Everything else is real then, too: the loop, the components, the
-//! files that they change. No key and no network are needed.
+//! Without `--model`, a script replaces the model. Everything else is real: the loop, the components, the files that
+//! they change. No key and no network are needed.
 
 mod approve;
 mod model;
@@ -13,8 +13,8 @@ pub use model::{ModelArgs, Offline, find_model};
 pub use show::{describe, each_event, exit, line, lines, print, run_shown};
 pub use tools::{NoTools, PLUGINS, load_tools};
 
-/// What went wrong, for a person to read.
+/// Any error, for display.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What may go wrong in an example.
+/// Result of an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

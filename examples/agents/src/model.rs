@@ -1,4 +1,4 @@
-//! Where the replies come from: a vendor that the user names, or a script.
+//! The source of replies: a vendor's model or a script.
 
 use crate::Result;
 use pinion_agent::{EventStream, FoundModel, Model, Provider, Request};
@@ -6,20 +6,19 @@ use pinion_providers::{Keys, ModelTable, ProviderConfig, ProviderContext, Replay
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The options that choose a model.
+/// Options that select a model.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ModelArgs {
-    /// The model to ask, such as `anthropic/claude-opus-5-5`; its key comes from the environment. Without it, a script
-    /// answers
+    /// Model to use, such as `anthropic/claude-opus-5-5`, with its key in the environment [default: a script]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
 }
 
 impl ModelArgs {
-    /// The model that was named, or one that gives these replies, one a request.
+    /// Returns the selected model, or one that gives these replies, one per request.
     ///
     /// # Errors
-    /// There is no such provider.
+    /// The provider is unknown.
     pub fn or_script(&self, replies: impl IntoIterator<Item = Reply>) -> Result<FoundModel> {
         match &self.model {
             Some(name) => find_model(name),
@@ -28,10 +27,10 @@ impl ModelArgs {
     }
 }
 
-/// A model by its name. Asks nobody yet: a key that is missing is told by the first request.
+/// Finds a model by name. Makes no request: the first request reports a missing key.
 ///
 /// # Errors
-/// There is no such provider.
+/// The provider is unknown.
 pub fn find_model(name: &str) -> Result<FoundModel> {
     let models = ModelTable::builtin();
     let (info, name) = resolve(None, name, &models)?;
@@ -53,11 +52,11 @@ fn scripted(provider: impl Provider + 'static) -> FoundModel {
     FoundModel { provider: Arc::new(provider), model: Model { name: "script".to_owned(), ..Model::default() } }
 }
 
-/// A model that makes each reply from its request.
+/// A model that computes each reply from its request.
 pub struct Offline<F>(F);
 
 impl<F: Fn(&Request) -> Reply + Send + Sync + 'static> Offline<F> {
-    /// One that answers so.
+    /// Wraps `answer` as a model.
     pub fn model(answer: F) -> FoundModel {
         scripted(Self(answer))
     }

@@ -1,4 +1,4 @@
-//! The terminal: what is read from it, and how a run is shown on it.
+//! Terminal input, and the display of runs.
 
 use crate::Result;
 use pinion_agent::{
@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Letters of a call or result that are shown.
+/// Maximum number of characters of a call or result to show.
 const MAX_LETTERS: usize = 100;
 
-/// The lines of standard input, read by a thread of its own, so that the program can end while it waits for one.
+/// Returns the lines of standard input. A separate thread reads them, so that the program can end while it waits.
 pub fn lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -25,10 +25,10 @@ pub fn lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Writes text to standard output at once, without what could steer a terminal.
+/// Writes text to standard output at once, without control characters.
 ///
 /// # Errors
-/// Nobody reads any more.
+/// Standard output is closed.
 pub fn print(text: &str) -> io::Result<()> {
     let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     let mut out = io::stdout().lock();
@@ -36,25 +36,24 @@ pub fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// The end of a program: an error goes to standard error.
+/// Converts a result to an exit code; prints an error to standard error.
 pub fn exit(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is no other place to complain at.
+            // There is no other place to report it.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Works a prompt off, and shows the model's words as they come, and a line for each call and each result. Ctrl-C aborts
-/// it.
+/// Runs a prompt and shows the reply as it streams, and one line per call and result. Ctrl-C aborts the run.
 ///
 /// # Errors
-/// A run is under way already, or nobody reads what is shown. However else the run ends is shown, and its outcome.
+/// Another run is active, or standard output is closed. Any other end of the run is shown and returned.
 pub async fn run_shown(agent: &Agent, prompt: &str) -> Result<Outcome> {
-    // With room for one event, the run is never ahead of what is shown: a question comes after the words before it.
+    // A buffer of one event keeps the run in step with the display, so that a question follows the text before it.
     let (events, run) = agent.stream(vec![Message::user(prompt)], 1);
     let shown = async {
         let shown = each_event(events, |event| show(&event.kind)).await;
@@ -81,10 +80,10 @@ pub async fn run_shown(agent: &Agent, prompt: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Hands on each event of the next run, to its end. Those of its sub-agents come too.
+/// Passes each event of the next run to `show`, including those of sub-agents.
 ///
 /// # Errors
-/// The first that `show` gives.
+/// The first error of `show`.
 pub async fn each_event(mut events: EventReceiver, mut show: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
     let mut first: Option<Arc<str>> = None;
     while let Some(event) = events.recv().await {
@@ -108,7 +107,7 @@ fn show(event: &EventKind) -> io::Result<()> {
     }
 }
 
-/// An event as one line; none for most.
+/// Formats an event as one line; most have none.
 pub fn line(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::AgentStart { trigger: TurnTrigger::SubAgent, .. } => "+ a sub-agent begins".to_owned(),
@@ -122,7 +121,7 @@ pub fn line(event: &EventKind) -> Option<String> {
     })
 }
 
-/// The beginning of a text, on one line.
+/// Shortens a text to one line.
 fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
@@ -132,7 +131,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Why a run ended, when it was not because the model was done.
+/// Describes why a run ended early; `None` if the model finished.
 pub fn describe(end: &RunEnd) -> Option<String> {
     Some(match end {
         RunEnd::Done { stop_reason: StopReason::Length } => "the output limit was reached".to_owned(),

@@ -1,4 +1,4 @@
-//! The tools: components, loaded as `pinion` loads them, with the grants that an example gives.
+//! Tools from components, loaded like in `pinion`, with the grants that an example gives.
 
 use crate::Result;
 use futures_util::future::BoxFuture;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder with the built-in plugins, in this repository.
+/// Directory of the built-in plugins in this repository.
 pub const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/dist");
 
-/// Loads plugins from a folder by their names, each with what it may do. They work on `workspace`, an absolute path.
+/// Loads plugins from a directory by name, each with its grants, for the absolute path `workspace`.
 ///
 /// # Errors
-/// One of them cannot be loaded.
+/// A plugin cannot be loaded.
 pub async fn load_tools<const N: usize>(
     plugins: &Path,
     workspace: &Path,
@@ -41,7 +41,7 @@ pub async fn load_tools<const N: usize>(
     }
 }
 
-/// For agents that only talk.
+/// An empty set of tools, for agents that only talk.
 pub struct NoTools;
 
 impl ToolExecutor for NoTools {

@@ -9,24 +9,24 @@ const REPL: &str = env!("CARGO_BIN_EXE_repl");
 const CODING_ASSISTANT: &str = env!("CARGO_BIN_EXE_coding-assistant");
 const PIPELINE: &str = env!("CARGO_BIN_EXE_pipeline");
 
-/// Runs a program to its end, with that on its standard input and no key in its environment.
+/// Runs a program with this standard input and without keys, and waits for its end.
 fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(program);
     command.args(arguments).env_remove("ANTHROPIC_API_KEY");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A program that does not read has ended, and says why.
+    // A program that does not read has ended and reports why.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
-/// What a program says that succeeds.
+/// Returns the output of a program that succeeds.
 fn said(program: &str, arguments: &[&str], input: &str) -> String {
     let output = run(program, arguments, input);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Panics unless the lines begin so, in this order, with others between them.
+/// Asserts that lines start with these prefixes in this order, with any lines in between.
 fn assert_lines(text: &str, beginnings: &[&str]) {
     let mut lines = text.lines();
     for beginning in beginnings {
@@ -38,7 +38,7 @@ fn assert_lines(text: &str, beginnings: &[&str]) {
 }
 
 #[test]
-fn the_conversation_remembers_forgets_and_ends() {
+fn repl_remembers_forgets_and_ends() {
     let text = said(REPL, &[], "hello\nand\n/clear\nnew\n/nonsense\n/quit\nnever\n");
     let expected = [
         "You said `hello`, message 1.",
@@ -52,12 +52,12 @@ fn the_conversation_remembers_forgets_and_ends() {
 }
 
 #[test]
-fn the_conversation_ends_with_its_input() {
+fn repl_ends_with_its_input() {
     assert_eq!(said(REPL, &[], "hello"), "You said `hello`, message 1.\n");
 }
 
 #[test]
-fn another_model_is_asked_and_a_missing_key_is_told_without_an_end() {
+fn repl_switches_models_and_reports_a_missing_key() {
     let text = said(REPL, &[], "/model nothing/at-all\n/model anthropic/claude-opus-5-5\nhello\n/clear\n");
     let expected = [
         "[no provider is known for the model `nothing/at-all`",
@@ -70,7 +70,7 @@ fn another_model_is_asked_and_a_missing_key_is_told_without_an_end() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_reply_and_not_the_conversation() {
+fn ctrl_c_ends_the_reply_but_not_the_conversation() {
     use rustix::process::{Pid, Signal, kill_process};
     use std::io::Read as _;
     let mut child = Command::new(REPL).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -87,7 +87,7 @@ fn ctrl_c_ends_a_reply_and_not_the_conversation() {
 }
 
 #[test]
-fn the_assistant_reads_edits_and_runs_what_it_may() {
+fn assistant_reads_edits_and_runs_what_is_approved() {
     let text = said(CODING_ASSISTANT, &["--yes"], "");
     let expected = [
         "→ read {\"path\":\"greet.sh\"}",
@@ -104,16 +104,16 @@ fn the_assistant_reads_edits_and_runs_what_it_may() {
 }
 
 #[test]
-fn in_a_pipe_the_assistant_only_reads() {
-    // A yes that nobody was asked for is none.
+fn assistant_in_a_pipe_only_reads() {
+    // A yes without a question does not count.
     let text = said(CODING_ASSISTANT, &[], "y\ny\ny\n");
-    let denied = ["← read: ", "✗ bash: Denied: nobody can be asked", "✗ edit: Denied: ", "✗ bash: Denied: "];
+    let denied = ["← read: ", "✗ bash: Denied: no user can be asked", "✗ edit: Denied: ", "✗ bash: Denied: "];
     assert_lines(&text, &denied);
     assert!(text.ends_with("echo \"Hello, $1\"\n"), "{text}");
 }
 
 #[test]
-fn plugins_that_are_not_there_are_told() {
+fn missing_plugins_are_reported() {
     let output = run(CODING_ASSISTANT, &["--plugins", "/nowhere"], "");
     assert!(!output.status.success());
     let error = String::from_utf8(output.stderr).unwrap();
@@ -121,11 +121,11 @@ fn plugins_that_are_not_there_are_told() {
 }
 
 #[test]
-fn the_team_researches_writes_edits_and_checks() {
+fn pipeline_researches_writes_edits_and_checks() {
     let text = said(PIPELINE, &[], "");
     let expected = [
         "researcher: → list ",
-        // The files are read side by side, so either may come first.
+        // Both files are read in parallel, so either may come first.
         "researcher: ← read: ",
         "researcher: ← read: ",
         "researcher: is done",
@@ -146,7 +146,7 @@ fn the_team_researches_writes_edits_and_checks() {
 }
 
 #[test]
-fn a_model_that_nobody_knows_is_told() {
+fn unknown_model_is_reported() {
     for program in [REPL, CODING_ASSISTANT, PIPELINE] {
         let output = run(program, &["--model", "nothing/at-all"], "");
         assert!(!output.status.success());

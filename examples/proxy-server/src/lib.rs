@@ -1,11 +1,11 @@
 //! A reference server for the proxy protocol, `pinion_providers::proxy`.
 //!
-//! Clients hold a token of this server's and no vendor's key; the keys are here. One request is one HTTP exchange:
-//! `POST /v1/stream` with the token as a bearer, and the reply as server-sent events, each handed on as it comes. A client
-//! that goes away ends the vendor's request too. What a vendor refuses is an event in the stream, with its class and its
-//! delay, so that the client's loop tries again as if it had asked itself.
+//! Clients have a token of this server and no vendor keys; the server has the keys. One request is one HTTP exchange:
+//! `POST /v1/stream` with the token as bearer, and the reply as server-sent events, each forwarded when it arrives. If
+//! a client disconnects, the vendor's request ends too. A vendor's refusal is an event in the stream, with its class
+//! and delay, so that the client's loop retries as if it had made the request itself.
 //!
-//! It is a reference: one token, no accounts, no TLS (put it behind something that has it), nothing kept.
+//! Scope of this reference: one token, no accounts, no TLS (put it behind a server that has it), no storage.
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -31,44 +31,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The largest request: 64 MiB, which is a long conversation with pictures.
+/// Size limit of a request: 64 MiB, a long conversation with images.
 const MAX_REQUEST: usize = 64 << 20;
 
-/// Replies at once; who comes then is told to try again.
+/// Maximum number of concurrent replies; further clients are asked to retry.
 const MAX_REPLIES: usize = 256;
 
-/// How long a client may take to send the head of a request.
+/// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long nothing is accepted after that failed.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Looks something up by its name.
+/// A lookup by name.
 pub type Lookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What the server is made of.
+/// Settings of the server.
 pub struct Settings {
-    /// What clients must send.
+    /// The token that clients must send.
     pub token: SecretString,
-    /// The models' figures.
+    /// Limits, prices and abilities of models.
     pub models: Arc<ModelTable>,
-    /// Where providers are, instead of their usual places, by name.
+    /// Base URLs by provider, instead of the vendors' own.
     pub base_urls: BTreeMap<String, String>,
-    /// Looks up a variable of the environment: keys, `AWS_REGION`, `GOOGLE_CLOUD_PROJECT`.
+    /// Reads an environment variable: keys, `AWS_REGION`, `GOOGLE_CLOUD_PROJECT`.
     pub variable: Lookup,
 }
 
-/// The server's state, shared by all its connections.
+/// State shared by all connections.
 struct Server {
     settings: Settings,
-    /// Those that were asked for, by name: their connections are kept.
+    /// Providers in use, by name; their connections are reused.
     providers: Mutex<BTreeMap<&'static str, Arc<dyn Provider>>>,
     replies: Arc<Semaphore>,
 }
 
-/// Serves until `token` is cancelled; then connections are dropped.
+/// Serves until `token` is cancelled, then drops all connections.
 pub async fn serve(listener: TcpListener, settings: Settings, token: CancellationToken) {
     let server =
         Arc::new(Server { settings, providers: Mutex::default(), replies: Arc::new(Semaphore::new(MAX_REPLIES)) });
@@ -78,7 +78,7 @@ pub async fn serve(listener: TcpListener, settings: Settings, token: Cancellatio
             () = token.cancelled() => return,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(converse(stream, server.clone()))),
-                // Out of files, or the client is gone already: neither lasts.
+                // Out of file descriptors, or the client is gone: both are temporary.
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -104,7 +104,7 @@ async fn converse(stream: TcpStream, server: Arc<Server>) {
     }
 }
 
-/// Why a request is not forwarded.
+/// The reason why a request is not forwarded.
 enum Refused {
     Token,
     Place,
@@ -140,7 +140,7 @@ impl Server {
         Ok((events, permit))
     }
 
-    /// In the same time whatever the token is, but for its length.
+    /// Compares the token in constant time, except for its length.
     fn is_authorized<B>(&self, request: &Request<B>) -> bool {
         let said = request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let token = self.settings.token.expose_secret().as_bytes();
@@ -173,7 +173,7 @@ impl Server {
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, Refused> {
-    // What says that it is too large is not read at all.
+    // Rejects a body of declared excessive size without reading it.
     if body.size_hint().lower() > MAX_REQUEST as u64 {
         return Err(Refused::TooLarge);
     }
@@ -184,7 +184,7 @@ async fn read_body(body: Incoming) -> Result<Bytes, Refused> {
     }
 }
 
-/// The events of a reply, as they come. `permit` is held until the last one.
+/// Streams the events of a reply. `permit` is held until the last one.
 fn streamed(events: EventStream, permit: OwnedSemaphorePermit) -> Reply {
     let frames = until_error(events).map(move |event| {
         let _held = &permit;
@@ -195,7 +195,7 @@ fn streamed(events: EventStream, permit: OwnedSemaphorePermit) -> Reply {
     response
 }
 
-/// An error is the last item, whatever a provider does after it.
+/// Ends a stream after its first error.
 fn until_error<T, E>(
     items: impl Stream<Item = Result<T, E>> + Send + Unpin + 'static,
 ) -> impl Stream<Item = Result<T, E>> + Send {

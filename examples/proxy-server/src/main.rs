@@ -1,4 +1,4 @@
-//! `pinion-proxy-server [ADDRESS]`: serves the proxy protocol on an address, 127.0.0.1:8787 unless said otherwise.
+//! `pinion-proxy-server [ADDRESS]`: serves the proxy protocol, by default on 127.0.0.1:8787.
 
 use pinion_providers::ModelTable;
 use pinion_proxy_server::{Settings, serve};

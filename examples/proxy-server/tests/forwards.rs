@@ -1,4 +1,4 @@
-//! The server between Pinion's own client and a vendor that is played by a socket.
+//! The server between Pinion's own client and a vendor simulated on a socket.
 
 #![allow(clippy::unwrap_used, reason = "clippy allows it in tests, but not in what tests share")]
 
@@ -30,11 +30,11 @@ const REPLY: &str = concat!(
     "data: {\"type\":\"message_stop\"}\n\n",
 );
 
-/// A vendor that answers every request so, and keeps what it was asked.
+/// A vendor that answers every request alike and records it.
 struct Vendor {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
-    /// Told when a client has hung up.
+    /// Receives a message when a client disconnects.
     gone: mpsc::Receiver<()>,
 }
 
@@ -75,7 +75,7 @@ fn events(body: &str) -> String {
     answer("200 OK", "content-type: text/event-stream\r\n", body)
 }
 
-/// The proxy in front of a vendor: its URL. It stops with the test's runtime.
+/// Starts the proxy in front of a vendor and returns its URL. It stops with the test's runtime.
 async fn proxy(vendor: &Vendor) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -117,7 +117,7 @@ async fn ask(provider: &Arc<dyn Provider>, model: &str) -> (Vec<StreamEvent>, Op
 }
 
 #[tokio::test]
-async fn a_reply_through_the_proxy_is_the_one_without_it() {
+async fn reply_through_the_proxy_is_unchanged() {
     let vendor = Vendor::answering(events(REPLY)).await;
     let direct = ask(&client("anthropic", &vendor.url, KEY), "claude-opus-5-5").await;
     let through = ask(&client("proxy", &proxy(&vendor).await, TOKEN), "anthropic/claude-opus-5-5").await;
@@ -129,7 +129,7 @@ async fn a_reply_through_the_proxy_is_the_one_without_it() {
 }
 
 #[tokio::test]
-async fn what_a_vendor_refuses_is_the_clients_error() {
+async fn vendor_refusal_becomes_the_clients_error() {
     let body = r#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
     let vendor = Vendor::answering(answer("429 Too Many Requests", "retry-after: 7\r\n", body)).await;
     let (events, error) = ask(&client("proxy", &proxy(&vendor).await, TOKEN), "claude-opus-5-5").await;
@@ -140,7 +140,7 @@ async fn what_a_vendor_refuses_is_the_clients_error() {
 }
 
 #[tokio::test]
-async fn an_error_in_mid_reply_comes_after_what_came_before_it() {
+async fn error_during_a_reply_follows_its_earlier_events() {
     let begun: String = REPLY.split_inclusive("\n\n").take(3).collect();
     let broken = format!(
         "{begun}data: {{\"type\":\"error\",\"error\":{{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}}}\n\n"
@@ -152,7 +152,7 @@ async fn an_error_in_mid_reply_comes_after_what_came_before_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_vendors_request() {
+async fn disconnected_client_ends_the_vendor_request() {
     let begun: String = REPLY.split_inclusive("\n\n").take(3).collect();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut vendor = Vendor::answering(format!("{head}{:x}\r\n{begun}\r\n", begun.len())).await;
@@ -164,7 +164,7 @@ async fn a_client_that_goes_away_ends_the_vendors_request() {
 }
 
 #[tokio::test]
-async fn requests_that_are_not_forwarded_are_told_why() {
+async fn rejected_requests_get_a_reason() {
     let vendor = Vendor::answering(events(REPLY)).await;
     let url = proxy(&vendor).await;
     let message = async |key: &str, model: &str| ask(&client("proxy", &url, key), model).await.1.unwrap();
@@ -191,7 +191,7 @@ async fn raw(url: &str, request: String) -> String {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused() {
+async fn invalid_requests_are_rejected() {
     let vendor = Vendor::answering(events(REPLY)).await;
     let url = proxy(&vendor).await;
     let post = |path: &str, length: usize, body: &str| {

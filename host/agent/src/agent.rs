@@ -232,8 +232,8 @@ impl Agent {
             loop_id: context.loop_id.clone(),
             system_prompt: context.system_prompt.clone(),
             messages: context.messages.clone(),
-            steering: config.steering.waiting(),
-            follow_up: config.follow_up.waiting(),
+            steering: config.inbox.steering.waiting(),
+            follow_up: config.inbox.follow_up.waiting(),
             loops: context.loops,
             totals: self.totals(),
         })
@@ -241,8 +241,8 @@ impl Agent {
 
     /// An agent as it was, with a config of now. The config's queues take the messages that waited.
     pub fn restore(config: LoopConfig, snapshot: Snapshot) -> Self {
-        snapshot.steering.into_iter().for_each(|message| config.steering.push(message));
-        snapshot.follow_up.into_iter().for_each(|message| config.follow_up.push(message));
+        snapshot.steering.into_iter().for_each(|message| config.inbox.steering.push(message));
+        snapshot.follow_up.into_iter().for_each(|message| config.inbox.follow_up.push(message));
         let context = Context {
             messages: snapshot.messages,
             agent_id: snapshot.agent_id,
@@ -266,7 +266,9 @@ impl Agent {
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
         let mut context = self.context.try_lock().map_err(|_| CompactionError::Nothing)?;
         let config = self.config();
-        let token = self.begin(&mut context, &config);
+        let loop_id = config.next_loop_id(&context);
+        context.begin_run(loop_id);
+        let token = self.running_token();
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
         self.add(1, Spend { usage: compaction.usage, cost: compaction.cost });
         Ok(compaction)
@@ -274,12 +276,12 @@ impl Agent {
 
     /// Interrupts the tools of the turn under way; the message comes before the next request.
     pub fn steer(&self, message: Message) {
-        self.config().steering.push(message);
+        self.config().inbox.steering.push(message);
     }
 
     /// The message begins another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
-        self.config().follow_up.push(message);
+        self.config().inbox.follow_up.push(message);
     }
 
     /// Ends the run or compaction under way soon. Nothing happens when there is none.
@@ -308,9 +310,9 @@ impl Agent {
         context.messages = messages;
         context.loops = loops;
         let config = self.config();
-        config.steering.clear();
-        config.follow_up.clear();
-        config.approval.forget();
+        config.inbox.steering.clear();
+        config.inbox.follow_up.clear();
+        config.ports.approval.forget();
         Ok(())
     }
 
@@ -328,17 +330,10 @@ impl Agent {
     ) -> Outcome {
         context.parent_loop_id = continuation.is_some().then(|| context.loop_id.clone());
         context.continuation = continuation;
-        let token = self.begin(context, config);
+        let token = self.running_token();
         let outcome = run(context, prompts, config, &self.events, &token).await;
         self.add(u64::from(outcome.turns), Spend { usage: outcome.usage, cost: outcome.cost });
         outcome
-    }
-
-    /// A new loop, with an id and a token of its own.
-    fn begin(&self, context: &mut Context, config: &LoopConfig) -> CancellationToken {
-        context.loop_id = next_loop_id(context, config);
-        context.loops = context.loops.saturating_add(1);
-        self.running_token()
     }
 
     fn running_token(&self) -> CancellationToken {
@@ -365,7 +360,7 @@ impl Agent {
     /// # Errors
     /// A run is under way.
     pub fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
-        Ok(next_loop_id(&*self.idle()?, &self.config()))
+        Ok(self.config().next_loop_id(&*self.idle()?))
     }
 
     fn add(&self, requests: u64, spend: Spend) {
@@ -375,10 +370,6 @@ impl Agent {
         spent.add(spend);
         (totals.usage, totals.cost) = (spent.usage, spent.cost);
     }
-}
-
-fn next_loop_id(context: &Context, config: &LoopConfig) -> Arc<str> {
-    config.loop_id(&context.session_id, context.loops.saturating_add(1))
 }
 
 /// Is there something that wants an answer?

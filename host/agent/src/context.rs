@@ -28,6 +28,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// Counts a run, which has this id.
+    pub(crate) fn begin_run(&mut self, loop_id: Arc<str>) {
+        self.loop_id = loop_id;
+        self.loops = self.loops.saturating_add(1);
+    }
+
     /// An empty conversation.
     pub fn new(system_prompt: impl Into<Arc<str>>, session_id: impl Into<Arc<str>>) -> Self {
         Self {

@@ -8,31 +8,19 @@
 //! with a conversation of its own, for applications.
 
 mod agent;
-mod approval;
-mod asking;
-mod assemble;
 mod channel;
 mod compaction;
 mod config;
 mod context;
-mod dispatch;
-mod filter;
-mod hooks;
-mod limits;
-mod prompt;
-mod queue;
-mod repetition;
-mod retry;
+mod extension;
 mod run;
 #[cfg(test)]
 mod run_tests;
-mod schema;
-mod selection;
-mod spawn;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
 mod tokens;
+mod tools;
 mod turn;
 
 pub use pinion_protocol::{
@@ -49,21 +37,22 @@ pub use pinion_protocol::{
 };
 
 pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
-pub use approval::Approval;
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
-pub use compaction::{Compaction, CompactionError, CompactionPolicy, compact};
-pub use config::{LoopConfig, Strategy};
+pub use compaction::{Compaction, CompactionError, compact};
+pub use config::compaction::CompactionPolicy;
+pub use config::limits::{Budget, RunLimits};
+pub use config::queue::{MessageQueue, QueueMode};
+pub use config::retry::{Backoff, RetryPolicy};
+pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
 pub use context::Context;
-pub use filter::{FilterVerdict, InputFilter};
-pub use hooks::{Flow, Hooks, Verdict};
-pub use limits::{Budget, RunLimits};
-pub use queue::{MessageQueue, QueueMode};
-pub use retry::{Backoff, RetryPolicy};
+pub use extension::filter::{FilterVerdict, InputFilter};
+pub use extension::hooks::{Flow, Hooks, Verdict};
+pub use extension::spawn::{Children, Parent, Spawner};
 pub use run::{LIMIT_MESSAGE, run};
-pub use schema::Schemas;
-pub use selection::Selection;
-pub use spawn::{Children, Parent, Spawner};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
+pub use tools::approval::Approval;
+pub use tools::schema::Schemas;
+pub use tools::selection::Selection;
 
 /// Returns the spawner that the tests of this crate use: none.
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! 1. `begin`: the prompts become part of the history.
 //! 2. `turn`, again and again: steering messages, room for the reply ([`crate::compaction`]), one reply
-//!    ([`crate::turn`]), its tool calls ([`crate::dispatch`]).
+//!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
 //! 4. `end`: the last event, whatever happened.
 //!
@@ -17,14 +17,14 @@
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
+use crate::config::limits::Budget;
 use crate::context::Context;
-use crate::dispatch::Dispatch;
-use crate::filter::admit;
-use crate::hooks::{Flow, HookChain, Verdict};
-use crate::limits::Budget;
-use crate::repetition::Repetition;
-use crate::spawn::{Children, Parent};
+use crate::extension::filter::admit;
+use crate::extension::hooks::{Flow, HookChain, Verdict};
+use crate::extension::spawn::{Children, Parent};
 use crate::tokens::ContextTracker;
+use crate::tools::dispatch::Dispatch;
+use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use jiff::Timestamp;
 use pinion_protocol::content::ToolCall;
@@ -44,7 +44,9 @@ use tokio_util::sync::CancellationToken;
 /// The kind of the extension message that says which limit ended a run.
 pub const LIMIT_MESSAGE: &str = "pinion/limit";
 
-/// Works a prompt off. With no prompts, goes on from the context as it is.
+/// Runs the agent until the model stops. With no prompts, resumes from `context`.
+///
+/// The run gets an id and a number of its own, which `context` holds afterwards.
 ///
 /// Cancelling `token` ends the run soon, with [`RunEnd::Aborted`]. The future must be driven to its end: dropping it
 /// leaves the context without the results of calls that ran.
@@ -55,8 +57,9 @@ pub async fn run(
     events: &Events,
     token: &CancellationToken,
 ) -> Outcome {
+    context.begin_run(config.next_loop_id(context));
     let token = token.child_token();
-    let hooks = HookChain::new(&config.hooks, &token);
+    let hooks = HookChain::new(&config.ports.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
     let end = within(config, &token, run.work(prompts)).await;
     let outcome = run.end(end).await;
@@ -67,11 +70,11 @@ pub async fn run(
 /// Aborts the work when its time is over, and waits for its end. Time in which a person is asked does not count.
 async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
-    let Some(time) = config.limits.max_time else { return work.await };
+    let Some(time) = config.policy.limits.max_time else { return work.await };
     tokio::select! {
         biased;
         end = &mut work => return end,
-        () = config.approval.sleep(time) => token.cancel(),
+        () = config.ports.approval.sleep(time) => token.cancel(),
     }
     match work.await {
         RunEnd::Aborted => RunEnd::Limit { limit: Limit::Time(time.as_secs()) },
@@ -109,13 +112,13 @@ enum Next {
 
 impl<'a> Run<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
-        let mut tracker = ContextTracker::new(config.counter.clone());
+        let mut tracker = ContextTracker::new(config.ports.counter.clone());
         tracker.restart(fixed_tokens(context, config), &context.messages);
         let (spent, turns) = (Spend::default(), 0);
         let repetition = Repetition::default();
         let budget = config.budget.clone().unwrap_or_default();
         let parent = Parent { context, config, budget: &budget, events, token };
-        let children = config.spawner.as_ref().and_then(|spawner| spawner.open(parent));
+        let children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
         let (added, is_compacted) = (Vec::new(), false);
         Self {
             context,
@@ -162,14 +165,14 @@ impl<'a> Run<'a> {
             parent_loop_id: self.context.parent_loop_id.clone(),
             continuation: self.context.continuation.clone(),
             trigger: self.trigger(),
-            provider: self.config.provider.name().to_owned(),
-            model: self.config.model.name.clone(),
+            provider: self.config.ports.provider.name().to_owned(),
+            model: self.config.policy.model.name.clone(),
         };
         self.emit(started).await;
         if let Verdict::Deny(reason) = verdict {
             return Ok(Some(self.rejected(reason).await));
         }
-        match admit(&self.config.filters, prompts) {
+        match admit(&self.config.ports.filters, prompts) {
             Ok(prompts) => self.append_all(prompts).await.map(|()| None),
             Err(reason) => Ok(Some(self.rejected(reason).await)),
         }
@@ -185,7 +188,7 @@ impl<'a> Run<'a> {
 
     /// Takes messages that waited into the history. One that is rejected is told, and the run goes on without it.
     async fn admit(&mut self, messages: Vec<Message>) -> Result<bool, StoreError> {
-        match admit(&self.config.filters, messages) {
+        match admit(&self.config.ports.filters, messages) {
             Ok(messages) => {
                 let any = !messages.is_empty();
                 self.append_all(messages).await?;
@@ -199,7 +202,7 @@ impl<'a> Run<'a> {
     }
 
     fn hooks(&self) -> HookChain<'a> {
-        HookChain::new(&self.config.hooks, self.token)
+        HookChain::new(&self.config.ports.hooks, self.token)
     }
 
     /// What begins the next turn.
@@ -213,10 +216,10 @@ impl<'a> Run<'a> {
     }
 
     async fn turn(&mut self) -> Result<Next, StoreError> {
-        if let Some(limit) = self.config.limits.reached(self.turns, &self.budget) {
+        if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
             return Ok(Next::End(RunEnd::Limit { limit }));
         }
-        self.admit(self.config.steering.take()).await?;
+        self.admit(self.config.inbox.steering.take()).await?;
         let (turn, trigger) = (self.turns + 1, self.trigger());
         if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
             return Ok(Next::End(self.rejected(reason).await));
@@ -266,8 +269,8 @@ impl<'a> Run<'a> {
 
     /// Would the next request leave no room for a reply?
     fn is_full(&self) -> bool {
-        let policy = &self.config.compaction;
-        let threshold = self.config.model.context_window.map(|window| policy.threshold(window));
+        let policy = &self.config.policy.compaction;
+        let threshold = self.config.policy.model.context_window.map(|window| policy.threshold(window));
         policy.automatic && !self.is_compacted && threshold.is_some_and(|most| self.tracker.tokens() > most)
     }
 
@@ -322,7 +325,7 @@ impl<'a> Run<'a> {
             StopReason::Error => Next::End(RunEnd::Error { message: error.unwrap_or_default() }),
             _ if !calls.is_empty() => Next::Turn,
             // A message that came too late to interrupt anything still wants an answer.
-            _ if !self.config.steering.is_empty() => Next::Turn,
+            _ if !self.config.inbox.steering.is_empty() => Next::Turn,
             done => Next::Done(done),
         })
     }
@@ -330,8 +333,8 @@ impl<'a> Run<'a> {
     /// Begins another round when a message waits for the end of this one.
     async fn follow(&mut self) -> Result<bool, StoreError> {
         // One that is rejected must not keep the next one from its turn.
-        while !self.config.follow_up.is_empty() {
-            if self.admit(self.config.follow_up.take()).await? {
+        while !self.config.inbox.follow_up.is_empty() {
+            if self.admit(self.config.inbox.follow_up.take()).await? {
                 return Ok(true);
             }
         }
@@ -390,8 +393,8 @@ impl<'a> Run<'a> {
     }
 
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
-        let message = Arc::new(self.config.secrets.clean_message(message));
-        self.config.store.append(&message)?;
+        let message = Arc::new(self.config.ports.secrets.clean_message(message));
+        self.config.ports.store.append(&message)?;
         self.take_in(message).await;
         Ok(())
     }
@@ -411,15 +414,15 @@ impl<'a> Run<'a> {
 
 /// Estimated tokens of what comes with every request: the system prompt and the tools.
 fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
-    let tools = config.tools.definitions();
+    let tools = config.ports.tools.definitions();
     let texts = tools.iter().flat_map(|tool| {
         let guidelines = tool.guidelines.iter().map(String::as_str);
         [&*tool.name, &*tool.description].into_iter().chain(guidelines)
     });
-    let texts: u64 = texts.map(|text| config.counter.count(text)).sum();
+    let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
     // Schemas are letters as other text is; the rule of thumb is good enough for them.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
-    config.counter.count(&context.system_prompt) + texts + schemas
+    config.ports.counter.count(&context.system_prompt) + texts + schemas
 }
 
 fn limit_message(limit: &Limit) -> Message {

@@ -301,20 +301,18 @@ impl Setup {
 
     pub(crate) fn build(self) -> Harness {
         let (tools, store) = (Arc::new(self.tools), Arc::new(self.store));
-        let config = LoopConfig {
-            strategy: self.strategy,
-            approval: Approval::new(self.mode, self.approver.clone()),
-            store: store.clone(),
-            limits: self.limits,
-            retry: Arc::new(Backoff { jitter: (1.0, 1.0), ..Backoff::default() }),
-            steering: Arc::new(MessageQueue::new(self.queue_mode)),
-            follow_up: Arc::new(MessageQueue::new(self.queue_mode)),
-            hooks: self.hooks,
-            filters: self.filters,
-            compaction: self.compaction,
-            spawner: crate::test_spawner(self.sub_agents),
-            ..LoopConfig::new(self.model.clone(), self.model_info, tools.clone())
-        };
+        let mut config = LoopConfig::new(self.model.clone(), self.model_info, tools.clone());
+        config.ports.approval = Approval::new(self.mode, self.approver.clone());
+        config.ports.store = store.clone();
+        config.ports.retry = Arc::new(Backoff { jitter: (1.0, 1.0), ..Backoff::default() });
+        config.ports.hooks = self.hooks;
+        config.ports.filters = self.filters;
+        config.ports.spawner = crate::test_spawner(self.sub_agents);
+        config.policy.strategy = self.strategy;
+        config.policy.limits = self.limits;
+        config.policy.compaction = self.compaction;
+        config.inbox.steering = Arc::new(MessageQueue::new(self.queue_mode));
+        config.inbox.follow_up = Arc::new(MessageQueue::new(self.queue_mode));
         let context = Context::new("You are a test.", "s");
         let agent = Agent::new(config, context);
         let seen = agent.subscribe(10_000);

@@ -121,8 +121,14 @@ exit_status! {
     AgentError => Failed,
     CompactionError => Failed,
     EngineError => Failed,
-    KeyError => Usage,
     ScriptError => Usage,
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        let failure = Self::of(Status::Usage, &error);
+        error.hint().into_iter().fold(failure, Self::hint)
+    }
 }
 
 impl From<RegistryError> for Failure {

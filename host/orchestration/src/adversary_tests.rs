@@ -274,19 +274,14 @@ async fn play(schedule: Schedule) {
         asked: Mutex::default(),
     });
     let info = crate::Model { name: "m".into(), ..crate::Model::default() };
-    let config = LoopConfig {
-        strategy: schedule.strategy,
-        // A model that hangs is ended by time, when the user does not do it.
-        limits: RunLimits {
-            max_time: Some(Duration::from_secs(schedule.time_limit.unwrap_or(600))),
-            ..RunLimits::default()
-        },
-        compaction: CompactionPolicy { by_model: false, ..CompactionPolicy::default() },
-        spawner: Some(sub_agents(SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() })),
-        ..LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)))
-    };
     let store = Arc::new(Store::default());
-    let config = LoopConfig { store: store.clone(), ..config };
+    let mut config = LoopConfig::new(model.clone(), info, Arc::new(Tools(schedule.tools)));
+    config.policy.strategy = schedule.strategy;
+    // A model that hangs is ended by time, when the user does not do it.
+    config.policy.limits.max_time = Some(Duration::from_secs(schedule.time_limit.unwrap_or(600)));
+    config.policy.compaction.by_model = false;
+    config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth: 2, ..SubAgentPolicy::default() }));
+    config.ports.store = store.clone();
     let agent = Arc::new(Agent::new(config, Context::new("", "s")));
     let watchers: Vec<_> =
         schedule.watchers.iter().map(|(room, delay)| tokio::spawn(watch(agent.subscribe(*room), *delay))).collect();

@@ -105,13 +105,14 @@ pub(crate) async fn answer_with(
     schema: Value,
     max_retries: u32,
 ) -> Result<Answer, AnswerError> {
-    if config.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
+    if config.ports.tools.definitions().iter().any(|tool| tool.name == ANSWER_TOOL) {
         return Err(AnswerError::NameTaken);
     }
     check_schema(&schema)?;
-    let tools = Arc::new(WithAnswer::new(config.tools.clone(), schema));
-    let mut config = LoopConfig { tools: tools.clone(), ..config };
-    config.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
+    let tools = Arc::new(WithAnswer::new(config.ports.tools.clone(), schema));
+    let mut config = config;
+    config.ports.tools = tools.clone();
+    config.ports.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
     let mut prompts = prompts;
     for _ in 0..=max_retries {
         let outcome = agent.run_with(&config, instructions, prompts).await?;
@@ -122,7 +123,7 @@ pub(crate) async fn answer_with(
             return Err(AnswerError::Ended { end: outcome.end });
         }
         prompts = vec![Message::user(REMINDER)];
-        config.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
+        config.policy.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
     }
     Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
 }

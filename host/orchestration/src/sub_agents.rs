@@ -12,12 +12,10 @@ use crate::parallel::{BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::Events;
-use pinion_agent::LoopConfig;
-use pinion_agent::RunLimits;
 use pinion_agent::Selection;
 use pinion_agent::run;
+use pinion_agent::{ChildKind, LoopConfig};
 use pinion_agent::{Children, Parent, Spawner};
-use pinion_agent::{MessageQueue, QueueMode};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;
@@ -28,7 +26,6 @@ use pinion_protocol::delegation::{
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
-use pinion_protocol::provider::{RequestOptions, ToolChoice};
 use pinion_protocol::store::{ChildCall, ChildSession, NoStore};
 use pinion_protocol::tool::ANSWER_TOOL;
 use pinion_protocol::usage::Spend;
@@ -75,7 +72,8 @@ impl Spawner for Families {
         let Parent { context, config, budget, events, token } = parent;
         let max_depth = self.0.max_depth.min(MAX_AGENT_DEPTH);
         let policy = SubAgentPolicy { max_depth, ..self.0.clone() };
-        let config = LoopConfig { budget: Some(budget.clone()), ..config.clone() };
+        let mut config = config.clone();
+        config.budget = Some(budget.clone());
         (max_depth > 0).then(|| {
             Arc::new(Family {
                 policy,
@@ -153,7 +151,7 @@ impl Delegate for Call {
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(self.family.config.approval.sleep(time))
+        Box::pin(self.family.config.ports.approval.sleep(time))
     }
 }
 
@@ -211,20 +209,12 @@ impl Call {
         let most_turns = kind.max_turns.unwrap_or(policy.max_turns);
         let authority = Authority { delegates: max_depth > 0, ..ceiling.authority };
         let tools = self.tools(assignment, kind, Ceiling { authority, ..ceiling })?;
-        Ok(LoopConfig {
-            tools: Arc::new(tools),
-            limits: RunLimits {
-                max_turns: Some(assignment.max_turns.unwrap_or(most_turns).min(most_turns).max(1)),
-                max_time: assignment.max_time,
-                ..parent.limits.clone()
-            },
-            steering: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
-            follow_up: Arc::new(MessageQueue::new(QueueMode::OneAtATime)),
-            filters: Vec::new(),
-            tool_choice: ToolChoice::Auto,
-            spawner: Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() })),
-            ..parent.clone()
-        })
+        let mut config = parent.child(ChildKind::Task);
+        config.ports.tools = Arc::new(tools);
+        config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(most_turns).min(most_turns).max(1));
+        config.policy.limits.max_time = assignment.max_time;
+        config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() }));
+        Ok(config)
     }
 
     fn tools(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Selection, SubAgentError> {
@@ -235,7 +225,7 @@ impl Call {
         let likes = move |name: &str| {
             name != ANSWER_TOOL && may_use(name) && set_up.as_ref().is_none_or(|names| names.contains(name))
         };
-        let most = Selection::new(self.family.config.tools.clone(), authority).of(likes);
+        let most = Selection::new(self.family.config.ports.tools.clone(), authority).of(likes);
         let Some(names) = asked else { return Ok(most) };
         let known: Vec<String> = most.names();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
@@ -245,10 +235,10 @@ impl Call {
     }
 
     async fn with_model(&self, config: LoopConfig, name: &str) -> Result<LoopConfig, SubAgentError> {
-        let FoundModel { provider, model } = self.model(name).await?;
+        let mut config = config.with_model(self.model(name).await?);
         // A key of the parent's requests is for the parent's provider.
-        let options = RequestOptions { api_key: None, ..config.options };
-        Ok(LoopConfig { provider, model, options, ..config })
+        config.policy.options.api_key = None;
+        Ok(config)
     }
 
     async fn model(&self, name: &str) -> Result<FoundModel, SubAgentError> {
@@ -275,8 +265,8 @@ impl Call {
     fn begin(&self, kind: &AgentKind, plan: &mut Plan) -> Context {
         let session = self.session();
         for config in &mut plan.attempts {
-            config.options.session_id = Some(session.id.to_string());
-            config.store = session.store.clone();
+            config.policy.options.session_id = Some(session.id.to_string());
+            config.ports.store = session.store.clone();
         }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let prompt = format!("{}\n\n{BRIEF}{instructions}", self.family.system_prompt);
@@ -289,9 +279,9 @@ impl Call {
         };
         match &plan.attempts[..] {
             [config] => {
-                let loop_id = config.loop_id(&session.id, 1);
-                self.begun().last_loop = Some(loop_id.clone());
-                Context { loop_id, loops: 1, parent_loop_id: Some(parent), ..context }
+                let context = Context { parent_loop_id: Some(parent), ..context };
+                self.begun().last_loop = Some(config.next_loop_id(&context));
+                context
             }
             // The attempts take their ids when they begin; this is the loop that they come from.
             _ => Context { loop_id: parent, ..context },
@@ -301,7 +291,7 @@ impl Call {
     fn session(&self) -> ChildSession {
         let Self { id: call_id, tool, .. } = self;
         let call = ChildCall { call_id, tool, loop_id: &self.family.loop_id };
-        self.family.config.store.child(call).unwrap_or_else(|| {
+        self.family.config.ports.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
             account.begun += 1;
             // Ids of sessions hold no dot.

@@ -372,8 +372,8 @@ async fn one_call_starts_so_many_sub_agents_and_no_more() {
         }
     }
     let model = Setup::new(vec![delegate()]).model;
-    let spawner = Some(sub_agents(SubAgentPolicy::default()));
-    let config = LoopConfig { spawner, ..LoopConfig::new(model, Model::default(), Arc::new(Eager)) };
+    let mut config = LoopConfig::new(model, Model::default(), Arc::new(Eager));
+    config.ports.spawner = Some(sub_agents(SubAgentPolicy::default()));
     let agent = Agent::new(config, Context::new("", "s"));
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
     assert_eq!(letters(&outcome.messages[2]), "result call-0: 4 refused");
@@ -472,8 +472,8 @@ async fn a_sub_agents_time_stands_still_while_the_user_is_asked_for_it() {
     );
     let harness = setup.build();
     harness.agent.configure(|config| {
-        config.approval = Approval::new(ApprovalMode::Smart, Arc::new(Slow(Duration::from_secs(3600))));
-        config.limits.max_time = Some(Duration::from_secs(60));
+        config.ports.approval = Approval::new(ApprovalMode::Smart, Arc::new(Slow(Duration::from_secs(3600))));
+        config.policy.limits.max_time = Some(Duration::from_secs(60));
     });
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.text(), "the parent");

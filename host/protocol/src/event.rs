@@ -285,6 +285,11 @@ pub enum Delta {
 }
 
 impl EventKind {
+    /// Returns whether this shows a part of what a later event holds as a whole.
+    pub fn is_preview(&self) -> bool {
+        matches!(self, Self::MessageUpdate { .. } | Self::ToolExecutionUpdate { .. } | Self::Progress { .. })
+    }
+
     /// Takes a later event into this one, when the two say no more together than one can. Gives the event back
     /// otherwise.
     pub fn merge(&mut self, later: EventKind) -> Option<EventKind> {

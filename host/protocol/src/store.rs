@@ -18,8 +18,8 @@ pub trait SessionStore: Send + Sync {
     /// The message was not kept, and nothing half-written is left in its place. The loop ends the run then.
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError>;
 
-    /// Hears what happens in a loop whose messages it keeps, before anyone else does, to keep what it likes of it.
-    /// Must not wait for long.
+    /// Observes every event of the runs whose messages this store keeps, before any watcher does, so that it can record
+    /// what it needs. Must not block for long.
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
         let _ = (loop_id, event);
     }

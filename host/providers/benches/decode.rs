@@ -1,9 +1,9 @@
-//! How fast replies are decoded, in bytes of the wire a second: each format, beside what nobody can do without (finding
-//! the ends of lines) and what everybody does (parsing the JSON of each event).
+//! Measures decoding of replies in bytes of the wire per second, for each format, beside two lower bounds: finding the
+//! line ends, and parsing the JSON of each event.
 //!
 //! `cargo bench -p pinion-providers --bench decode`
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "what is decoded here is sound, and `criterion_main` has no docs")]
+#![allow(clippy::unwrap_used, missing_docs, reason = "the decoded data is valid, and `criterion_main` has no docs")]
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
@@ -14,18 +14,18 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::hint::black_box;
 
-/// Deltas a reply.
+/// The number of deltas in a reply.
 const DELTAS: usize = 20_000;
 
-/// As a connection delivers them.
+/// The packet size, as a connection delivers it.
 const PACKET: usize = 16 << 10;
 
 struct Format {
     name: &'static str,
     decoder: fn() -> Box<dyn Decoder>,
-    /// What goes over the wire.
+    /// The bytes on the wire.
     bytes: Vec<u8>,
-    /// The JSON in it, an event a line.
+    /// The JSON in them, one event per line.
     json: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ fn lines(events: &[Value]) -> Vec<u8> {
     events.iter().flat_map(|event| format!("{event}\n").into_bytes()).collect()
 }
 
-/// A few words, some of them such that JSON has to escape them.
+/// Returns a few words, some of which JSON has to escape.
 fn words(at: usize) -> &'static str {
     [" the quick", " brown fox", "\n    \"jumps\"", " over", " the lazy dog,", " größer 🌍"][at % 6]
 }

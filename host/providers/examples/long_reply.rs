@@ -1,10 +1,10 @@
-//! Measures long replies over a real connection: time to the first event, time to the last, and the most memory.
+//! Measures long replies over a real connection: time to the first event, time to the last, and peak memory.
 //!
 //! `cargo run --release -p pinion-providers --example long_reply [PROVIDER]`
 //!
-//! A server in this process streams replies of 25,000 to 200,000 tokens, an event a token; the events are counted and
-//! thrown away, as by a consumer that keeps up. If anything on the way kept what it had read, memory would grow with the
-//! reply.
+//! A server in this process streams replies of 25,000 to 200,000 tokens, one event per token. The events are counted
+//! and discarded, as by a consumer that keeps up, so memory would grow with the reply only if something on the way
+//! retained it.
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "{provider}\n{:>8} {:>8} {:>12} {:>10} {:>10} {:>14}",
         "tokens", "MB", "first event", "all", "MB/s", "peak RSS, MB"
     );
-    // Code and connections are warm after the first.
+    // The first run warms up code and connections.
     measure(&provider, 1_000).await?;
     for tokens in TOKENS {
         let run = measure(&provider, tokens).await?;
@@ -93,7 +93,7 @@ fn request() -> Request {
     }
 }
 
-/// What goes over the wire: once, for each token, once.
+/// The bytes on the wire: once at the start, for each token, once at the end.
 struct Wire {
     kind: &'static str,
     first: &'static str,
@@ -140,7 +140,7 @@ impl Wire {
     }
 }
 
-/// Answers one request, in chunks of some tokens each. Gives back how many bytes the reply has.
+/// Answers one request, in chunks of 50 tokens. Returns the size of the reply in bytes.
 async fn serve(listener: TcpListener, wire: Wire, tokens: usize) -> io::Result<usize> {
     const BATCH: usize = 50;
     let (mut stream, _) = listener.accept().await?;
@@ -158,7 +158,7 @@ async fn serve(listener: TcpListener, wire: Wire, tokens: usize) -> io::Result<u
     Ok(bytes)
 }
 
-/// The requests of this program are small: they come whole.
+/// Requests of this program are small and arrive in one piece.
 async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"}") {
@@ -169,12 +169,12 @@ async fn read_request(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Linux only, as is `peak`.
+/// Resets the peak memory counter. Linux only, like `peak`.
 fn reset_peak() -> io::Result<()> {
     std::fs::write("/proc/self/clear_refs", "5")
 }
 
-/// The most memory since it was reset, in KiB.
+/// Returns the peak memory since the reset, in KiB.
 fn peak() -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;

@@ -1,8 +1,8 @@
-//! Errors as one line of text.
+//! Errors as a line of text.
 
 use std::error::Error;
 
-/// The message of an error and those of its causes, joined by colons.
+/// Joins the message of an error and those of its causes with colons.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", with_causes(cause)),
@@ -10,7 +10,7 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     }
 }
 
-/// The message of the innermost cause, or of the error itself when it has none.
+/// Returns the message of the innermost cause, or of the error itself when it has none.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), root_cause)
 }

@@ -1,4 +1,4 @@
-//! The variants of [`ProviderError`] by name, for scripts and for the proxy protocol.
+//! The variants of [`ProviderError`] by name, for scripts and the proxy protocol.
 
 use pinion_protocol::ProviderError;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,8 @@ impl ErrorKind {
         }
     }
 
-    /// An error of this kind. `status`, `message` and `retry_after` are dropped where the kind has no place for them.
+    /// Builds an error of this kind. `status`, `message` and `retry_after` are dropped where the kind does not store
+    /// them.
     pub(crate) fn error(self, status: Option<u16>, message: String, retry_after: Option<Duration>) -> ProviderError {
         match self {
             Self::Api => ProviderError::Api { status, message },
@@ -48,7 +49,7 @@ impl ErrorKind {
     }
 }
 
-/// The message of an error, without the words that its `Display` puts around it.
+/// Returns the message of an error without the prefix of its `Display`.
 pub(crate) fn message_of(error: &ProviderError) -> &str {
     match error {
         ProviderError::Api { message, .. }

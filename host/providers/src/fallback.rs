@@ -1,13 +1,13 @@
-//! Another model for when the first one fails for good.
+//! Fallback to other models after a permanent failure.
 //!
-//! [`Fallback`] is a provider made of several. A request goes to the first; when that refuses it, or cannot be reached
-//! again and again, the next one is asked, within the same request. A member that failed is passed over for a while, so
-//! that a conversation does not go back and forth between models, which would cost it its cache and its thinking.
+//! [`Fallback`] combines several providers. A request goes to the first member; when it rejects the request, or stays
+//! unreachable, the next one is asked within the same request. A failed member is skipped for a while, so that a
+//! conversation does not alternate between models, which would cost it its prompt cache and its thinking.
 //!
-//! What is a failure for good: a refused key, a refused request, an answer that makes no sense. Overload, rate limits and
-//! network errors are the loop's to try again; only after [`Fallback::patience`] of them in a row is a member given up. A
-//! prompt that is too long is the loop's to make shorter, and a cancelled request is nobody's failure. Once parts of a
-//! reply have been handed on there is no way back: an error in mid-reply is the reply's error.
+//! Permanent failures are a rejected key, a rejected request, and a malformed response. The loop retries overload, rate
+//! limits and network errors; a member is skipped only after [`Fallback::max_failures`] of them in a row. A prompt that
+//! is too long is left to the loop to compact, and a cancelled request is not a failure. Once parts of a reply were
+//! passed on, no other member can take over: an error in mid-reply is the reply's error.
 
 use futures_util::stream::{self, StreamExt};
 use pinion_protocol::{
@@ -20,18 +20,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A provider and the model that is asked there.
+/// A provider and the model to request from it.
 #[derive(Clone)]
 pub struct FallbackMember {
     /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// The model's name, as the provider knows it. The first member is asked for the request's own model instead.
+    /// The model's name, as the provider knows it. The first member receives the request's own model instead.
     pub model: String,
 }
 
-/// A provider that asks others in turn. It has the first one's name.
+/// A provider that tries its members in turn. It has the first member's name.
 ///
-/// What a later member says is marked as from the model `PROVIDER/MODEL`, with which it also gets its own thinking back.
+/// Replies of later members are attributed to the model `PROVIDER/MODEL`, which also routes their thinking back to
+/// them.
 #[derive(Debug)]
 pub struct Fallback {
     shared: Arc<Shared>,
@@ -40,17 +41,17 @@ pub struct Fallback {
 #[derive(Debug)]
 struct Shared {
     members: Vec<FallbackMember>,
-    patience: u32,
-    rest: Duration,
+    max_failures: u32,
+    pause: Duration,
     health: Mutex<Vec<Health>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Health {
-    /// Failures in a row that were worth another try.
+    /// Consecutive transient failures.
     failures: u32,
-    /// It is passed over until then.
-    rests_until: Option<Instant>,
+    /// The end of the pause after a permanent failure.
+    paused_until: Option<Instant>,
 }
 
 impl fmt::Debug for FallbackMember {
@@ -60,40 +61,40 @@ impl fmt::Debug for FallbackMember {
 }
 
 impl FallbackMember {
-    /// The model as replies of this member name it when it is not the first: `PROVIDER/MODEL`.
+    /// The model that replies of this member name unless it is the first: `PROVIDER/MODEL`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.provider.name(), self.model)
     }
 }
 
 impl Fallback {
-    /// `first`, and who is asked when it fails, in this order. A member is given up after 3 failures in a row that were
-    /// worth another try, and passed over for 5 minutes.
+    /// Combines `first` with members to try when it fails, in order. A member is skipped for 5 minutes after a
+    /// permanent failure, or after 3 consecutive transient ones.
     pub fn new(first: FallbackMember, others: impl IntoIterator<Item = FallbackMember>) -> Self {
         let members: Vec<FallbackMember> = std::iter::once(first).chain(others).collect();
         let health = Mutex::new(vec![Health::default(); members.len()]);
-        let shared = Shared { members, patience: 3, rest: Duration::from_secs(300), health };
+        let shared = Shared { members, max_failures: 3, pause: Duration::from_secs(300), health };
         Self { shared: Arc::new(shared) }
     }
 
-    /// The same, with another number of failures in a row after which a member is given up; at least 1.
+    /// Sets the number of consecutive transient failures after which a member is skipped; at least 1.
     #[must_use]
-    pub fn patience(self, failures: u32) -> Self {
-        self.with(|shared| shared.patience = failures.max(1))
+    pub fn max_failures(self, failures: u32) -> Self {
+        self.with(|shared| shared.max_failures = failures.max(1))
     }
 
-    /// The same, with another time for which a member that failed is passed over.
+    /// Sets the time for which a failed member is skipped.
     #[must_use]
-    pub fn rest(self, rest: Duration) -> Self {
-        self.with(|shared| shared.rest = rest)
+    pub fn pause(self, pause: Duration) -> Self {
+        self.with(|shared| shared.pause = pause)
     }
 
     fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
         let Self { shared } = self;
         let mut shared = Arc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
             members: shared.members.clone(),
-            patience: shared.patience,
-            rest: shared.rest,
+            max_failures: shared.max_failures,
+            pause: shared.pause,
             health: Mutex::new(vec![Health::default(); shared.members.len()]),
         });
         change(&mut shared);
@@ -107,50 +108,50 @@ impl Provider for Fallback {
     }
 
     fn stream(&self, request: Request, token: CancellationToken) -> EventStream {
-        let waiting = self.shared.order();
-        let mut asking = Asking { shared: self.shared.clone(), request, token, waiting, current: None, held: None };
-        asking.next_member();
-        stream::unfold(asking, |mut asking| async {
-            let item = asking.next().await?;
-            Some((item, asking))
+        let waiting = self.shared.candidates();
+        let mut attempt = Attempt { shared: self.shared.clone(), request, token, waiting, current: None, held: None };
+        attempt.next_member();
+        stream::unfold(attempt, |mut attempt| async {
+            let item = attempt.next().await?;
+            Some((item, attempt))
         })
         .boxed()
     }
 }
 
 impl Shared {
-    /// Whom to ask: those who are well, or everybody when nobody is.
-    fn order(&self) -> VecDeque<usize> {
+    /// Returns the members to try, in order: those that are not paused, or all when all are.
+    fn candidates(&self) -> VecDeque<usize> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let is_well = |at: &usize| health[*at].rests_until.is_none_or(|until| until <= now);
-        let well: VecDeque<usize> = (0..self.members.len()).filter(is_well).collect();
-        if well.is_empty() { (0..self.members.len()).collect() } else { well }
+        let is_available = |at: &usize| health[*at].paused_until.is_none_or(|until| until <= now);
+        let available: VecDeque<usize> = (0..self.members.len()).filter(is_available).collect();
+        if available.is_empty() { (0..self.members.len()).collect() } else { available }
     }
 
     fn succeeded(&self, at: usize) {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)[at] = Health::default();
     }
 
-    /// Is this member given up?
+    /// Records a failure and returns whether another member should take over.
     fn failed(&self, at: usize, error: &ProviderError) -> bool {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let member = &mut health[at];
-        let is_for_good = match error {
+        let is_permanent = match error {
             ProviderError::Cancelled | ProviderError::ContextOverflow { .. } => return false,
             ProviderError::RateLimited { .. } | ProviderError::Overloaded { .. } | ProviderError::Network { .. } => {
                 member.failures += 1;
-                member.failures >= self.patience
+                member.failures >= self.max_failures
             }
             ProviderError::Api { .. } | ProviderError::Auth { .. } | ProviderError::Malformed { .. } => true,
         };
-        if is_for_good {
-            *member = Health { failures: 0, rests_until: Some(Instant::now() + self.rest) };
+        if is_permanent {
+            *member = Health { failures: 0, paused_until: Some(Instant::now() + self.pause) };
         }
-        is_for_good
+        is_permanent
     }
 
-    /// The request as a member is asked it.
+    /// Adapts the request to a member.
     fn request_for(&self, at: usize, request: &Request) -> Request {
         if at == 0 {
             return request.clone();
@@ -169,25 +170,25 @@ impl Shared {
             _ => message.clone(),
         };
         let messages = request.messages.iter().map(own).collect();
-        // A key of the request is the first member's.
+        // A key in the request belongs to the first member.
         let options = RequestOptions { api_key: None, ..request.options.clone() };
         Request { model: member.model.clone(), messages, options, ..request.clone() }
     }
 }
 
-/// One request on its way through the members.
-struct Asking {
+/// One request as it moves through the members.
+struct Attempt {
     shared: Arc<Shared>,
     request: Request,
     token: CancellationToken,
-    /// Members not yet asked.
+    /// The members not tried yet.
     waiting: VecDeque<usize>,
     current: Option<(usize, EventStream)>,
-    /// The first event of a member that has not said more yet; none once parts were handed on.
+    /// Events held back before the current member's first part; `None` once parts were passed on.
     held: Option<VecDeque<StreamEvent>>,
 }
 
-impl Asking {
+impl Attempt {
     fn next_member(&mut self) {
         self.held = Some(VecDeque::new());
         self.current = self.waiting.pop_front().map(|at| {
@@ -209,14 +210,14 @@ impl Asking {
                     }
                 }
                 Some(Err(error)) => {
-                    let is_given_up = self.shared.failed(at, &error);
-                    let can_go_on = is_given_up && self.held.is_some() && !self.waiting.is_empty();
-                    if !can_go_on {
+                    let is_permanent = self.shared.failed(at, &error);
+                    let can_fall_back = is_permanent && self.held.is_some() && !self.waiting.is_empty();
+                    if !can_fall_back {
                         self.current = None;
                         self.held = None;
                         return Some(Err(error));
                     }
-                    tracing::warn!(member = ?self.shared.members[at], %error, "given up for now; the next model is asked");
+                    tracing::warn!(member = ?self.shared.members[at], %error, "provider failed, falling back to the next model");
                     self.next_member();
                 }
                 None => self.current = None,
@@ -224,7 +225,7 @@ impl Asking {
         }
     }
 
-    /// Events before the first part are held back: as long as nothing else came, another member can still be asked.
+    /// Holds back events before the first part, so that another member can still take over, and passes on all others.
     fn pass(&mut self, at: usize, event: StreamEvent) -> Option<StreamEvent> {
         let event = match event {
             StreamEvent::Start { .. } if at > 0 => StreamEvent::Start { model: Some(self.shared.members[at].label()) },
@@ -243,7 +244,7 @@ impl Asking {
                 let mut held = self.held.take().unwrap_or_default();
                 held.push_back(event);
                 let first = held.pop_front();
-                // What is left goes out before anything that comes.
+                // The remaining held events precede the rest of the stream.
                 if let Some((at, stream)) = self.current.take() {
                     let rest = stream::iter(held.into_iter().map(Ok)).chain(stream);
                     self.current = Some((at, rest.boxed()));

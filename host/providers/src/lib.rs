@@ -1,11 +1,11 @@
-//! Model providers: where replies come from.
+//! Model providers for Pinion: wire formats, transport, authentication, model data, and scripted replies.
 //!
-//! A [`Provider`](pinion_protocol::Provider) of this crate is a wire format (`anthropic`, `openai_chat`: pure functions from
-//! a request to a body, and from bytes to events), a vendor's entry in the registry (data), and the one HTTP transport
-//! that all of them share. [`Replay`] needs none of these: it plays a script.
+//! A [`Provider`](pinion_protocol::Provider) combines a wire format (`anthropic`, `openai_chat`, …: pure functions from
+//! a request to a body, and from bytes to events), a vendor's row in [`PROVIDERS`], and the shared HTTP transport.
+//! [`Replay`] needs none of these: it plays a script.
 //!
-//! Nothing here retries (the loop does), reads the environment, or knows where configuration is kept: the binary passes
-//! keys, URLs and headers in. `README.md` has a page on each provider.
+//! Nothing in this crate retries, which is the loop's task, reads the environment, or knows where configuration is
+//! stored: the binary passes in keys, URLs and headers. `README.md` links a page on each provider.
 
 mod auth;
 mod causes;
@@ -21,11 +21,11 @@ mod replay;
 mod transport;
 mod vendors;
 
-pub use decode::{Decoder, MAX_EVENT_BYTES, SseParser};
+pub use decode::Decoder;
 pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
-pub use keys::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
+pub use keys::{AuthFile, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
 pub use provider::{ProviderConfig, ProviderContext, build, build_with};
 pub use recording::{Asked, Playback, PlaybackError, Recorder};

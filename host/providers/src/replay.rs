@@ -1,14 +1,15 @@
-//! The scripted provider `replay`: a model whose replies are written down beforehand. For the demo and for tests.
+//! The scripted provider `replay`, whose replies are written in advance, for the demo and for tests.
 //!
-//! A script is JSON Lines, one reply a line, played in order whatever the requests say:
+//! A script is JSON Lines with one reply per line, played in order regardless of the requests:
 //! ```json
 //! {"thinking":"I should look.","text":"Reading.","calls":[{"tool":"read","arguments":{"path":"a.txt"}}],"chunk":7}
 //! {"text":"It says hello.","usage":{"input":120,"output":9}}
 //! {"error":{"kind":"overloaded","message":"no capacity","retry_after_ms":10}}
 //! ```
-//! Every field may be left out. What a reply holds comes in the order thinking, text, calls, in pieces of `chunk`
-//! characters. Then one of: the end (`stop_reason`, by default what the calls say), an `error`, nothing more at all
-//! (`"break_off":true`, in the middle of the last part), or silence until the request is cancelled (`"hang":true`).
+//! Every field is optional. The content of a reply comes in the order thinking, text, calls, in chunks of `chunk`
+//! characters. It is followed by one of: the end (`stop_reason`, which defaults to what the calls imply), an `error`,
+//! the end of the connection in the middle of the last part (`"break_off":true`), or silence until the request is
+//! cancelled (`"hang":true`).
 
 use crate::error_kind::ErrorKind;
 use futures_util::stream::{self, StreamExt};
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Replies, in the order in which they are played.
+/// Replies in playing order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Script {
     /// The replies.
@@ -32,87 +33,87 @@ pub struct Script {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
-    /// What the model thinks.
+    /// The thinking.
     pub thinking: Option<String>,
-    /// What it says.
+    /// The text.
     pub text: Option<String>,
-    /// The tools that it calls.
+    /// The tool calls.
     pub calls: Vec<ScriptedCall>,
-    /// Tokens of the request.
+    /// The token counts to report.
     pub usage: Option<Usage>,
-    /// Why it ends; by default [`StopReason::ToolUse`] with calls and [`StopReason::Stop`] without.
+    /// The stop reason; defaults to [`StopReason::ToolUse`] with calls and to [`StopReason::Stop`] without.
     pub stop_reason: Option<StopReason>,
-    /// It fails with this after what it holds. When it holds nothing, it fails before it begins.
+    /// The error after the content. An empty reply fails before it starts.
     pub error: Option<ScriptedError>,
-    /// Characters a piece; 0 for everything at once.
+    /// The number of characters per delta; 0 for a single one.
     pub chunk: usize,
-    /// It never ends: after what it holds it is silent until cancelled.
+    /// Stays silent after its content until cancelled.
     pub hang: bool,
-    /// It breaks off: its last part and itself never end.
+    /// Breaks off before its last part ends.
     pub break_off: bool,
 }
 
-/// A tool call of a script.
+/// A tool call in a script.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedCall {
     /// The tool's name.
     pub tool: String,
-    /// Its arguments. A string is streamed as it is, so that it can be JSON cut off or malformed.
+    /// The arguments. A string is streamed verbatim, so that it can be truncated or malformed JSON.
     #[serde(default = "no_arguments")]
     pub arguments: Value,
-    /// The call's id; by default one that is made of its place in the script.
+    /// The call's ID; defaults to one derived from its position in the script.
     #[serde(default)]
     pub id: Option<String>,
 }
 
-/// An error of a script.
+/// An error in a script.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedError {
-    /// Which.
+    /// The variant.
     pub kind: ErrorKind,
-    /// What the vendor said.
+    /// The vendor's message.
     #[serde(default)]
     pub message: String,
-    /// When to try again, in milliseconds, where the kind has that.
+    /// The delay before a retry in milliseconds, for the variants that have one.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }
 
-/// A script could not be read.
+/// A script could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file could not be read.
     #[error("could not read the script `{path}`")]
     File {
-        /// The file.
+        /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A line is not a reply.
-    #[error("line {line} of the script is not a reply")]
+    /// A line is not a valid reply.
+    #[error("invalid reply in line {line} of the script")]
     Line {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl Script {
-    /// A script made in code.
+    /// A script from replies built in code.
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self { replies: replies.into_iter().collect() }
     }
 
-    /// Reads JSON Lines. Empty lines are skipped.
+    /// Parses JSON Lines and skips blank lines.
     ///
     /// # Errors
-    /// [`ScriptError::Line`] for the first line that is not a reply.
+    /// [`ScriptError::Line`] for the first invalid line.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let read = |(at, line): (usize, &str)| {
@@ -121,10 +122,10 @@ impl Script {
         Ok(Self { replies: lines.map(read).collect::<Result<_, _>>()? })
     }
 
-    /// Reads a file of JSON Lines.
+    /// Loads a file of JSON Lines.
     ///
     /// # Errors
-    /// The file could not be read, or a line of it is not a reply.
+    /// The file could not be read, or a line is invalid.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let file_error = |source| ScriptError::File { path: path.display().to_string(), source };
         Self::parse(&std::fs::read_to_string(path).map_err(file_error)?)
@@ -148,14 +149,14 @@ impl Reply {
         Self { error: Some(error), ..Self::default() }
     }
 
-    /// The same reply with one more call.
+    /// Adds a tool call.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         self.calls.push(ScriptedCall { tool: tool.into(), arguments, id: None });
         self
     }
 
-    /// The events of the reply, and its error. `number` is its place in the script, from 0.
+    /// Returns the events of the reply, and its error. `number` is its position in the script, from 0.
     fn events(&self, number: usize) -> Vec<Result<StreamEvent, ProviderError>> {
         let mut events = Vec::new();
         let thinking = self.thinking.iter().map(|text| (PartKind::Thinking, text.clone()));
@@ -209,7 +210,7 @@ fn no_arguments() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// `text` in pieces of `chunk` characters; whole when that is 0, and nothing when it is empty.
+/// Splits `text` into chunks of `chunk` characters, or into a single one when that is 0. Empty text yields nothing.
 fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -223,7 +224,7 @@ fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Plays a script, one reply a request. Copies of it share the script and its place in it.
+/// A provider that plays a script, one reply per request. Clones share the script and the position in it.
 #[derive(Debug, Clone)]
 pub struct Replay {
     shared: Arc<Mutex<Shared>>,
@@ -233,17 +234,17 @@ pub struct Replay {
 struct Shared {
     replies: VecDeque<Reply>,
     played: usize,
-    /// None when nobody wants to know.
+    /// `None` unless requests are recorded.
     requests: Option<Vec<Request>>,
 }
 
 impl Replay {
-    /// A provider that plays `script`.
+    /// Plays `script`.
     pub fn new(script: Script) -> Self {
         Self::start(script, None)
     }
 
-    /// The same, keeping the requests for [`Self::requests`].
+    /// Plays `script` and records the requests for [`Self::requests`].
     pub fn recording(script: Script) -> Self {
         Self::start(script, Some(Vec::new()))
     }
@@ -253,12 +254,12 @@ impl Replay {
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// The requests so far, in order; none unless it was made by [`Self::recording`].
+    /// The requests so far, in order; empty unless created by [`Self::recording`].
     pub fn requests(&self) -> Vec<Request> {
         self.with(|shared| shared.requests.clone().unwrap_or_default())
     }
 
-    /// How many replies are left.
+    /// The number of replies not played yet.
     pub fn remaining(&self) -> usize {
         self.with(|shared| shared.replies.len())
     }
@@ -274,7 +275,7 @@ impl Shared {
             requests.push(request);
         }
         let Some(reply) = self.replies.pop_front() else {
-            let message = format!("the script is used up: it had {} replies, and one more is asked for", self.played);
+            let message = format!("the script is exhausted after {} replies", self.played);
             return Err(ProviderError::Api { status: None, message });
         };
         self.played += 1;
@@ -304,7 +305,7 @@ impl Provider for Replay {
             true => Err(ProviderError::Cancelled),
             false => event,
         });
-        // Whatever comes, nothing follows an error.
+        // An error is always the last item.
         events
             .scan(false, |failed, event| {
                 let item = (!*failed).then(|| event.clone());

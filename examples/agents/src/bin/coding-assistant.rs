@@ -1,9 +1,9 @@
-//! An agent that works on a folder:
-//! `cargo run --release -p pinion-examples --bin coding-assistant [-- --model PROVIDER/MODEL --folder DIR "TASK"]`.
+//! An agent that works on a directory:
+//! `cargo run --release -p pinion-examples --bin coding-assistant [-- --model PROVIDER/MODEL --directory DIR "TASK"]`.
 //!
-//! Its tools are the built-in plugins, components in a sandbox: `fs` gets the folder and nothing else, `shell` may run
-//! programs. It may read as it likes; before it writes or runs something, you are asked. Without a folder it mends a
-//! little project in a scratch folder, and without a model a script does.
+//! Its tools are the built-in plugins, sandboxed components: `fs` is granted only the directory, `shell` may run
+//! programs. Reads need no approval; writes and programs do. Without a directory it fixes a small project in a scratch
+//! directory, and without a model a script replaces it.
 
 use clap::Parser;
 use pinion_agent::{Agent, Approval, ApprovalMode, Context, DenyAll, LoopConfig};
@@ -20,27 +20,27 @@ use std::sync::Arc;
 
 const SYSTEM: &str = "You are a coding assistant. Look before you change, make the smallest change that does it, and \
                       check your work.";
-const TASK: &str = "`check.sh` fails. Find out why, mend it, and see that it passes.";
+const TASK: &str = "`check.sh` fails. Find out why, fix it, and check that it passes.";
 const GREET: &str = "#!/bin/sh\n# greet.sh NAME: says hello\necho \"Hello, $1\"\n";
 const CHECK: &str = "#!/bin/sh\ngot=$(sh ./greet.sh world)\n[ \"$got\" = 'Hello, world!' ] && echo \"ok: $got\" && exit\n\
                      echo \"FAILED: $got\"\nexit 1\n";
 
-/// An agent that works on a folder.
+/// Run an agent on a directory
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// The folder to work on; a little project in a scratch folder when there is none
+    /// Directory to work on [default: a small project in a scratch directory]
     #[arg(long, value_name = "DIR", requires_all = ["model", "task"])]
-    folder: Option<PathBuf>,
-    /// The folder with the built-in plugins
+    directory: Option<PathBuf>,
+    /// Directory of the built-in plugins
     #[arg(long, value_name = "DIR", default_value = PLUGINS)]
     plugins: PathBuf,
-    /// Ask nothing: all calls may run
+    /// Allow all calls without asking
     #[arg(long)]
     yes: bool,
-    /// What is to be done in the folder
-    #[arg(requires = "folder")]
+    /// Task for the agent
+    #[arg(requires = "directory")]
     task: Option<String>,
 }
 
@@ -51,20 +51,20 @@ async fn main() -> ExitCode {
 
 async fn assist(args: Args) -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    let folder = match &args.folder {
-        Some(folder) => folder.canonicalize()?,
+    let directory = match &args.directory {
+        Some(directory) => directory.canonicalize()?,
         None => project_in(scratch.path())?,
     };
     let task = args.task.as_deref().unwrap_or(TASK);
     let model = args.model.or_script(script())?;
-    let tools = load_tools(&args.plugins, &folder, grants(&folder, scratch.path())).await?;
+    let tools = load_tools(&args.plugins, &directory, grants(&directory, scratch.path())).await?;
     let mut config = LoopConfig::new(model.provider, model.model, tools);
-    config.approval = approval(args.yes);
+    config.ports.approval = approval(args.yes);
     let agent = Agent::new(config, Context::new(SYSTEM, "assistant"));
-    print(&format!("{}\n{task}\n\n", folder.display()))?;
+    print(&format!("{}\n{task}\n\n", directory.display()))?;
     let outcome = run_shown(&agent, task).await?;
-    if args.folder.is_none() {
-        print(&format!("\n`greet.sh` is now:\n{}", fs::read_to_string(folder.join("greet.sh"))?))?;
+    if args.directory.is_none() {
+        print(&format!("\n`greet.sh` is now:\n{}", fs::read_to_string(directory.join("greet.sh"))?))?;
     }
     match describe(&outcome.end) {
         None => Ok(()),
@@ -72,9 +72,9 @@ async fn assist(args: Args) -> Result<()> {
     }
 }
 
-/// Which calls the user is asked about: those that can change or run something.
+/// Returns the approval mode: ask before calls that change or run something, unless `yes`.
 fn approval(yes: bool) -> Approval {
-    let reason = "nobody can be asked here; `--yes` would let it run".to_owned();
+    let reason = "no user can be asked here; pass `--yes` to allow it".to_owned();
     match (yes, std::io::stdin().is_terminal()) {
         (true, _) => Approval::new(ApprovalMode::All, Arc::new(DenyAll { reason })),
         (false, true) => Approval::new(ApprovalMode::Smart, Arc::new(AskUser::new(lines()))),
@@ -82,27 +82,27 @@ fn approval(yes: bool) -> Approval {
     }
 }
 
-/// What the plugins may do: nothing that does not stand here.
-fn grants(folder: &Path, scratch: &Path) -> [(&'static str, Grants); 2] {
+/// Returns the plugins' complete grants.
+fn grants(directory: &Path, scratch: &Path) -> [(&'static str, Grants); 2] {
     let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
     let environment = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter().filter_map(variable).collect();
     let process = ProcessGrant { environment, spill_folder: scratch.join("output") };
     [
-        ("fs", Grants { files: BTreeMap::from([(folder.to_owned(), Access::Write)]), ..Grants::default() }),
+        ("fs", Grants { files: BTreeMap::from([(directory.to_owned(), Access::Write)]), ..Grants::default() }),
         ("shell", Grants { process: Some(process), ..Grants::default() }),
     ]
 }
 
-/// A project with something to mend.
+/// Creates a project with a bug.
 fn project_in(scratch: &Path) -> Result<PathBuf> {
-    let folder = scratch.canonicalize()?.join("project");
-    fs::create_dir(&folder)?;
-    fs::write(folder.join("greet.sh"), GREET)?;
-    fs::write(folder.join("check.sh"), CHECK)?;
-    Ok(folder)
+    let directory = scratch.canonicalize()?.join("project");
+    fs::create_dir(&directory)?;
+    fs::write(directory.join("greet.sh"), GREET)?;
+    fs::write(directory.join("check.sh"), CHECK)?;
+    Ok(directory)
 }
 
-/// What the model says when there is none. The tools do what it says.
+/// The scripted replies; the tools carry them out.
 fn script() -> [Reply; 5] {
     let check = json!({ "command": "sh ./check.sh" });
     let edits = json!([{ "old_text": "Hello, $1", "new_text": "Hello, $1!" }]);

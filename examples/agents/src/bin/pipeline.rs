@@ -1,8 +1,8 @@
-//! Agents that work together: `cargo run --release -p pinion-examples --bin pipeline [-- --model PROVIDER/MODEL]`.
+//! Cooperating agents: `cargo run --release -p pinion-examples --bin pipeline [-- --model PROVIDER/MODEL]`.
 //!
-//! Who does what when is plain code: a researcher reads a folder of notes; two writers make a draft each, side by side;
-//! an editor gives its choice as a value of a Rust type; and a lead agent has it checked by a sub-agent, which it starts
-//! with a tool that is a Rust function.
+//! Plain code decides who does what: a researcher reads a directory of notes; two writers draft in parallel; an editor
+//! returns its choice as a value of a Rust type; a lead agent has it checked by a sub-agent, which a tool written in
+//! Rust starts.
 
 use clap::Parser;
 use futures_util::future::BoxFuture;
@@ -23,23 +23,23 @@ use std::sync::Arc;
 const NOTES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/notes");
 const FACT_CHECK: &str = "fact_check";
 
-/// A researcher, two writers, an editor, and a lead who has the result checked.
+/// Run a researcher, two writers, an editor, and a lead who has the result checked
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// The folder with the notes
+    /// Directory of the notes
     #[arg(long, value_name = "DIR", default_value = NOTES)]
     notes: PathBuf,
-    /// The folder with the built-in plugins
+    /// Directory of the built-in plugins
     #[arg(long, value_name = "DIR", default_value = PLUGINS)]
     plugins: PathBuf,
-    /// The question that is worked on
+    /// Question to answer
     #[arg(default_value = "How do bees find their way home?", requires = "model")]
     question: String,
 }
 
-/// What the editor gives.
+/// The editor's result.
 #[derive(Deserialize)]
 struct Choice {
     title: String,
@@ -78,10 +78,10 @@ async fn work(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What the agents have in common.
+/// Parts shared by the agents.
 struct Team {
     model: ModelArgs,
-    /// They read the notes, and do nothing else.
+    /// Tools that only read the notes.
     tools: Arc<dyn ToolExecutor>,
     question: String,
 }
@@ -95,7 +95,7 @@ impl Team {
                 "Far away, bees steer by the sun and their inner clock; near home, by landmarks that they learned.",
             ),
         ];
-        let agent = self.agent("You collect facts from the notes in this folder.", self.tools.clone(), script)?;
+        let agent = self.agent("You collect facts from the notes in this directory.", self.tools.clone(), script)?;
         ask("researcher", &agent, format!("Which facts do the notes hold on this? {}", self.question)).await
     }
 
@@ -132,7 +132,7 @@ impl Team {
     }
 
     async fn check(&self, text: &str) -> Result<String> {
-        // The lead and its sub-agent ask the same model, so one script serves both.
+        // The lead and its sub-agent use the same model, so one script serves both.
         let script = [
             Reply::text("I have it checked.").and_call(FACT_CHECK, json!({ "claim": text })),
             Reply::call("search", json!({ "pattern": "clock" })),
@@ -147,12 +147,12 @@ impl Team {
     fn agent<const N: usize>(&self, system: &str, tools: Arc<dyn ToolExecutor>, script: [Reply; N]) -> Result<Agent> {
         let model = self.model.or_script(script)?;
         let mut config = LoopConfig::new(model.provider, model.model, tools);
-        config.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));
+        config.ports.spawner = Some(pinion_orchestration::sub_agents(SubAgentPolicy::default()));
         Ok(Agent::new(config, Context::new(system, "pipeline")))
     }
 }
 
-/// Lets an agent work on a prompt, and gives its last words. Shows its calls, with its name before them.
+/// Runs a prompt on an agent and returns its last message. Shows its calls, prefixed with its name.
 async fn ask(name: &str, agent: &Agent, prompt: String) -> Result<String> {
     let (events, run) = agent.stream(vec![Message::user(prompt)], 16);
     let shown = each_event(events, |event| match line(&event.kind) {
@@ -169,7 +169,7 @@ async fn ask(name: &str, agent: &Agent, prompt: String) -> Result<String> {
     Ok(outcome.text())
 }
 
-/// The tools of a team, and one that starts a sub-agent.
+/// The tools of a team, plus one that starts a sub-agent.
 struct FactCheck {
     tools: Arc<dyn ToolExecutor>,
 }
@@ -204,14 +204,14 @@ impl ToolExecutor for FactCheck {
     }
 }
 
-/// The sub-agent has a conversation of its own, and of its parent's tools those that only read. It ends with this call.
+/// Runs a sub-agent with a separate conversation and only its parent's reading tools. It ends with this call.
 async fn fact_check(call: ToolInvocation) -> Result<ToolOutput, ToolError> {
     let tool = call.tool.name.clone();
     let Some(agents) = call.agents else {
         return Err(ToolError::Denied { tool, reason: "no sub-agents may be started here".to_owned() });
     };
     let claim = call.arguments["claim"].as_str().unwrap_or_default();
-    let prompt = format!("Is every statement in this text true, as far as the notes in this folder say?\n\n{claim}");
+    let prompt = format!("Is every statement in this text true, as far as the notes in this directory say?\n\n{claim}");
     match agents.run(Assignment { prompt, ..Assignment::default() }, Authority::READ_ONLY, |_| true).await {
         Ok(report) => Ok(ToolOutput::text(report.for_model())),
         Err(SubAgentError::Cancelled) => Err(ToolError::Cancelled { tool }),

@@ -1,6 +1,6 @@
 //! A conversation, line by line: `cargo run --release -p pinion-examples --bin repl [-- --model PROVIDER/MODEL]`.
 //!
-//! The smallest program around an [`Agent`]: no tools, one conversation, and the reply as it comes.
+//! The smallest program around an [`Agent`]: no tools, one conversation, streamed replies.
 
 use clap::Parser;
 use pinion_agent::{Agent, Content, Context, FoundModel, LoopConfig, Message, Request};
@@ -10,10 +10,10 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-const HELP: &str = "Say something, or: /clear begins anew, /model PROVIDER/MODEL asks another one, /quit ends. \
+const HELP: &str = "Type a message, /clear to start over, /model PROVIDER/MODEL to switch, /quit to end. \
                     Ctrl-C interrupts a reply.\n";
 
-/// A conversation with a model.
+/// Talk to a model
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -57,19 +57,19 @@ async fn converse(args: Args) -> Result<()> {
     }
 }
 
-/// The next run asks another model; the conversation goes on.
+/// Switches the model of the next run; the conversation stays.
 fn change_model(agent: &Agent, name: &str) -> String {
     match find_model(name) {
         Ok(FoundModel { provider, model }) => {
             let changed = format!("[{}/{} from now on]\n", provider.name(), model.name);
-            agent.configure(|config| (config.provider, config.model) = (provider, model));
+            agent.configure(|config| (config.ports.provider, config.policy.model) = (provider, model));
             changed
         }
         Err(error) => format!("[{error}]\n"),
     }
 }
 
-/// The model without a model: repeats what it hears, a few letters at a time. Told to wait, it does not end.
+/// A substitute for a model: repeats its input, a few letters at a time. On `wait` it blocks.
 fn echo(request: &Request) -> Reply {
     let said: Vec<&str> = request.messages.iter().filter_map(|message| said_by_user(message)).collect();
     match said.last() {

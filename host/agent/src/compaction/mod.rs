@@ -9,7 +9,6 @@
 //! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction
 //! before the model has answered again.
 
-pub(crate) mod policy;
 mod shrink;
 mod summary;
 
@@ -24,7 +23,6 @@ use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::usage::{Cost, Usage};
-pub use policy::CompactionPolicy;
 use shrink::Budget;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +109,7 @@ impl Compactor<'_> {
         reason: CompactionReason,
         tracker: &ContextTracker,
     ) -> Result<Compaction, CompactionError> {
-        let policy = &self.config.compaction;
+        let policy = &self.config.policy.compaction;
         let budget = Budget { tokens: self.budget(reason, tracker), tracker };
         let messages = &self.context.messages;
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
@@ -136,8 +134,8 @@ impl Compactor<'_> {
 
     /// Tokens that the messages may take afterwards.
     fn budget(&self, reason: CompactionReason, tracker: &ContextTracker) -> u64 {
-        let policy = &self.config.compaction;
-        let full = self.config.model.context_window.map(|window| policy.threshold(window));
+        let policy = &self.config.policy.compaction;
+        let full = self.config.policy.model.context_window.map(|window| policy.threshold(window));
         match reason {
             // The vendor counts more than we do, or has less room than we know of.
             CompactionReason::Overflow => full.unwrap_or(u64::MAX).min(tracker.tokens()) / 2,
@@ -149,7 +147,7 @@ impl Compactor<'_> {
 
     /// The model's summary, or none when it wrote none, which must not stop the run.
     async fn written(&self, reason: CompactionReason) -> Result<Option<summary::Summary>, CompactionError> {
-        let policy = &self.config.compaction;
+        let policy = &self.config.policy.compaction;
         if !policy.by_model {
             return Ok(None);
         }
@@ -186,10 +184,10 @@ impl Compactor<'_> {
             timestamp: Timestamp::now(),
         });
         let timestamp = message.timestamp();
-        self.config.store.append(&Arc::new(message))?;
+        self.config.ports.store.append(&Arc::new(message))?;
         let old = std::mem::take(&mut self.context.messages);
         self.context.messages = record.apply(&old, timestamp);
-        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.counter);
+        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.ports.counter);
         let compaction = Compaction {
             reason,
             dropped: old.len() - record.kept.min(old.len()),

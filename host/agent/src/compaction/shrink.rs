@@ -3,7 +3,7 @@
 //! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`LEAST`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
-use super::CompactionPolicy;
+use crate::config::compaction::CompactionPolicy;
 use crate::tokens::{ContextTracker, messages_tokens};
 use jiff::Timestamp;
 use pinion_protocol::bound::cut_middle;

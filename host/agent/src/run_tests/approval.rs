@@ -108,8 +108,8 @@ async fn run_calls(
     let replies = vec![calls(&vec![("act", json!({ "n": null })); count]), says("done")];
     let harness = Setup::new(replies).build();
     harness.agent.configure(|config| {
-        config.tools = tools.clone();
-        config.approval = Approval::new(ApprovalMode::Smart, approver.clone());
+        config.ports.tools = tools.clone();
+        config.ports.approval = Approval::new(ApprovalMode::Smart, approver.clone());
     });
     let outcome = harness.prompt("go").await;
     assert_paired(&outcome.messages);
@@ -248,7 +248,7 @@ async fn denials_are_kept_with_who_gave_them() {
             EventKind::ApprovalResolved { allowed, unanswered, .. } => Some((allowed, unanswered)),
             _ => None,
         });
-        (harness.config().approval.denied(), unanswered.unwrap())
+        (harness.config().ports.approval.denied(), unanswered.unwrap())
     };
     let call = |is_unanswered| DeniedCall { tool: "change".into(), reason: "no".into(), is_unanswered };
     let (denied, event) = denied_by(Decision::Deny { reason: "no".into() }).await;
@@ -273,8 +273,8 @@ impl Approver for Slow {
 fn slow(setup: Setup, seconds: u64) -> Harness {
     let harness = setup.build();
     harness.agent.configure(|config| {
-        config.approval = Approval::new(ApprovalMode::Smart, Arc::new(Slow(Duration::from_secs(seconds))));
-        config.limits.max_time = Some(Duration::from_secs(60));
+        config.ports.approval = Approval::new(ApprovalMode::Smart, Arc::new(Slow(Duration::from_secs(seconds))));
+        config.policy.limits.max_time = Some(Duration::from_secs(60));
     });
     harness
 }

@@ -55,12 +55,9 @@ impl Branches {
 
     /// Runs prompts on all branches and keeps one answer.
     pub(crate) async fn run(&self, agent: &Agent, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
-        let config = LoopConfig { branch_authority: self.authority, ..agent.config() };
-        let with = |found: &FoundModel| LoopConfig {
-            provider: found.provider.clone(),
-            model: found.model.clone(),
-            ..config.clone()
-        };
+        let mut config = agent.config();
+        config.policy.branch_authority = self.authority;
+        let with = |found: &FoundModel| config.clone().with_model(found.clone());
         let strategy =
             pinion_orchestration::strategy(self.choose, self.judge.as_ref().map_or_else(|| config.clone(), with));
         let branches = self.models.iter().map(with).collect();

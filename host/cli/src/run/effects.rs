@@ -56,8 +56,8 @@ impl Chat<'_> {
         self.ready.info.set_model(chosen.label.clone());
         self.say(&text!("model: {}", chosen.label));
         self.ready.agent.configure(|config| {
-            config.provider = chosen.provider;
-            config.model = chosen.model;
+            config.ports.provider = chosen.provider;
+            config.policy.model = chosen.model;
         });
         chosen.notices.iter().for_each(|notice| self.say(&text!("! {}", notice)));
         Ok(())
@@ -101,8 +101,8 @@ impl Chat<'_> {
         let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
         reset.map_err(Failure::from)?;
         agent.configure(|config| {
-            config.store = session.store.clone();
-            config.options.session_id = Some(session.id.to_string());
+            config.ports.store = session.store.clone();
+            config.policy.options.session_id = Some(session.id.to_string());
         });
         self.ready.session.sync();
         self.say(&text!("{}: {}", what, session.id));

@@ -57,7 +57,7 @@ pub(crate) fn deny_unattended() -> Arc<dyn Approver> {
 
 /// Returns the calls that were denied because no one could be asked.
 fn unanswered(agent: &Agent) -> Vec<DeniedCall> {
-    let mut denied = agent.config().approval.denied();
+    let mut denied = agent.config().ports.approval.denied();
     denied.retain(|call| call.is_unanswered);
     denied
 }

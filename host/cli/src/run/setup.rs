@@ -137,22 +137,20 @@ impl Base {
             models: Some(ConfiguredModels::new(self, &parts.chosen)),
             ..self.config.sub_agents.clone()
         };
-        let config = LoopConfig {
-            spawner: Some(pinion_orchestration::sub_agents(sub_agents)),
-            options: RequestOptions {
-                thinking: self.config.thinking,
-                thinking_budget: self.config.thinking_budget,
-                cache: self.config.cache,
-                session_id: Some(parts.session.id.to_string()),
-                ..RequestOptions::default()
-            },
-            approval: Approval::new(self.config.approve, parts.approver),
-            store: parts.session.store.clone(),
-            limits: self.config.limits.clone(),
-            compaction: self.config.compaction.clone(),
-            secrets: self.secrets.clone(),
-            ..LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools)
+        let mut config = LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools);
+        config.ports.spawner = Some(pinion_orchestration::sub_agents(sub_agents));
+        config.ports.approval = Approval::new(self.config.approve, parts.approver);
+        config.ports.store = parts.session.store.clone();
+        config.ports.secrets = self.secrets.clone();
+        config.policy.options = RequestOptions {
+            thinking: self.config.thinking,
+            thinking_budget: self.config.thinking_budget,
+            cache: self.config.cache,
+            session_id: Some(parts.session.id.to_string()),
+            ..RequestOptions::default()
         };
+        config.policy.limits = self.config.limits.clone();
+        config.policy.compaction = self.config.compaction.clone();
         let today = self.exchanges.date().to_string();
         let prompt = system_prompt(args, &self.workspace, parts.context, &today);
         let prompt = self.secrets.clean(&prompt).into_owned();

@@ -7,19 +7,16 @@
 use super::choose::{BranchStrategy, Candidates, Choice};
 use super::question::{Question, Room};
 use futures_util::future::BoxFuture;
-use pinion_agent::CompactionPolicy;
 use pinion_agent::Context;
-use pinion_agent::LoopConfig;
-use pinion_agent::RunLimits;
 use pinion_agent::Selection;
 use pinion_agent::message_tokens;
 use pinion_agent::run;
+use pinion_agent::{ChildKind, LoopConfig};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::delegation::Report;
 use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
-use pinion_protocol::provider::ToolChoice;
 use pinion_protocol::store::NoStore;
 use std::sync::Arc;
 
@@ -56,16 +53,16 @@ impl Judge {
 
     /// How long the question may be.
     fn room(&self) -> Room<'_> {
-        let counter = &*self.config.counter;
+        let counter = &*self.config.ports.counter;
         let around = counter.count(self.instructions()).saturating_add(message_tokens(&Message::user(""), counter));
-        let window = self.config.model.context_window;
-        let tokens = window.map(|window| self.config.compaction.threshold(window).saturating_sub(around));
+        let window = self.config.policy.model.context_window;
+        let tokens = window.map(|window| self.config.policy.compaction.threshold(window).saturating_sub(around));
         Room { tokens, counter }
     }
 
     async fn ask(&self, question: String, candidates: &Candidates<'_>) -> Choice {
         let config = self.config();
-        let mut context = self.context(&config, candidates.context);
+        let mut context = self.context(candidates.context);
         let prompts = vec![Message::user(question.as_str())];
         let outcome = run(&mut context, prompts, &config, candidates.events, candidates.token).await;
         let (turns, usage, cost) = (outcome.turns, outcome.usage, outcome.cost);
@@ -77,28 +74,21 @@ impl Judge {
     }
 
     fn config(&self) -> LoopConfig {
-        let nothing = Selection::new(self.config.tools.clone(), Authority::default()).of(|_| false);
-        LoopConfig {
-            tools: Arc::new(nothing),
-            tool_choice: ToolChoice::Auto,
-            store: Arc::new(NoStore),
-            limits: RunLimits { max_turns: Some(1), ..self.config.limits.clone() },
-            steering: Arc::default(),
-            follow_up: Arc::default(),
-            filters: Vec::new(),
-            compaction: CompactionPolicy { automatic: false, by_model: false, ..self.config.compaction.clone() },
-            spawner: None,
-            ..self.config.clone()
-        }
+        let nothing = Selection::new(self.config.ports.tools.clone(), Authority::default()).of(|_| false);
+        let mut config = self.config.child(ChildKind::Task);
+        config.ports.tools = Arc::new(nothing);
+        config.ports.store = Arc::new(NoStore);
+        config.policy.limits.max_turns = Some(1);
+        config.policy.compaction.automatic = false;
+        config.policy.compaction.by_model = false;
+        config
     }
 
-    fn context(&self, config: &LoopConfig, conversation: &Context) -> Context {
-        let loops = conversation.loops.saturating_add(1);
+    fn context(&self, conversation: &Context) -> Context {
         let parent = &conversation.loop_id;
         Context {
             agent_id: "judge".into(),
-            loop_id: config.loop_id(&conversation.session_id, loops),
-            loops,
+            loops: conversation.loops,
             parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
             first_trigger: TurnTrigger::SubAgent,
             ..Context::new(self.instructions(), conversation.session_id.clone())

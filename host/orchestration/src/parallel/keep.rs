@@ -83,7 +83,10 @@ impl SessionStore for Buffer {
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
-        self.held().push(Held::Event(loop_id.clone(), Box::new(event.clone())));
+        // A preview is worth nothing when what it previewed is there.
+        if !event.is_preview() {
+            self.held().push(Held::Event(loop_id.clone(), Box::new(event.clone())));
+        }
     }
 
     /// Sub-agents have sessions of their own, which nothing has to be held back from.

@@ -25,10 +25,10 @@ use futures_util::future::join_all;
 use keep::Kept;
 use pinion_agent::Context;
 use pinion_agent::Events;
-use pinion_agent::LoopConfig;
 use pinion_agent::Selection;
 use pinion_agent::run;
 use pinion_agent::{Agent, AgentError, Budget};
+use pinion_agent::{ChildKind, LoopConfig};
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
@@ -98,7 +98,7 @@ pub async fn run_parallel(
     };
     let mut group = Group::new(context, first, events, token);
     let sides = group.sides(branches);
-    let kept = match group.begin(&sides).await {
+    let kept = match group.begin(&sides, branches).await {
         Ok(kept) => kept,
         Err(error) => return group.not_begun(&error).await,
     };
@@ -156,27 +156,27 @@ impl<'a> Group<'a> {
     /// The context of each branch: the same one, as another loop.
     fn sides(&mut self, branches: &[LoopConfig]) -> Vec<Context> {
         let before = self.context.loops;
-        let numbers = (1..=u32::MAX).map(|number| before.saturating_add(number));
-        let sides: Vec<Context> =
-            branches.iter().zip(numbers).map(|(config, loops)| self.side(config, loops)).collect();
-        self.context.loops = sides.last().map_or(before, |side| side.loops);
+        let numbers = (0..=u32::MAX).map(|number| before.saturating_add(number));
+        let sides: Vec<Context> = branches.iter().zip(numbers).map(|(_, loops)| self.side(loops)).collect();
+        self.context.loops = sides.last().map_or(before, |side| side.loops.saturating_add(1));
         sides
     }
 
-    fn side(&self, config: &LoopConfig, loops: u32) -> Context {
-        let parent = &self.context.loop_id;
+    /// The context of the branch that is the next run after so many.
+    fn side(&self, loops: u32) -> Context {
+        let (parent, number) = (&self.context.loop_id, loops.saturating_add(1));
         Context {
-            loop_id: config.loop_id(&self.context.session_id, loops),
             loops,
             parent_loop_id: (!parent.is_empty()).then(|| parent.clone()),
-            continuation: Some(Continuation::Branch { tag: format!("{}/{loops}", self.id) }),
+            continuation: Some(Continuation::Branch { tag: format!("{}/{number}", self.id) }),
             ..self.context.clone()
         }
     }
 
-    async fn begin(&self, sides: &[Context]) -> Result<Kept, StoreError> {
-        let loop_ids: Vec<Arc<str>> = sides.iter().map(|side| side.loop_id.clone()).collect();
-        let kept = Kept::begin(&self.config.store, &self.id, &loop_ids)?;
+    async fn begin(&self, sides: &[Context], branches: &[LoopConfig]) -> Result<Kept, StoreError> {
+        let loop_ids: Vec<Arc<str>> =
+            sides.iter().zip(branches).map(|(side, config)| config.next_loop_id(side)).collect();
+        let kept = Kept::begin(&self.config.ports.store, &self.id, &loop_ids)?;
         self.tell(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids }).await;
         Ok(kept)
     }
@@ -276,14 +276,11 @@ impl<'a> Group<'a> {
 
 /// A config, cut down to what it may do beside others.
 fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget>) -> LoopConfig {
-    LoopConfig {
-        budget: Some(budget.clone()),
-        tools: Arc::new(Selection::new(config.tools.clone(), config.branch_authority)),
-        store,
-        steering: Arc::default(),
-        follow_up: Arc::default(),
-        ..config.clone()
-    }
+    let mut branch = config.child(ChildKind::Branch);
+    branch.budget = Some(budget.clone());
+    branch.ports.tools = Arc::new(Selection::new(branch.ports.tools, config.policy.branch_authority));
+    branch.ports.store = store;
+    branch
 }
 
 /// Returns the turns of all branches and of choosing, and what they took.

@@ -202,7 +202,11 @@ impl SessionStore for Line {
 }
 
 fn kept_by(store: Arc<dyn SessionStore>, branches: &[Harness]) -> Vec<LoopConfig> {
-    let config = |branch: &Harness| LoopConfig { store: store.clone(), ..branch.config() };
+    let config = |branch: &Harness| {
+        let mut config = branch.config();
+        config.ports.store = store.clone();
+        config
+    };
     branches.iter().map(config).collect()
 }
 
@@ -327,7 +331,8 @@ async fn tokens_decide_and_of_equals_the_first_wins() {
 async fn a_branch_that_failed_or_met_a_limit_is_no_candidate() {
     let mut world = World::new();
     let one_turn = RunLimits { max_turns: Some(1), ..RunLimits::default() };
-    let limited = LoopConfig { limits: one_turn, ..branch(vec![calls(&[("look", json!({}))])]).config() };
+    let mut limited = branch(vec![calls(&[("look", json!({}))])]).config();
+    limited.policy.limits = one_turn;
     let others = [branch(vec![fails()]), branch(vec![says("three")]), branch(vec![says("four")])];
     let strategy = Own { choice: Choice::of(1), ..Own::default() };
     let configs: Vec<LoopConfig> = [limited].into_iter().chain(configs(&others)).collect();
@@ -406,11 +411,11 @@ async fn queues_are_not_those_of_the_branches() {
     let mut world = World::new();
     let harness = branch(vec![says("one"), says("two")]);
     let config = harness.config();
-    config.steering.push(Message::user("steer"));
-    config.follow_up.push(Message::user("follow"));
+    config.inbox.steering.push(Message::user("steer"));
+    config.inbox.follow_up.push(Message::user("follow"));
     world.run("go", &branches_of(&config, 2), &First).await;
     assert_eq!(world.said(), ["user: go", "assistant: one"]);
-    assert_eq!((config.steering.len(), config.follow_up.len()), (1, 1));
+    assert_eq!((config.inbox.steering.len(), config.inbox.follow_up.len()), (1, 1));
 }
 
 #[tokio::test]
@@ -424,7 +429,8 @@ async fn tools_of_a_branch_only_read_and_delegate_unless_its_config_says_otherwi
     };
     let writing = || vec![calls(&[("write", json!({}))]), says("done")];
     let (cut, free) = (setup(writing()), setup(writing()));
-    let allowed = LoopConfig { branch_authority: Authority::ALL, ..free.config() };
+    let mut allowed = free.config();
+    allowed.policy.branch_authority = Authority::ALL;
     World::new().run("go", &[cut.config(), allowed], &First).await;
     let offered = |harness: &Harness| {
         let requests = harness.model.requests.lock().unwrap();
@@ -545,7 +551,7 @@ async fn what_was_used_adds_up_over_branches_and_the_choice() {
     let strategy = Own { choice: Choice { turns: 2, usage, cost: one, ..Choice::default() }, ..Own::default() };
     let mut configs = configs(&branches);
     let priced = Prices { input: 1e6, ..Prices::default() };
-    configs[0].model.prices = Some(Arc::new(priced));
+    configs[0].policy.model.prices = Some(Arc::new(priced));
     let outcome = world.run("go", &configs, &strategy).await.outcome;
     assert_eq!(outcome.usage, Usage { input: 130, output: 37, ..Usage::default() });
     assert_eq!((outcome.turns, outcome.cost.map(|cost| cost.total())), (5, Some(11.0)));
@@ -773,7 +779,7 @@ async fn answers_that_are_too_long_for_a_judge_are_shortened_for_it_alone() {
     let branches = [branch(vec![says(&long)]), branch(vec![says("two")])];
     let mut harness = branch(vec![says("1")]);
     let mut strategy = judge(&harness);
-    strategy.config.model.context_window = Some(1_000);
+    strategy.config.policy.model.context_window = Some(1_000);
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!(outcome.outcome.text(), long);
     assert!(asked(&harness).contains("\nbegin\n\n[…]\n\nend\n"));
@@ -786,7 +792,7 @@ async fn answers_that_fit_no_judge_are_not_judged_and_it_is_told() {
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says("2")]);
     let mut strategy = judge(&harness);
-    strategy.config.model.context_window = Some(100);
+    strategy.config.policy.model.context_window = Some(100);
     let outcome = world.run("go", &configs(&branches), &strategy).await;
     assert_eq!((outcome.chosen, harness.requests()), (Some(0), 0));
     let note = world.group_end().1.unwrap();

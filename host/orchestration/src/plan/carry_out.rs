@@ -3,7 +3,6 @@
 use super::{Plan, PlanError, Step, StepStatus};
 use crate::structured::{Answer, AnswerError, answer_as, answer_with};
 use pinion_agent::Agent;
-use pinion_agent::LoopConfig;
 use pinion_agent::Selection;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::event::EventKind;
@@ -45,11 +44,10 @@ pub struct StepReport {
 /// # Errors
 /// See [`AnswerError`]. What was said until then is in the history.
 pub async fn make_plan(agent: &Agent, prompts: Vec<Message>) -> Result<Answer<Plan>, AnswerError> {
-    let config = agent.config();
+    let mut config = agent.config();
     // Agents that are started get no more authority than the tool that starts them.
     let looks_only = Authority { delegates: true, ..Authority::READ_ONLY };
-    let tools = Arc::new(Selection::new(config.tools.clone(), looks_only));
-    let config = LoopConfig { tools, ..config };
+    config.ports.tools = Arc::new(Selection::new(config.ports.tools, looks_only));
     let answer = answer_with(agent, config, Some(PLANNER), prompts, plan_schema(), REMINDERS).await?;
     let plan: Plan = serde_json::from_value(answer.value)?;
     Ok(Answer { value: plan.normal(), outcome: answer.outcome })
@@ -72,7 +70,7 @@ pub async fn execute_step(agent: &Agent, plan: &Plan, index: usize) -> Result<An
     let event = |status| EventKind::PlanStep { step: index + 1, steps, title: step.title.clone(), status };
     agent.report(&agent.next_loop_id()?, event(StepStatus::Running)).await;
     let prompt = vec![Message::user(assignment(plan, index, step))];
-    let approval = agent.config().approval;
+    let approval = agent.config().ports.approval;
     let denied_before = approval.denied_count();
     let mut answer = answer_as::<StepReport>(agent, prompt, report_schema(), REMINDERS).await;
     if let (Ok(told), Some(calls)) = (&answer, approval.denied_since(denied_before)) {

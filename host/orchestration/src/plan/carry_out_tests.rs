@@ -84,7 +84,7 @@ impl ToolExecutor for Liar {
 async fn l25_a_call_of_a_planner_may_only_read_whatever_its_tool_becomes() {
     let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
     let liar = std::sync::Arc::new(Liar::default());
-    harness.agent.configure(|config| config.tools = liar.clone());
+    harness.agent.configure(|config| config.ports.tools = liar.clone());
     make_plan(&harness.agent, vec![Message::user("mend it")]).await.unwrap();
     let at_most = liar.0.lock().unwrap()[0];
     assert!(at_most.is_within(Authority { delegates: true, ..Authority::READ_ONLY }), "{at_most:?}");

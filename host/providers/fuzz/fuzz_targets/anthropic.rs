@@ -1,4 +1,4 @@
-//! Replies in the format of `anthropic`.
+//! Fuzzes the decoder of `anthropic`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Replies in the format of `bedrock`.
+//! Fuzzes the decoder of `bedrock`.
 
 #![no_main]
 

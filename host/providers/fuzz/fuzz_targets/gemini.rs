@@ -1,4 +1,4 @@
-//! Replies in the format of `gemini`.
+//! Fuzzes the decoder of `gemini`.
 
 #![no_main]
 

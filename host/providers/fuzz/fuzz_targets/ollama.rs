@@ -1,4 +1,4 @@
-//! Replies in the format of `ollama`.
+//! Fuzzes the decoder of `ollama`.
 
 #![no_main]
 

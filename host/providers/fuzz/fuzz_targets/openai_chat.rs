@@ -1,4 +1,4 @@
-//! Replies in the format of `openai_chat`.
+//! Fuzzes the decoder of `openai_chat`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Replies in the format of `openai_responses`.
+//! Fuzzes the decoder of `openai_responses`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Replies in the format of `proxy`.
+//! Fuzzes the decoder of `proxy`.
 
 #![no_main]
 

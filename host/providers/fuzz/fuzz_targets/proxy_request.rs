@@ -1,4 +1,4 @@
-//! Requests that a proxy server is sent: one that can be read is read the same again after it was written.
+//! Fuzzes the requests to a proxy server: a valid one is unchanged after a round trip.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Recordings, which may come from anybody.
+//! Fuzzes recordings, which may come from anywhere.
 
 #![no_main]
 

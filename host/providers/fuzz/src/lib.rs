@@ -1,20 +1,20 @@
-//! What every fuzz target checks of a decoder: it does not panic, what comes out is well-formed, and it is the same
-//! however the bytes are cut.
+//! Checks that every fuzz target shares: a decoder does not panic, its output is well-formed, and packet boundaries do
+//! not change it.
 //!
-//! `cargo +nightly fuzz run anthropic ../tests/fixtures/anthropic` in `host/providers`; seeds are the fixtures.
+//! Run `cargo +nightly fuzz run anthropic ../tests/fixtures/anthropic` in `host/providers`; the fixtures are the seeds.
 
 use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::Decoder;
 
-/// Decodes `data` whole and in pieces. Its first two bytes say where it is cut.
+/// Decodes `data` in one piece and in several. Its first two bytes choose the cuts.
 pub fn check<D: Decoder>(decoder: impl Fn() -> D, data: &[u8]) {
     let [first, second, bytes @ ..] = data else { return };
-    let whole = run(decoder(), std::iter::once(bytes));
+    let expected = run(decoder(), std::iter::once(bytes));
     let size = 1 + usize::from(*first) % 64;
-    assert_eq!(run(decoder(), bytes.chunks(size)), whole);
+    assert_eq!(run(decoder(), bytes.chunks(size)), expected);
     let at = (usize::from(*second) * bytes.len()) >> 8;
-    assert_eq!(run(decoder(), [&bytes[..at], &bytes[at..]].into_iter()), whole);
-    well_formed(&whole.0, whole.1.is_some());
+    assert_eq!(run(decoder(), [&bytes[..at], &bytes[at..]].into_iter()), expected);
+    assert_well_formed(&expected.0, expected.1.is_some());
 }
 
 fn run<'a>(mut decoder: impl Decoder, packets: impl Iterator<Item = &'a [u8]>) -> (Vec<StreamEvent>, Option<ProviderError>) {
@@ -28,15 +28,15 @@ fn run<'a>(mut decoder: impl Decoder, packets: impl Iterator<Item = &'a [u8]>) -
     (events, error)
 }
 
-fn well_formed(events: &[StreamEvent], failed: bool) {
+fn assert_well_formed(events: &[StreamEvent], failed: bool) {
     let mut open = Vec::new();
-    let mut begun = 0;
+    let mut count = 0;
     for (at, event) in events.iter().enumerate() {
         match event {
             StreamEvent::Start { .. } => assert_eq!(at, 0),
             StreamEvent::PartStart { index, .. } => {
-                assert_eq!(*index, begun);
-                begun += 1;
+                assert_eq!(*index, count);
+                count += 1;
                 open.push(*index);
             }
             StreamEvent::Delta { index, .. } => assert!(open.contains(index)),

@@ -1,8 +1,8 @@
-//! How a key becomes the headers of a request.
+//! Turns keys into authentication headers.
 //!
-//! Most vendors want it in a header as it is. Google also takes the file of a service account, which is first exchanged
-//! for a token; AWS also takes an access key, with which the request is signed. Which of these a key is can be told from
-//! its form, so that users have one place for it.
+//! Most vendors take the key in a header as it is. Google also accepts the file of a service account, which is
+//! exchanged for a token; AWS also accepts an access key, which signs the request. The form of a key tells which it is,
+//! so that users store all of them in the same place.
 
 use super::aws;
 use super::credentials::{Credentials, secret_value};
@@ -16,7 +16,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use secrecy::{ExposeSecret, SecretString};
 use std::time::SystemTime;
 
-/// Turns keys into headers, for one provider.
+/// Turns the keys of one provider into headers.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     auth: Auth,
@@ -29,10 +29,10 @@ impl Authenticator {
         Self { auth, region, google: GoogleTokens::new(transport) }
     }
 
-    /// The headers with which a request to `url` is authenticated.
+    /// Returns the headers that authenticate a request to `url`.
     ///
     /// # Errors
-    /// The key is not what the vendor takes, or could not be exchanged.
+    /// The key has the wrong form, or could not be exchanged.
     pub(crate) async fn credentials(
         &self,
         key: &SecretString,
@@ -71,12 +71,12 @@ fn single(name: HeaderName, value: &str) -> Result<Credentials, ProviderError> {
     Ok(Credentials { headers: HeaderMap::from_iter([(name, value)]), secrets: Vec::new() })
 }
 
-/// Three parts of base64, of which the first says that it is JSON.
+/// Recognizes a JSON Web Token: three parts of base64, the first of which encodes JSON.
 fn is_jwt(key: &str) -> bool {
     key.starts_with("eyJ") && key.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
-/// Keys of Google's API begin so, tokens do not.
+/// Recognizes a Google API key by its prefix, which tokens do not have.
 fn is_google_api_key(key: &str) -> bool {
     key.starts_with("AIza") || key.starts_with("AQ.")
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_form_of_a_key_says_how_it_is_sent() {
+    async fn form_of_a_key_determines_how_it_is_sent() {
         assert_eq!(header(Auth::Bearer, " k ").await, "authorization: Bearer k");
         assert_eq!(header(Auth::Header("x-api-key"), "k").await, "x-api-key: k");
         assert_eq!(header(Auth::Azure, "0123abc").await, "api-key: 0123abc");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_makes_no_sense_is_an_error_that_does_not_show_it() {
+    async fn malformed_key_is_reported_without_showing_it() {
         for (auth, key) in
             [(Auth::Bearer, "a\nsecret"), (Auth::Aws, "{secret"), (Auth::Google, "{\"type\":\"secret\"}")]
         {

@@ -1,7 +1,7 @@
-//! Signatures for AWS: version 4, over the headers `host`, `content-type`, `x-amz-date` and the body.
+//! AWS Signature Version 4 over the headers `host`, `content-type`, `x-amz-date` and the body.
 //!
-//! An access key is given as the JSON that `aws configure export-credentials --format process` prints, and any program
-//! that AWS' own tools call a `credential_process`.
+//! An access key is configured as the JSON that `aws configure export-credentials --format process` prints, as does any
+//! program that the AWS tools call a `credential_process`.
 
 use super::credentials::{Credentials, secret_value};
 use aws_credential_types::Credentials as Keys;
@@ -18,7 +18,7 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 const SERVICE: &str = "bedrock";
 
-/// An access key, as `credential_process` prints it.
+/// An access key in the form of `credential_process`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct AccessKey {
@@ -29,10 +29,10 @@ pub(crate) struct AccessKey {
 }
 
 impl AccessKey {
-    /// Reads the JSON.
+    /// Parses the JSON.
     ///
     /// # Errors
-    /// [`ProviderError::Auth`], which does not repeat it.
+    /// [`ProviderError::Auth`], which does not repeat the key.
     pub(crate) fn read(json: &str) -> Result<Self, ProviderError> {
         serde_json::from_str(json).map_err(|error| ProviderError::Auth {
             message: format!(
@@ -49,10 +49,10 @@ impl AccessKey {
     }
 }
 
-/// The headers that sign a request with a JSON body.
+/// Returns the headers that sign a request with a JSON body.
 ///
 /// # Errors
-/// [`ProviderError::Auth`] when the key or the URL cannot be signed with.
+/// [`ProviderError::Auth`] when the key or the URL is unsuitable for signing.
 pub(crate) fn sign(
     key: &AccessKey,
     region: &str,
@@ -79,7 +79,7 @@ pub(crate) fn sign(
         params.build().map_err(|_| ProviderError::Auth { message: "the access key is incomplete".to_owned() })?.into();
     let signed = [("content-type", "application/json")].into_iter();
     let request = SignableRequest::new("POST", url.as_str(), signed, SignableBody::Bytes(body)).map_err(failed)?;
-    // It logs what it signs with.
+    // The signer logs its input, including the key.
     let signed = with_default(NoSubscriber::default(), || sign_request(request, &params));
     let (instructions, _) = signed.map_err(failed)?.into_parts();
     let headers = instructions.headers().map(|(name, value)| {
@@ -90,7 +90,7 @@ pub(crate) fn sign(
     Ok(Credentials { headers: headers.collect::<Result<HeaderMap, ProviderError>>()?, secrets: key.secrets() })
 }
 
-/// The region in a host's name: `bedrock-runtime.REGION.amazonaws.com`. Elsewhere, AWS' own default.
+/// Extracts the region from the host `bedrock-runtime.REGION.amazonaws.com`; other hosts get the default of AWS.
 pub(crate) fn region_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let rest = host.strip_prefix("bedrock-runtime.").or_else(|| host.strip_prefix("bedrock-runtime-fips."));
@@ -103,14 +103,14 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The signature was computed apart from this code, as the specification says: the path is encoded twice.
+    /// The expected signature was computed independently, by the specification: the path is encoded twice.
     #[test]
-    fn a_signature_is_the_one_that_aws_expects() {
+    fn signature_matches_the_specification() {
         let key = AccessKey::read(
             r#"{"Version":1,"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}"#,
         );
         let url = Url::parse("https://bedrock-runtime.us-east-1.amazonaws.com/model/a%3A0/converse-stream").unwrap();
-        // 2015-08-30T12:36:00Z, as in AWS' own examples.
+        // 2015-08-30T12:36:00Z, as in the examples of AWS.
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160);
         let signed = sign(&key.unwrap(), "us-east-1", &url, &Bytes::from_static(b"{}"), now).unwrap();
         let header = |name: &str| signed.headers.get(name).unwrap().to_str().unwrap().to_owned();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_region_is_in_the_host() {
+    fn region_is_extracted_from_the_host() {
         let of = |url: &str| region_of(&Url::parse(url).unwrap());
         assert_eq!(of("https://bedrock-runtime.eu-central-1.amazonaws.com/x"), "eu-central-1");
         assert_eq!(of("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com/x"), "us-gov-west-1");

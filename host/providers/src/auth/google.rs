@@ -1,10 +1,10 @@
-//! Tokens for Google Cloud, from the files that `GOOGLE_APPLICATION_CREDENTIALS` names.
+//! Access tokens for Google Cloud, from the files that `GOOGLE_APPLICATION_CREDENTIALS` names.
 //!
-//! The file of a service account holds a private key, with which a request for a token is signed; that of a user (written
-//! by `gcloud auth application-default login`) holds a refresh token. Both are exchanged for an access token, which is
-//! kept until shortly before it ends. Other kinds, such as workload identity federation, are left to
-//! `gcloud auth print-access-token` as a key command.
-//! Documentation: <https://developers.google.com/identity/protocols/oauth2/service-account#httprest>.
+//! The file of a service account contains a private key, which signs a token request; that of a user (written by
+//! `gcloud auth application-default login`) contains a refresh token. Both are exchanged for an access token, which is
+//! cached until shortly before it expires. Other kinds, such as workload identity federation, are left to `gcloud auth
+//! print-access-token` as a key command. Documentation:
+//! <https://developers.google.com/identity/protocols/oauth2/service-account#httprest>.
 
 use crate::transport::{Outgoing, Transport};
 use base64::Engine as _;
@@ -28,16 +28,16 @@ use tokio::time::Instant;
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// Fields of the form that say who asks.
+/// The fields of the form that identify the account.
 const SECRET_FIELDS: &[&str] = &["assertion", "client_secret", "refresh_token"];
 
-/// All characters that do not stand for themselves in a form.
+/// The characters to percent-encode in a form.
 const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A token is not used when it ends sooner than this.
+/// A token is renewed this long before it expires.
 const MARGIN: Duration = Duration::from_secs(120);
 
-/// The credentials in a file.
+/// The content of a credentials file.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum File {
@@ -57,21 +57,21 @@ enum File {
     Unknown,
 }
 
-/// Exchanges files for tokens, and keeps the last one.
+/// Exchanges credentials files for tokens and caches the last one.
 #[derive(Debug)]
 pub(crate) struct GoogleTokens {
     transport: Transport,
-    kept: Mutex<Option<Kept>>,
+    cached: Mutex<Option<CachedToken>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedToken {
     file: SecretString,
     token: SecretString,
     until: Instant,
 }
 
-/// The fields of a form that is sent.
+/// The fields of a form.
 type Form = Vec<(&'static str, SecretString)>;
 
 #[derive(Deserialize)]
@@ -87,33 +87,33 @@ fn hour() -> u64 {
 
 impl GoogleTokens {
     pub(crate) fn new(transport: Transport) -> Self {
-        Self { transport, kept: Mutex::new(None) }
+        Self { transport, cached: Mutex::new(None) }
     }
 
-    /// A token for the credentials in `file`, and what else in it is secret.
+    /// Returns a token for the credentials in `file`, and the secrets in the file.
     ///
     /// # Errors
-    /// The file is of another kind, or the token was refused.
+    /// The file is of an unsupported kind, or the exchange failed.
     pub(crate) async fn token(&self, file: &str) -> Result<(SecretString, Vec<SecretString>), ProviderError> {
         let read: File = serde_json::from_str(file).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
-            auth(format!("the Google credentials are not those of a service account or a user ({place})"))
+            auth(format!("the Google credentials are neither those of a service account nor of a user ({place})"))
         })?;
         let secrets = read.secrets();
-        // Held while the token is asked for, so that requests at the same time ask once.
-        let mut kept = self.kept.lock().await;
-        if let Some(kept) =
-            kept.as_ref().filter(|kept| kept.file.expose_secret() == file && kept.until > Instant::now())
+        // Held during the exchange, so that concurrent requests share it.
+        let mut cached = self.cached.lock().await;
+        if let Some(token) =
+            cached.as_ref().filter(|token| token.file.expose_secret() == file && token.until > Instant::now())
         {
-            return Ok((kept.token.clone(), secrets));
+            return Ok((token.token.clone(), secrets));
         }
-        let granted = self.ask(&read, &secrets).await?;
+        let granted = self.exchange(&read, &secrets).await?;
         let until = Instant::now() + Duration::from_secs(granted.expires_in.min(86_400)).saturating_sub(MARGIN);
-        *kept = Some(Kept { file: SecretString::from(file), token: granted.access_token.clone(), until });
+        *cached = Some(CachedToken { file: SecretString::from(file), token: granted.access_token.clone(), until });
         Ok((granted.access_token, secrets))
     }
 
-    async fn ask(&self, file: &File, secrets: &[SecretString]) -> Result<Granted, ProviderError> {
+    async fn exchange(&self, file: &File, secrets: &[SecretString]) -> Result<Granted, ProviderError> {
         let (url, form) = file.exchange(Timestamp::now())?;
         let pair = |(name, value): &(&str, SecretString)| {
             format!("{name}={}", utf8_percent_encode(value.expose_secret(), FORM))
@@ -129,13 +129,13 @@ impl GoogleTokens {
             ProviderError::Api { message, .. } => auth(format!("Google refused the credentials: {message}")),
             other => other,
         })?;
-        // The error would repeat what it found.
-        serde_json::from_slice(&answer).map_err(|_| auth("Google's answer holds no access token".to_owned()))
+        // The error of the parser would repeat its input.
+        serde_json::from_slice(&answer).map_err(|_| auth("Google's response contains no access token".to_owned()))
     }
 }
 
 impl File {
-    /// Where the credentials are exchanged, and the form that is sent there.
+    /// Returns the URL of the exchange and the form to post there.
     fn exchange(&self, now: Timestamp) -> Result<(Url, Form), ProviderError> {
         let plain = |text: &str| SecretString::from(text);
         match self {
@@ -176,14 +176,15 @@ impl File {
     }
 }
 
-/// Credentials go out encrypted, or not beyond this machine.
+/// Parses the URL of the exchange. Credentials are sent over TLS, or only to this machine.
 fn token_url(said: Option<&str>) -> Result<Url, ProviderError> {
     let url = Url::parse(said.unwrap_or(TOKEN_URL)).ok();
     let is_safe = |url: &Url| url.scheme() == "https" || matches!(url.host_str(), Some("127.0.0.1" | "localhost"));
-    url.filter(is_safe).ok_or_else(|| auth("the Google credentials name no `https` URL to exchange them at".to_owned()))
+    url.filter(is_safe)
+        .ok_or_else(|| auth("the Google credentials contain no `https` URL for the token exchange".to_owned()))
 }
 
-/// A signed request for a token: a JSON Web Token of RFC 7523.
+/// Builds a signed token request: a JSON Web Token of RFC 7523.
 fn assertion(
     email: &str,
     private_key: &SecretString,

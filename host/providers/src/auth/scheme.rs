@@ -1,16 +1,16 @@
-//! The ways in which vendors take a key.
+//! The authentication schemes of vendors.
 
-/// What a vendor wants.
+/// The form in which a vendor takes a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Auth {
     /// `authorization: Bearer KEY`.
     Bearer,
-    /// The key in a header of this name.
+    /// The key as it is, in the header of this name.
     Header(&'static str),
-    /// `api-key`, or a bearer token when it is one of Entra ID's.
+    /// The header `api-key`, or a bearer token for a token of Entra ID.
     Azure,
-    /// A bearer token, the file of a service account or a user's credentials, or an API key.
+    /// A bearer token, the file of a service account or of a user's credentials, or an API key.
     Google,
-    /// A bearer token, or an access key as JSON.
+    /// A bearer token, or an access key as JSON, which signs the request.
     Aws,
 }

@@ -1,27 +1,26 @@
-//! AWS' event streams: messages with headers, a payload and two checksums each.
+//! AWS event streams: messages with headers, a payload and two checksums each.
 //!
-//! The framing is `aws-smithy-eventstream`'s; this file cuts the packets into whole messages, in bounded memory and
-//! linear time, and reads the headers that are text.
-//! Format: <https://smithy.io/2.0/aws/amazon-eventstream.html>
+//! `aws-smithy-eventstream` decodes the messages; this file cuts packets into messages, in bounded memory and linear
+//! time, and extracts the text headers. Format: <https://smithy.io/2.0/aws/amazon-eventstream.html>
 
 use super::sse::MAX_EVENT_BYTES;
 use aws_smithy_eventstream::frame::{read_message_from, write_message_to};
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use pinion_protocol::ProviderError;
 
-/// What a message has at least: its length, that of its headers, and two checksums.
+/// The size of an empty message: its length, the length of its headers, and two checksums.
 const MIN_MESSAGE: usize = 16;
 
-/// One message.
+/// A decoded message.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
-    /// Those that are text, by name.
+    /// The headers with text values, by name.
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// A header's value; empty when it is not there.
+    /// Returns the value of a header, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &'a str {
         self.headers.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
     }
@@ -30,16 +29,16 @@ impl<'a> Frame<'a> {
 /// Cuts a byte stream into messages.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
-    /// The beginning of a message whose end has not come yet.
+    /// The start of an incomplete message.
     pending: Vec<u8>,
 }
 
 impl FrameReader {
-    /// Takes more bytes and hands each message that they complete to `sink`, in order.
+    /// Consumes more bytes and passes each message that they complete to `sink`, in order.
     ///
     /// # Errors
-    /// [`ProviderError::Malformed`] when a message is larger than [`MAX_EVENT_BYTES`], or its checksums do not fit;
-    /// whatever `sink` returns, at once.
+    /// [`ProviderError::Malformed`] when a message is larger than [`MAX_EVENT_BYTES`] or a checksum does not match; any
+    /// error of `sink`, immediately.
     pub(crate) fn feed<F>(&mut self, mut bytes: &[u8], mut sink: F) -> Result<(), ProviderError>
     where
         F: FnMut(Frame<'_>) -> Result<(), ProviderError>,
@@ -51,7 +50,7 @@ impl FrameReader {
                 return Ok(());
             };
             if buffered + bytes.len() < length {
-                // Room for all of it at once: growing as packets come would copy it again and again.
+                // Reserve the full length now: growing with each packet would copy the message repeatedly.
                 self.pending.reserve(length - buffered);
                 self.pending.extend_from_slice(bytes);
                 return Ok(());
@@ -62,23 +61,23 @@ impl FrameReader {
                 message(rest, &mut sink)?;
                 continue;
             }
-            let mut whole = std::mem::take(&mut self.pending);
-            whole.extend_from_slice(rest);
-            let result = message(&whole, &mut sink);
-            whole.clear();
-            self.pending = whole;
+            let mut complete = std::mem::take(&mut self.pending);
+            complete.extend_from_slice(rest);
+            let result = message(&complete, &mut sink);
+            complete.clear();
+            self.pending = complete;
             result?;
         }
         Ok(())
     }
 
-    /// Whether a message was begun and not ended.
+    /// Returns whether the last message is incomplete.
     pub(crate) fn is_in_message(&self) -> bool {
         !self.pending.is_empty()
     }
 }
 
-/// The length of the message that begins with these bytes; none when it has not come yet.
+/// Reads the length of the message that starts with these bytes; `None` while it is incomplete.
 fn length(pending: &[u8], bytes: &[u8]) -> Result<Option<usize>, ProviderError> {
     let mut start = pending.iter().chain(bytes).copied();
     let prefix: [Option<u8>; 4] = std::array::from_fn(|_| start.next());
@@ -106,7 +105,7 @@ fn text_header(header: &Header) -> Option<(&str, &str)> {
     }
 }
 
-/// One message as bytes.
+/// Encodes one message.
 ///
 /// # Errors
 /// A header is too long.

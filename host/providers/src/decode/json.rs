@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Reads the JSON of one event.
+/// Deserializes the JSON of one event.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, ProviderError> {
     serde_json::from_slice(data).map_err(|error| {
         let start: String = String::from_utf8_lossy(&data[..data.len().min(200)]).chars().take(60).collect();
@@ -15,7 +15,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, Provide
     })
 }
 
-/// Reads null as the default.
+/// Deserializes null as the default value.
 pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -24,13 +24,14 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Reads a text, and whatever is none as an empty one: a field may mean something else in events that nobody knows yet.
+/// Deserializes a string; any other JSON value becomes an empty one, because a newer event may use the field
+/// differently.
 pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, str>, D::Error> {
     struct Text;
     impl<'de> Visitor<'de> for Text {
         type Value = Cow<'de, str>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text")
+            f.write_str("a string")
         }
         fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
             Ok(Cow::Borrowed(text))

@@ -14,7 +14,7 @@ mod writer;
 pub use decoder::Decoder;
 pub(crate) use decoder::{EventDecoder, ReplyState, broke_off, settled};
 pub(crate) use parts::Parts;
-pub use sse::{MAX_EVENT_BYTES, SseParser};
+pub(crate) use sse::SseParser;
 pub(crate) use writer::{Writer, Writing};
 
 /// Decodes replies that arrive as server-sent events.

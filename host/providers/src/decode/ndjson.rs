@@ -1,4 +1,4 @@
-//! JSON Lines: bytes in any packets become lines, in bounded memory and linear time.
+//! A splitter for JSON Lines that arrive in arbitrary packets, in bounded memory and linear time.
 
 use super::decoder::Framing;
 use super::sse::MAX_EVENT_BYTES;
@@ -7,16 +7,16 @@ use pinion_protocol::ProviderError;
 /// Splits a byte stream into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// The beginning of a line whose end has not come yet.
+    /// The start of an unterminated line.
     pending: Vec<u8>,
 }
 
 impl Framing for Lines {
-    /// Takes more bytes and hands each line that they complete to `sink`, in order and without its end. Empty lines are
-    /// left out.
+    /// Consumes more bytes and passes each line that they complete to `sink`, in order, without its line end. Blank
+    /// lines are skipped.
     ///
     /// # Errors
-    /// [`ProviderError::Malformed`] when a line is larger than [`MAX_EVENT_BYTES`]; whatever `sink` returns, at once.
+    /// [`ProviderError::Malformed`] when a line is larger than [`MAX_EVENT_BYTES`]; any error of `sink`, immediately.
     fn feed<F>(&mut self, mut bytes: &[u8], mut sink: F) -> Result<(), ProviderError>
     where
         F: FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -26,12 +26,12 @@ impl Framing for Lines {
             self.bounded(line.len())?;
             bytes = rest;
             if self.pending.is_empty() {
-                whole(line, &mut sink)?;
+                complete(line, &mut sink)?;
                 continue;
             }
             let mut pending = std::mem::take(&mut self.pending);
             pending.extend_from_slice(line);
-            let result = whole(&pending, &mut sink);
+            let result = complete(&pending, &mut sink);
             pending.clear();
             self.pending = pending;
             result?;
@@ -41,7 +41,7 @@ impl Framing for Lines {
         Ok(())
     }
 
-    /// What is left when the stream has ended: a last line without an end.
+    /// Returns the unterminated last line, or nothing.
     fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
@@ -58,7 +58,7 @@ impl Lines {
     }
 }
 
-fn whole<F>(line: &[u8], sink: &mut F) -> Result<(), ProviderError>
+fn complete<F>(line: &[u8], sink: &mut F) -> Result<(), ProviderError>
 where
     F: FnMut(&[u8]) -> Result<(), ProviderError>,
 {
@@ -88,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_with_a_line_feed_and_empty_ones_are_left_out() {
+    fn lines_end_at_line_feeds_and_blank_lines_are_skipped() {
         assert_eq!(lines(&[b"a\r\n\n  \nb", b"c\nd"]), ["a", "bc", "d"]);
     }
 
     #[test]
-    fn a_line_without_end_is_an_error_before_it_fills_the_memory() {
+    fn endless_line_fails_in_bounded_memory() {
         let mut lines = Lines::default();
         let packet = vec![b'x'; 1 << 20];
         let refused = (0..32).find_map(|_| lines.feed(&packet, |_| Ok(())).err());
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same_lines(text in "[a-c\r\n ]{0,40}", at in any::<prop::sample::Index>()) {
+        fn packet_boundaries_do_not_change_the_lines(text in "[a-c\r\n ]{0,40}", at in any::<prop::sample::Index>()) {
             let bytes = text.as_bytes();
             let at = at.index(bytes.len() + 1);
             prop_assert_eq!(lines(&[&bytes[..at], &bytes[at..]]), lines(&[bytes]));

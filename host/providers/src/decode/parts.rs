@@ -1,24 +1,24 @@
-//! The bookkeeping that all decoders share: parts begin, grow and end in the order that the contract asks for.
+//! The bookkeeping that all decoders share: parts begin, grow and end in the order that [`StreamEvent`] promises.
 //!
-//! A decoder names its parts by keys of its vendor's. Whatever a server does (a piece of a part that never began, two
-//! ends, no end), what comes out of here is well-formed: one start, indices that count up from 0, every part ended
-//! before the end, nothing after it.
+//! A decoder identifies its parts by the vendor's keys. Whatever a server sends (a delta for a part that never began,
+//! two ends, no end), the resulting events are well-formed: one start, indices that count up from 0, every part ended
+//! before the end, and nothing after it.
 
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 
-/// The most parts that a reply may have. A real one has a few dozen.
+/// The limit on parts per reply. A real reply has a few dozen.
 const MAX_PARTS: usize = 4096;
 
-/// The largest signature, in bytes.
+/// The limit on the size of a signature, in bytes.
 const MAX_SIGNATURE: usize = 16 << 20;
 
-/// The parts of one reply, and the events that they have become.
+/// The parts of one reply, and the state of its event stream.
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
     open: Vec<Part<K>>,
-    /// Those that have ended.
+    /// The keys of the parts that have ended.
     past: Vec<K>,
-    begun: usize,
+    count: usize,
     calls: usize,
     state: State,
     usage: Usage,
@@ -37,19 +37,19 @@ struct Part<K> {
     key: K,
     index: usize,
     signature: Option<String>,
-    /// Nothing was added to it.
+    /// True until a delta is added.
     is_empty: bool,
-    /// What the vendor said with the part's start or end, and is only said when nothing else comes.
+    /// Content from the part's start or end, used only when no delta arrives.
     initial: Option<String>,
 }
 
 impl<K: PartialEq> Parts<K> {
-    /// No parts. Calls without an id of the vendor's get one that begins with `id_seed`.
+    /// No parts. Tool calls without an ID receive one that begins with `id_seed`.
     pub(crate) fn new(id_seed: String) -> Self {
         Self {
             open: Vec::new(),
             past: Vec::new(),
-            begun: 0,
+            count: 0,
             calls: 0,
             state: State::Fresh,
             usage: Usage::default(),
@@ -61,7 +61,7 @@ impl<K: PartialEq> Parts<K> {
         self.state == State::Ended
     }
 
-    /// The reply begins. Only the first time counts.
+    /// Starts the reply; later calls do nothing.
     pub(crate) fn start(&mut self, model: Option<&str>, events: &mut Vec<StreamEvent>) {
         if self.state == State::Fresh {
             self.state = State::Started;
@@ -73,38 +73,38 @@ impl<K: PartialEq> Parts<K> {
         self.open.iter().any(|part| part.key == *key)
     }
 
-    /// Is the part open, or has it been?
-    pub(crate) fn was_begun(&self, key: &K) -> bool {
+    /// Returns whether the part began, ended or not.
+    pub(crate) fn has_begun(&self, key: &K) -> bool {
         self.is_open(key) || self.past.contains(key)
     }
 
-    /// A part begins. A call without an id gets one.
+    /// Begins a part and assigns an ID to a tool call without one.
     pub(crate) fn begin(&mut self, key: K, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        if self.begun == MAX_PARTS {
+        if self.count == MAX_PARTS {
             return Err(ProviderError::Malformed { message: format!("the reply has more than {MAX_PARTS} parts") });
         }
         self.start(None, events);
         let part = match kind {
             PartKind::ToolCall { id, name } if id.is_empty() => {
-                PartKind::ToolCall { id: format!("{}_{}", self.id_seed, self.begun), name }
+                PartKind::ToolCall { id: format!("{}_{}", self.id_seed, self.count), name }
             }
             kind => kind,
         };
         self.calls += usize::from(matches!(part, PartKind::ToolCall { .. }));
-        events.push(StreamEvent::PartStart { index: self.begun, part });
-        self.open.push(Part { key, index: self.begun, signature: None, is_empty: true, initial: None });
-        self.begun += 1;
+        events.push(StreamEvent::PartStart { index: self.count, part });
+        self.open.push(Part { key, index: self.count, signature: None, is_empty: true, initial: None });
+        self.count += 1;
         Ok(())
     }
 
-    /// Keeps `text` for the part's end, in case that nothing is added to it, nor was.
+    /// Stores content to emit at the part's end, unless a delta was or will be added.
     pub(crate) fn set_initial(&mut self, key: &K, text: String) {
         if let Some(part) = self.part(key).filter(|part| part.is_empty && !text.is_empty()) {
             part.initial = Some(text);
         }
     }
 
-    /// More of a part. A part that is not open is ignored, and so is nothing.
+    /// Appends a delta. Parts that are not open are ignored, and so are empty deltas.
     pub(crate) fn add(&mut self, key: &K, delta: &str, events: &mut Vec<StreamEvent>) {
         if delta.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl<K: PartialEq> Parts<K> {
         }
     }
 
-    /// More of a part's signature. A part that is not open is ignored, and so is nothing.
+    /// Appends to the part's signature. Parts that are not open are ignored.
     pub(crate) fn sign(&mut self, key: &K, piece: &str) -> Result<(), ProviderError> {
         let Some(part) = self.part(key).filter(|_| !piece.is_empty()) else { return Ok(()) };
         let signature = part.signature.get_or_insert_default();
@@ -126,14 +126,14 @@ impl<K: PartialEq> Parts<K> {
         Ok(())
     }
 
-    /// A part is complete. A part that is not open is ignored.
+    /// Ends a part. Parts that are not open are ignored.
     pub(crate) fn end_part(&mut self, key: &K, events: &mut Vec<StreamEvent>) {
         if let Some(at) = self.open.iter().position(|part| part.key == *key) {
             self.past.push(close(self.open.remove(at), events));
         }
     }
 
-    /// Tokens so far; said again only when they changed.
+    /// Reports the tokens used so far, if they changed.
     pub(crate) fn usage(&mut self, usage: Usage, events: &mut Vec<StreamEvent>) {
         if usage != self.usage {
             self.usage = usage;
@@ -142,8 +142,8 @@ impl<K: PartialEq> Parts<K> {
         }
     }
 
-    /// The reply is complete: what is open ends. A reply that stops but has called tools wants them called, whatever
-    /// word its vendor uses for that.
+    /// Ends the reply and all open parts. A reply that stops after tool calls means for them to be run, whatever reason
+    /// the vendor gives.
     pub(crate) fn end(&mut self, stop_reason: StopReason, events: &mut Vec<StreamEvent>) {
         if self.ended() {
             return;

@@ -1,39 +1,39 @@
-//! Server-sent events: bytes in any packets become the `data` of events, in bounded memory and linear time.
+//! A parser for server-sent events that arrive in arbitrary packets, in bounded memory and linear time.
 //!
-//! Why not `eventsource-stream` (0.2.3), which the design names: read and measured, it is unfit for bytes that a stranger
-//! sends. A byte order mark panics (it slices `&string[1..]` of a three-byte character); after one invalid byte it
-//! buffers all that follows until the connection ends and yields nothing; none of its buffers has a limit; an unfinished
-//! line is scanned again from its start with every packet (a line of 2 MiB in packets of 1,400 bytes took 1.5 s, growing
-//! with the square), and each finished line copies the rest of the packet (4 MB in one packet: 1.5 s).
+//! The crate `eventsource-stream` (0.2.3) was measured and found unfit for untrusted input. A byte order mark makes it
+//! panic (it slices `&string[1..]` of a three-byte character). After one invalid byte it buffers everything until the
+//! connection ends and yields nothing. None of its buffers has a limit. It scans an unfinished line again from the
+//! start with every packet (a line of 2 MiB in packets of 1,400 bytes took 1.5 s, growing quadratically), and each
+//! finished line copies the rest of the packet (4 MB in one packet: 1.5 s).
 //!
-//! This parser looks at every byte once. It keeps what the formats need, which is `data`: comments, `event`, `id` and
-//! `retry` are skipped, because every vendor repeats the event's name in its JSON.
-//! Format: <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
+//! This parser reads every byte once. It keeps only `data`, which is all the formats need: comments, `event`, `id` and
+//! `retry` are skipped, because every vendor repeats the event's name in its JSON. Format:
+//! <https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream>
 
 use super::decoder::Framing;
 use pinion_protocol::ProviderError;
 
-/// What one event may hold, unfinished line included: 16 MiB.
-pub const MAX_EVENT_BYTES: usize = 16 << 20;
+/// The largest event, including an unfinished line: 16 MiB.
+pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// Splits a byte stream into events.
 #[derive(Debug, Default)]
 pub struct SseParser {
-    /// The beginning of a line whose end has not come yet.
+    /// The start of an unterminated line.
     line: Vec<u8>,
-    /// The data lines of the event so far, each with a line feed at its end.
+    /// The data lines of the current event, each followed by a line feed.
     data: Vec<u8>,
-    /// The last byte was a carriage return: a line feed that comes next belongs to it.
+    /// True after a carriage return at the end of a packet: a line feed right after it belongs to it.
     after_cr: bool,
-    /// The first line was seen, so that a byte order mark is no longer one.
+    /// True once the first line is complete; a byte order mark only counts at its start.
     past_start: bool,
 }
 
 impl Framing for SseParser {
-    /// Takes more bytes and hands the data of each event that they complete to `sink`, in order.
+    /// Consumes more bytes and passes the data of each event that they complete to `sink`, in order.
     ///
     /// # Errors
-    /// [`ProviderError::Malformed`] when an event is larger than [`MAX_EVENT_BYTES`]; whatever `sink` returns, at once.
+    /// [`ProviderError::Malformed`] when an event is larger than [`MAX_EVENT_BYTES`]; any error of `sink`, immediately.
     fn feed<F>(&mut self, mut bytes: &[u8], mut sink: F) -> Result<(), ProviderError>
     where
         F: FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -54,8 +54,8 @@ impl Framing for SseParser {
         Ok(())
     }
 
-    /// What is left when the stream has ended: the data of a last event that no blank line closed. Empty when there is
-    /// none. Some servers leave the last blank line out; a connection that was cut leaves half an event here.
+    /// Returns the data of a last event that no blank line terminated, or nothing. Some servers omit the last blank
+    /// line; a broken connection leaves half an event.
     fn take_rest(&mut self) -> Vec<u8> {
         let line = std::mem::take(&mut self.line);
         self.field(&line);
@@ -66,7 +66,7 @@ impl Framing for SseParser {
 }
 
 impl SseParser {
-    /// Skips the line end at the start of `bytes`: `\n`, `\r` or `\r\n`, the latter also across two packets.
+    /// Skips the line end at the start of `bytes`: `\n`, `\r` or `\r\n`, which may be split across two packets.
     fn after_line_end<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         match bytes {
             [b'\r', b'\n', rest @ ..] => rest,
@@ -83,17 +83,17 @@ impl SseParser {
         F: FnMut(&[u8]) -> Result<(), ProviderError>,
     {
         if self.line.is_empty() {
-            return self.whole_line(tail, sink);
+            return self.complete_line(tail, sink);
         }
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(tail);
-        let result = self.whole_line(&line, sink);
+        let result = self.complete_line(&line, sink);
         line.clear();
         self.line = line;
         result
     }
 
-    fn whole_line<F>(&mut self, line: &[u8], sink: &mut F) -> Result<(), ProviderError>
+    fn complete_line<F>(&mut self, line: &[u8], sink: &mut F) -> Result<(), ProviderError>
     where
         F: FnMut(&[u8]) -> Result<(), ProviderError>,
     {
@@ -111,7 +111,7 @@ impl SseParser {
         result
     }
 
-    /// Keeps a line when it is a `data` field.
+    /// Appends a `data` field to the current event and ignores any other line.
     fn field(&mut self, line: &[u8]) {
         let line = match std::mem::replace(&mut self.past_start, true) {
             true => line,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn data_lines_are_joined_and_everything_else_is_skipped() {
+    fn data_lines_are_joined_and_other_lines_skipped() {
         let text = b": comment\nevent: add\nid: 7\ndata: one\ndata:two\ndata\nretry: 3\n\n\n\ndata: three\r\n\r\ndatax: no\n\n";
         assert_eq!(events(&[text]), ["one\ntwo\n", "three"]);
     }
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_skipped_at_the_start_only() {
+    fn byte_order_mark_is_skipped_only_at_the_start() {
         assert_eq!(events(&[b"\xef", b"\xbb", b"\xbfdata: a\n\n"]), ["a"]);
         assert_eq!(events(&[b"data: a\n\n\xef\xbb\xbfdata: b\n\n"]), ["a"]);
     }
 
     #[test]
-    fn the_rest_is_what_no_blank_line_closed() {
+    fn rest_is_the_unterminated_event() {
         let mut parser = SseParser::default();
         parser.feed(b"data: a\ndata: b", |_| Ok(())).unwrap();
         assert_eq!(parser.take_rest(), b"a\nb");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_an_error_before_it_fills_the_memory() {
+    fn endless_event_fails_in_bounded_memory() {
         for piece in [&b"data: x"[..], b"data: x\n", b": x"] {
             let mut parser = SseParser::default();
             let packet = piece.repeat(1 << 14);
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same_events(
+        fn packet_boundaries_do_not_change_the_events(
             text in "(data: ?[a-zé]{0,5}|:x|event: e|\u{feff}|)(\n|\r|\r\n){1,2}".prop_map(String::from),
             more in prop::collection::vec("(data: ?[a-zé]{0,5}|:x|event: e|)(\n|\r|\r\n){1,2}", 0..8),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),

@@ -1,4 +1,4 @@
-//! What every request body needs of a conversation before it is put into a vendor's words.
+//! Steps that all request bodies share, before the conversation takes a vendor's form.
 
 use crate::models::{Model, same_model};
 use pinion_protocol::{AssistantMessage, ToolCall};
@@ -6,32 +6,32 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Stands where a picture was, for a model that takes none.
+/// Replaces an image for a model that accepts none.
 pub(crate) const NO_IMAGE: &str = "[image left out: this model takes no images]";
 
 /// Opens a conversation whose beginning was dropped, for vendors that require the user to speak first.
 pub(crate) const OPENING: &str = "[the conversation so far was left out]";
 
-/// Stands for the output of a tool that returned none.
+/// Replaces the output of a tool that returned nothing.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 
-/// Stands for the output of a tool that failed without a message.
+/// Replaces the output of a tool that failed without a message.
 pub(crate) const NO_FAILURE_TEXT: &str = "failed, and said nothing";
 
-/// Stands in a result for images that follow in a message of the user's.
+/// Replaces images in a result when they follow in a user message.
 pub(crate) const IMAGE_FOLLOWS: &str = "(an image, which follows)";
 
-/// Introduces the message that holds the images of preceding results.
+/// Introduces the user message with the images of preceding results.
 pub(crate) const IMAGES_FOLLOW: &str = "The images that the tools gave back:";
 
-/// One turn of a conversation in which two roles alternate. `B` is the vendor's type for a part of a message.
+/// A turn of a conversation in which two roles alternate. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]
 pub(crate) struct Turn<B> {
     pub(crate) role: &'static str,
     pub(crate) content: Vec<B>,
 }
 
-/// Joins consecutive messages of the same role to turns and drops empty messages.
+/// Merges consecutive messages of the same role into turns and drops empty messages.
 pub(crate) fn alternate<B>(messages: impl IntoIterator<Item = (&'static str, Vec<B>)>) -> Vec<Turn<B>> {
     let messages = messages.into_iter();
     let mut turns: Vec<Turn<B>> = Vec::with_capacity(messages.size_hint().1.unwrap_or_default() + 1);
@@ -44,37 +44,37 @@ pub(crate) fn alternate<B>(messages: impl IntoIterator<Item = (&'static str, Vec
     turns
 }
 
-/// Makes the user speak first.
+/// Inserts an opening turn of the user when the assistant would speak first.
 pub(crate) fn open_with_user<B>(turns: &mut Vec<Turn<B>>, opening: impl FnOnce() -> B) {
     if turns.first().is_some_and(|turn| turn.role == "assistant") {
         turns.insert(0, Turn { role: "user", content: vec![opening()] });
     }
 }
 
-/// Moves tool results to the front of the user's turns and keeps the order otherwise.
+/// Moves tool results to the front of each user turn, preserving the order otherwise.
 pub(crate) fn results_first<B>(turns: &mut [Turn<B>], is_result: impl Fn(&B) -> bool) {
     for turn in turns.iter_mut().filter(|turn| turn.role == "user") {
         turn.content.sort_by_key(|block| !is_result(block));
     }
 }
 
-/// Was the message written by this provider's same model? Only then its thinking may go back.
+/// Returns whether the message came from this model of this provider; only then may its thinking go back.
 pub(crate) fn is_own(message: &AssistantMessage, provider: &str, model: &Model) -> bool {
     message.provider == provider && same_model(&message.model, &model.id)
 }
 
-/// A picture in one of the four formats that vendors take.
+/// Returns whether the image has one of the four formats that vendors accept.
 pub(crate) fn is_web_image(media_type: &str) -> bool {
     matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// A text that vendors accept; they refuse empty ones.
+/// Returns whether the text is not blank; vendors reject blank ones.
 pub(crate) fn has_text(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-/// A call's arguments as an object, which is what every vendor demands. What the model wrote instead of one is kept
-/// under `invalid`, so that it sees what it did.
+/// Returns a call's arguments as an object, which every vendor requires. Anything else that the model produced is
+/// preserved under `invalid`, so that the model sees its mistake.
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, Value> {
     match (&call.arguments, &call.partial) {
         (Value::Object(_), _) => Cow::Borrowed(&call.arguments),
@@ -84,16 +84,16 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, Value> {
     }
 }
 
-/// What a vendor allows in the id of a call.
+/// A vendor's constraint on tool call IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdRule {
-    /// At most this many of `a-z A-Z 0-9 _ -`.
+    /// At most this many characters of `a-z A-Z 0-9 _ -`.
     AtMost(usize),
-    /// Exactly nine of `a-z A-Z 0-9`.
+    /// Exactly nine characters of `a-z A-Z 0-9`.
     NineLetters,
 }
 
-/// `id` as the vendor accepts it. The same id always becomes the same, so that calls and results still pair.
+/// Converts an ID to one that the vendor accepts. The mapping is deterministic, so that calls and results still pair.
 pub(crate) fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let fits = match rule {
@@ -110,12 +110,13 @@ pub(crate) fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     })
 }
 
-/// Stable over releases and machines, unlike the standard library's hasher: a changed id would cost a session its cache.
+/// A hash that is stable across releases and machines, unlike the standard library's: a changed ID would invalidate the
+/// prompt cache of a session.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Thirteen of `0-9 a-z`, the fastest changing first.
+/// Encodes a number as thirteen characters of `0-9 a-z`, the least significant first.
 fn base36(mut number: u64) -> String {
     let digit = |n: u64| char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize]);
     let next = |_| {
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_fit_are_kept_and_others_become_stable_ones() {
+    fn valid_ids_are_kept_and_others_replaced_by_stable_ones() {
         assert_eq!(call_id("toolu_01-A", IdRule::AtMost(64)), "toolu_01-A");
         assert_eq!(call_id("abc123XYZ", IdRule::NineLetters), "abc123XYZ");
         let strange = call_id("call|fc_ü", IdRule::AtMost(40));

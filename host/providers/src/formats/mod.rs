@@ -1,4 +1,4 @@
-//! The wire formats: each turns a request into a body and the bytes of a reply into events.
+//! The wire formats. Each serializes requests and decodes replies.
 
 pub mod anthropic;
 pub mod bedrock;
@@ -16,7 +16,7 @@ use crate::models::Model;
 use pinion_protocol::{ProviderError, Request};
 use reqwest::header::{HeaderName, HeaderValue};
 
-/// A wire format, with what its vendor does differently.
+/// A wire format, with the differences of a vendor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Format {
     Anthropic,
@@ -29,7 +29,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The same format at another place than the vendor's own, where nothing may be asked for that only the vendor knows.
+    /// The format for a server that the vendor does not run: without parameters that only the vendor knows.
     pub(crate) fn elsewhere(self) -> Self {
         match self {
             Self::OpenAiChat(quirks) => {
@@ -79,7 +79,7 @@ impl Format {
         })
     }
 
-    /// The headers that the format asks for, the key's aside.
+    /// The headers that the format requires, apart from authentication.
     pub(crate) fn headers(self, request: &Request, model: &Model) -> Vec<(HeaderName, String)> {
         match self {
             Self::Anthropic => {

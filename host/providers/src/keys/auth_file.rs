@@ -1,6 +1,6 @@
-//! `auth.toml`: the user's file of keys.
+//! The user's key file, `auth.toml`.
 
-use super::KeyError;
+use super::error::KeyError;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -9,16 +9,16 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// The largest file that is read: 1 MiB.
+/// The limit on the size of the file: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The user's file of keys, one table a provider:
+/// The user's key file, with one table per provider:
 /// ```toml
 /// [anthropic]
 /// key = "sk-ant-…"
 /// ```
-/// Nobody but its owner may read or write it: a file of any other mode than 0600 or 0400 is refused. It is read before
-/// every request, so that a changed key counts at once.
+/// Only its owner may have access: a mode other than 0600 or 0400 is an error. The file is read before every request,
+/// so that changes take effect immediately.
 #[derive(Debug)]
 pub struct AuthFile {
     path: PathBuf,
@@ -36,23 +36,23 @@ impl AuthFile {
         Self { path }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All keys in the file, none when it is not there.
+    /// Returns all keys; none when the file does not exist.
     ///
     /// # Errors
-    /// As [`Self::key`].
+    /// The same as for [`Self::key`].
     pub fn keys(&self) -> Result<Vec<SecretString>, KeyError> {
         Ok(self.read()?.into_values().map(|entry| entry.key).collect())
     }
 
-    /// The key of a provider; none when the file, or the provider's table in it, is not there.
+    /// Returns the key of a provider; `None` when the file or the provider's table does not exist.
     ///
     /// # Errors
-    /// The file cannot be read, may be read by others, or is malformed.
+    /// The file cannot be read, is accessible to other users, or is malformed.
     pub fn key(&self, provider: &str) -> Result<Option<SecretString>, KeyError> {
         Ok(self.read()?.remove(provider).map(|entry| entry.key))
     }
@@ -69,7 +69,7 @@ impl AuthFile {
         toml::from_str(&text).map_err(|error| self.malformed(&text, &error))
     }
 
-    /// Asks the opened file, not its name, so that nobody can swap it in between.
+    /// Checks the open file rather than its path, which could be replaced in between.
     #[cfg(unix)]
     fn check_mode(&self, file: &File) -> Result<(), KeyError> {
         use std::os::unix::fs::PermissionsExt as _;
@@ -85,7 +85,7 @@ impl AuthFile {
         Ok(())
     }
 
-    /// The parser's own message repeats the line, which may hold a key.
+    /// The parser's message would repeat the line, which may contain a key.
     fn malformed(&self, text: &str, error: &toml::de::Error) -> KeyError {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -93,7 +93,7 @@ impl AuthFile {
     }
 }
 
-/// Reads a file that holds a key, up to a limit.
+/// Reads a key file, up to the size limit.
 pub(super) fn read_limited(path: &Path) -> io::Result<SecretString> {
     Ok(SecretString::from(limited(File::open(path)?)?.as_str()))
 }
@@ -102,7 +102,7 @@ fn limited(file: File) -> io::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::new());
     file.take(MAX_FILE + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_FILE {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB")),
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than 1 MiB")),
         false => Ok(text),
     }
 }

@@ -1,6 +1,6 @@
-//! A command of the user's that prints a key.
+//! A user's command that prints a key.
 
-use super::KeyError;
+use super::error::{KeyCommandError, KeyError};
 use secrecy::SecretString;
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -12,82 +12,82 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-/// The longest output that is taken for a key: 64 KiB.
+/// The limit on the size of a key: 64 KiB.
 const MAX_OUTPUT: u64 = 64 << 10;
 
-/// A command that prints a key on its standard output: `gcloud auth print-access-token`, `op read op://…`,
+/// A command that prints a key to its standard output, such as `gcloud auth print-access-token`, `op read op://…`, or
 /// `aws configure export-credentials --format process`.
 ///
-/// It is run by the shell (`sh -c`, `cmd /C`), without input, for at most [`Self::timeout`]; past that, and when its
-/// caller is gone, it and what it started are killed. What it prints is kept for [`Self::keep`], or until the vendor refuses it.
-/// Requests at the same time run it once. Its standard error is thrown away, because such programs print keys there too.
+/// The shell runs it (`sh -c`, `cmd /C`) without input. After [`Self::timeout`], or when the caller drops the future,
+/// the command and its children are killed. The key is cached for [`Self::keep`], or until the vendor rejects it;
+/// concurrent requests share one run. Standard error is discarded, because such programs may print keys there too.
 #[derive(Debug)]
 pub struct KeyCommand {
     line: String,
     timeout: Duration,
     keep: Duration,
-    kept: Mutex<Option<(SecretString, Instant)>>,
+    cached: Mutex<Option<(SecretString, Instant)>>,
     is_refused: AtomicBool,
 }
 
 impl KeyCommand {
-    /// A command line. It gets 30 s, and its key is kept for 5 minutes.
+    /// Sets the command line. It may run for 30 s, and its key is cached for 5 minutes.
     pub fn new(line: impl Into<String>) -> Self {
         Self {
             line: line.into(),
             timeout: Duration::from_secs(30),
             keep: Duration::from_secs(300),
-            kept: Mutex::new(None),
+            cached: Mutex::new(None),
             is_refused: AtomicBool::new(false),
         }
     }
 
-    /// The same with another time limit.
+    /// Sets the time limit.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// The same with a key that is kept for another time. Zero runs the command before every request.
+    /// Sets the time for which the key is cached. Zero runs the command before every request.
     #[must_use]
     pub fn keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
     }
 
-    /// The key: the one that is kept, or a new one.
+    /// Returns the cached key, or a new one.
     pub(super) async fn key(&self, provider: &'static str) -> Result<SecretString, KeyError> {
-        let mut kept = self.kept.lock().await;
+        let mut cached = self.cached.lock().await;
         if self.is_refused.swap(false, Ordering::Relaxed) {
-            *kept = None;
+            *cached = None;
         }
-        if let Some((key, _)) = kept.as_ref().filter(|(_, until)| *until > Instant::now()) {
+        if let Some((key, _)) = cached.as_ref().filter(|(_, until)| *until > Instant::now()) {
             return Ok(key.clone());
         }
-        let failed = |reason: String| KeyError::Command { provider, reason };
+        let failed = |source| KeyError::Command { provider, source };
         let output = run(shell(&self.line), self.timeout).await.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => failed(format!("took longer than {} s", self.timeout.as_secs())),
-            _ => failed(format!("could not be run: {error}")),
+            io::ErrorKind::TimedOut => failed(KeyCommandError::TimedOut(self.timeout)),
+            _ => failed(KeyCommandError::Run(error)),
         })?;
         match output {
-            Output { status, .. } if !status.success() => Err(failed(format!("failed ({status})"))),
-            Output { text: None, .. } => Err(failed("printed no key".to_owned())),
+            Output { status, .. } if !status.success() => Err(failed(KeyCommandError::Status(status))),
+            Output { text: None, .. } => Err(failed(KeyCommandError::NoKey)),
             Output { text: Some(key), .. } => {
-                *kept = Some((key.clone(), Instant::now() + self.keep));
+                *cached = Some((key.clone(), Instant::now() + self.keep));
                 Ok(key)
             }
         }
     }
 
-    /// The next key is a new one.
+    /// Discards the cached key.
     pub(super) fn forget(&self) {
         self.is_refused.store(true, Ordering::Relaxed);
     }
 }
 
-/// What a program printed.
+/// The result of a program.
 pub(super) struct Output {
     pub(super) status: ExitStatus,
-    /// Without the space around it; none when it is empty, too long, or not text.
+    /// Standard output without surrounding whitespace; `None` when it is empty, too long, or not text.
     pub(super) text: Option<SecretString>,
 }
 
@@ -98,7 +98,7 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// Runs a program to its end and takes what it prints. Past `limit`, and when the future is dropped, it is killed.
+/// Runs a program and captures its output. It is killed after `limit`, and when the future is dropped.
 pub(super) async fn run(mut command: Command, limit: Duration) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     #[cfg(unix)]
@@ -125,7 +125,7 @@ fn key_in(output: &[u8]) -> Option<SecretString> {
     Some(text.trim()).filter(|text| !text.is_empty()).map(SecretString::from)
 }
 
-/// Kills a program and what it started when it goes out of scope, unless it is spared.
+/// Kills a program and its children on drop, unless spared.
 struct Group {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
@@ -147,13 +147,13 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.leader {
-            // It fails when nothing is left of the group, which is as it should be.
+            // This fails when the group is already gone, as intended.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }
 }
 
-/// Elsewhere there are no groups; the program itself is killed by its handle.
+/// Other platforms have no process groups; the handle kills the program itself.
 #[cfg(not(unix))]
 impl Group {
     fn of(_: Option<u32>) -> Self {

@@ -1,19 +1,20 @@
-//! Keys in environment variables, and in the files that they name.
+//! Keys in environment variables, and in the files that variables name.
 
 use super::auth_file::read_limited;
-use super::{KeyError, KeyOrigin};
+use super::error::KeyError;
+use super::origin::KeyOrigin;
 use crate::auth::Auth;
 use crate::vendors::ProviderInfo;
 use secrecy::SecretString;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What the environment says of a provider's key.
+/// A provider's key in the environment.
 #[derive(Debug)]
 pub(super) struct Environment {
     info: &'static ProviderInfo,
     found: Option<(KeyOrigin, SecretString)>,
-    /// Files to read the key from, in this order.
+    /// The files that may contain the key, in order of precedence.
     files: Vec<PathBuf>,
 }
 
@@ -22,7 +23,7 @@ impl Environment {
         Self { info, found: None, files: Vec::new() }
     }
 
-    /// Looks for the provider's own variables, and those that its vendor's tools know.
+    /// Reads the variables of the provider's row, and those of its authentication scheme.
     pub(super) fn look_up(&mut self, variable: &dyn Fn(&str) -> Option<String>) {
         let plain = |name: &'static str| Some((KeyOrigin::Environment(name), SecretString::from(variable(name)?)));
         self.found = self.info.key_variables().find_map(plain);
@@ -40,7 +41,7 @@ impl Environment {
         }
     }
 
-    /// A file may change between two requests, so it is read before each.
+    /// Returns the key. A file is read each time, because it may change between requests.
     pub(super) fn key(&self) -> Result<Option<(KeyOrigin, SecretString)>, KeyError> {
         if let Some(found) = &self.found {
             return Ok(Some(found.clone()));
@@ -51,7 +52,7 @@ impl Environment {
     }
 }
 
-/// AWS' own variables, as the JSON in which an access key is given.
+/// Reads the variables of the AWS tools as the JSON form of an access key.
 fn access_key(variable: &dyn Fn(&str) -> Option<String>) -> Option<(KeyOrigin, SecretString)> {
     let key = json!({
         "AccessKeyId": variable("AWS_ACCESS_KEY_ID")?,

@@ -1,7 +1,7 @@
 //! The operating system's keyring.
 
-use super::KeyError;
 use super::command::{Output, run};
+use super::error::KeyError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use secrecy::SecretString;
@@ -9,25 +9,26 @@ use std::fmt;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// The name under which keys are kept.
+/// The service name of stored keys.
 const SERVICE: &str = "pinion";
 
-/// A keyring may ask its user to unlock it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit. It is long because a keyring may ask the user to unlock it.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A keyring.
+/// A store of keys.
 pub trait Keyring: Send + Sync + fmt::Debug {
-    /// The key that is kept for a provider; none when there is none, and when there is no keyring at all.
+    /// Returns the key stored for a provider; `None` when there is none, or no keyring at all.
     fn get<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<Option<SecretString>, KeyError>>;
 }
 
-/// The platform's keyring, by the platform's own program: `secret-tool` (libsecret) on Linux, `security` on macOS.
+/// The platform's keyring, queried with the platform's own program: `secret-tool` (libsecret) on Linux, `security` on
+/// macOS.
 ///
-/// Put a key there with `secret-tool store --label pinion service pinion account PROVIDER`, or
-/// `security add-generic-password -s pinion -a PROVIDER -w`. Where the program is missing there is no keyring.
+/// Store a key with `secret-tool store --label pinion service pinion account PROVIDER`, or `security
+/// add-generic-password -s pinion -a PROVIDER -w`. A missing program counts as a missing keyring.
 ///
-/// Why no crate: the kept one (`keyring` 4) brings in D-Bus in Rust and the cryptography of its sessions, about a hundred
-/// crates for one value that these programs print; an application that wants it implements [`Keyring`] in ten lines.
+/// The crate `keyring` 4 would add D-Bus and its session cryptography, about a hundred crates, for a value that these
+/// programs print. An application that prefers it implements [`Keyring`] in ten lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlatformKeyring;
 
@@ -35,10 +36,10 @@ impl Keyring for PlatformKeyring {
     fn get<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<Option<SecretString>, KeyError>> {
         async move {
             let Some(command) = platform_command(provider) else { return Ok(None) };
-            match run(command, PATIENCE).await {
+            match run(command, TIMEOUT).await {
                 Ok(Output { status, text }) => Ok(text.filter(|_| status.success())),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(KeyError::Keyring { reason: error.to_string() }),
+                Err(source) => Err(KeyError::Keyring { source }),
             }
         }
         .boxed()

@@ -1,86 +1,85 @@
-//! What a model can do and what it costs.
+//! The abilities and prices of a model.
 //!
-//! The figures come from the [`ModelTable`](crate::ModelTable); what a wire format has to know of a model is here, so that
-//! no format asks for a model by its name.
+//! The figures come from the [`ModelTable`](crate::ModelTable). Wire formats consult this type instead of comparing
+//! model names.
 
 use pinion_protocol::{Cost, Prices, ThinkingLevel, Usage};
 use serde::Deserialize;
 
-/// What a model can do, and what it costs.
+/// The abilities and prices of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// The provider's name.
     pub provider: String,
     /// The model's name, as the provider knows it.
     pub id: String,
-    /// Whether a table names it. If not, the figures are guesses on the safe side.
+    /// True when a table lists the model. Otherwise the figures are conservative guesses.
     pub known: bool,
-    /// Input and output together, in tokens.
+    /// The limit on input and output together, in tokens.
     pub context_window: u64,
-    /// The most input that it takes, in tokens; may be less than the context window.
+    /// The limit on input, in tokens; may be less than the context window.
     pub max_input: u64,
-    /// The most output, thinking included, in tokens.
+    /// The limit on output, including thinking, in tokens.
     pub max_output: u64,
-    /// Prices by the size of the prompt, the smallest first; empty when they are not known.
+    /// Prices by prompt size, ascending; empty when unknown.
     pub(crate) prices: Vec<PriceTier>,
-    /// Takes pictures.
+    /// Accepts images.
     pub images: bool,
-    /// Several tool calls in one reply.
+    /// Supports several tool calls in one reply.
     pub parallel_tools: bool,
-    /// A reply may be made to call a tool.
+    /// Supports requests that force a tool call.
     pub forced_tools: bool,
-    /// Takes a temperature.
+    /// Accepts a temperature.
     pub temperature: bool,
-    /// How its thinking is asked for.
+    /// The way to request thinking.
     pub thinking: ThinkingStyle,
-    /// The efforts that it knows, the least first.
+    /// The supported efforts, ascending.
     pub efforts: Vec<Effort>,
-    /// The fewest and the most tokens that it may be told to think with, where it counts them; a least of 0 turns thinking
-    /// off.
+    /// The smallest and largest thinking budget in tokens, where it has budgets; a minimum of 0 disables thinking.
     pub thinking_budgets: Option<(u64, u64)>,
-    /// The vendor refuses thinking that comes back after anything before it has changed.
+    /// The vendor rejects thinking after anything before it has changed.
     pub bound_thinking: bool,
-    /// The vendor refuses tool calls that come back without their signature.
+    /// The vendor rejects tool calls without their signature.
     pub signed_calls: bool,
-    /// How its vendor keeps prompts for the next request.
+    /// The vendor's prompt caching.
     pub caching: Caching,
-    /// Tools over Chat Completions.
+    /// The support for tools over Chat Completions.
     pub chat_tools: ChatTools,
-    /// Where the figures are from.
+    /// The URL of the figures.
     pub source: String,
-    /// When they were read there, as `2026-11-20`.
+    /// The date on which they were read, as `2026-11-20`.
     pub date: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PriceTier {
-    /// Holds for prompts of more than this many tokens.
+    /// The prompt size in tokens above which these prices apply.
     pub(crate) above: u64,
     pub(crate) prices: Prices,
 }
 
-/// How a model's thinking is asked for.
+/// The way to request a model's thinking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThinkingStyle {
-    /// It does not think.
+    /// The model does not think.
     None,
-    /// Nobody knows: only what the user asks for is sent.
+    /// Unknown: thinking parameters are sent only at the user's request.
     #[default]
     OnRequest,
-    /// A number of tokens.
+    /// A budget in tokens.
     Budget,
-    /// Anthropic: it decides how much; off when nothing is said.
+    /// Anthropic: the model decides how much; off by default.
     Adaptive,
-    /// Anthropic: it decides how much; on when nothing is said, and can be turned off.
+    /// Anthropic: the model decides how much; on by default, and can be disabled.
     Default,
-    /// It always thinks; an effort says how much.
+    /// The model always thinks; an effort sets how much.
     Always,
-    /// An effort says how much; `none` turns it off where the model knows that word.
+    /// An effort sets how much; `none` disables it where the model supports that word.
     Effort,
 }
 
-/// The vendors' words for how hard a model thinks, the least first.
+/// The vendors' names for the amount of thinking, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the words are the vendors' own")]
@@ -94,52 +93,53 @@ pub enum Effort {
     Max,
 }
 
-/// How a vendor keeps prompts for the next request.
+/// A vendor's prompt caching.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caching {
-    /// Not at all.
+    /// The vendor caches nothing.
     None,
-    /// By itself, or nobody knows; there is nothing to say about it.
+    /// Automatic or unknown; no parameter is sent.
     #[default]
     Automatic,
-    /// Where the request says so, or, where it says nothing, as the vendor likes.
+    /// At breakpoints in the request, or by the vendor's default when there are none.
     Breakpoints,
 }
 
-/// Tools over Chat Completions.
+/// The support for tools over Chat Completions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChatTools {
-    /// As with any model.
+    /// Tools are supported.
     #[default]
     Yes,
-    /// Only when it does not think.
+    /// Tools are supported only without thinking.
     WithoutThinking,
-    /// Only over the Responses API.
+    /// Tools are supported only over the Responses API.
     No,
 }
 
 impl Model {
-    /// What its tokens cost when the prompt has `context` of them; none when that is not known.
+    /// Returns the prices for a prompt of `context` tokens; `None` when unknown.
     pub fn prices(&self, context: u64) -> Option<Prices> {
         self.prices.iter().rev().find(|tier| tier.above == 0 || context > tier.above).map(|tier| tier.prices)
     }
 
-    /// What a request cost; none when that is not known.
+    /// Returns the cost of a request; `None` when unknown.
     pub fn cost(&self, usage: &Usage) -> Option<Cost> {
         self.prices(usage.context()).map(|prices| prices.cost(usage))
     }
 
-    /// An output limit that the model accepts: `wanted`, or the most that it is known to give.
+    /// Clamps an output limit to what the model is known to support.
     pub(crate) fn output_limit(&self, wanted: u64) -> u64 {
         wanted.clamp(1, if self.known { self.max_output.max(1) } else { u64::MAX })
     }
 
-    /// Its own word for `level`: the least that is not below it, or else its most. None when it knows no words.
+    /// Maps `level` to the model's smallest effort that is not below it, or else to its largest; `None` when it has no
+    /// efforts.
     ///
-    /// [`ThinkingLevel::Off`] is the word that turns thinking off, and none where there is no such word: a model that
-    /// cannot do without is left to its vendor's default, not held to its least. Who wants the least asks for
+    /// [`ThinkingLevel::Off`] maps to [`Effort::None`], or to `None` where the model does not support it: a model that
+    /// cannot stop thinking uses its vendor's default, not its minimum. For the minimum, use
     /// [`ThinkingLevel::Minimal`].
     pub fn effort(&self, level: ThinkingLevel) -> Option<Effort> {
         let wanted = match level {
@@ -154,8 +154,7 @@ impl Model {
     }
 }
 
-/// Tokens to think with at a level, where a vendor counts them and the user says nothing else. None for
-/// [`ThinkingLevel::Off`].
+/// The default thinking budget of a level in tokens; `None` for [`ThinkingLevel::Off`].
 pub(crate) fn level_budget(level: ThinkingLevel) -> Option<u64> {
     match level {
         ThinkingLevel::Off => None,
@@ -167,12 +166,12 @@ pub(crate) fn level_budget(level: ThinkingLevel) -> Option<u64> {
     }
 }
 
-/// Do both names mean the same model? Vendors answer with a dated name when asked by an alias.
+/// Returns whether both names mean the same model. Vendors answer with a dated name when an alias is requested.
 pub(crate) fn same_model(a: &str, b: &str) -> bool {
     a == b || undated(a) == undated(b)
 }
 
-/// `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06` without their dates, and what follows them.
+/// Removes the date from names such as `claude-haiku-4-5-20251001` and `gpt-4o-2024-08-06`, and whatever follows it.
 pub(crate) fn undated(id: &str) -> &str {
     let is_date = |at: usize| {
         let date = &id.as_bytes()[at + 1..];
@@ -194,7 +193,7 @@ mod tests {
     use crate::models::ModelTable;
 
     #[test]
-    fn dates_are_told_from_other_numbers() {
+    fn dates_are_distinguished_from_other_numbers() {
         assert!(same_model("gpt-4o", "gpt-4o-2024-08-06") && !same_model("gpt-4o", "gpt-4o-mini"));
         assert_eq!(undated("claude-haiku-4-5-20251001"), "claude-haiku-4-5");
         assert_eq!(undated("anthropic.claude-haiku-4-5-20251001-v1:0"), "anthropic.claude-haiku-4-5");
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn long_prompts_cost_more_where_the_vendor_says_so() {
+    fn long_prompts_have_their_own_prices() {
         let haiku = ModelTable::builtin().find("anthropic", "claude-haiku-5-5");
         assert_eq!(haiku.prices(100_000).unwrap().input, 0.1);
         assert_eq!(haiku.prices(100_001).unwrap().input, 0.5);
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_becomes_the_nearest_effort_that_is_not_less() {
+    fn level_maps_to_the_nearest_effort_not_below_it() {
         let model = |efforts: &[Effort]| Model {
             efforts: efforts.to_vec(),
             ..Model::clone(&ModelTable::default().find("", ""))
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_a_word_only_where_the_model_has_one() {
+    fn off_maps_to_none_only_where_supported() {
         let of = |provider: &str, id: &str| ModelTable::builtin().find(provider, id).effort(ThinkingLevel::Off);
         assert_eq!(of("openai-chat", "gpt-6-sol"), Some(Effort::None));
         assert_eq!(of("openai-chat", "gpt-5"), None);

@@ -1,11 +1,11 @@
-//! The model table.
+//! The model table, built in and extended by the user.
 //!
-//! Data, not code: `models.toml` beside this file, with its sources and dates, and a second file of the user's in the
-//! same form that adds to it and overrides it, field by field. A model that no file names gets cautious defaults and no
-//! prices, so that a new model works on the day it appears.
+//! The built-in data is in `builtin/`, with sources and dates; a user's file in the same form overrides it field by
+//! field. A model that no file lists gets conservative defaults and no prices, so that a new model works on the day it
+//! appears.
 //!
-//! The same model is often sold by several: a provider may say that its models are `like` another's, and a model (an Azure
-//! deployment of the user's, say) that it is `like` one of the same provider's.
+//! Several vendors may sell the same model: a provider can declare its models to be `like` another's, and a model (such
+//! as a user's Azure deployment) to be `like` another of the same provider.
 
 use super::model::{Caching, ChatTools, Effort, Model, PriceTier, ThinkingStyle, undated};
 use pinion_protocol::Prices;
@@ -13,36 +13,36 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// `models.toml`, as `build.rs` writes it.
+/// The files in `builtin/`, merged by `build.rs`.
 const BUILTIN: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
 
-/// How often one model may refer to another before that is taken for a circle.
+/// The limit on chained references between models, which stops cycles.
 const MAX_REFERENCES: usize = 4;
 
-/// Every known model, by provider.
+/// All known models, by provider.
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
     providers: BTreeMap<String, ProviderModels>,
     models: BTreeMap<String, BTreeMap<String, Arc<Model>>>,
 }
 
-/// A model table could not be read.
+/// A model table could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed model table")]
 pub struct ModelTableError(#[from] toml::de::Error);
 
 impl ModelTable {
-    /// The table that comes with this crate. Read once, when it is first asked for.
+    /// The built-in table, parsed on first use.
     pub fn builtin() -> Arc<Self> {
         static TABLE: LazyLock<Arc<ModelTable>> =
             LazyLock::new(|| Arc::new(serde_json::from_str(BUILTIN).map(ModelTable::of_file).unwrap_or_default()));
         TABLE.clone()
     }
 
-    /// The table in `text`, which has the form of `models.toml`.
+    /// Parses a table in the form of `builtin/README.md`.
     ///
     /// # Errors
-    /// The text is not TOML, or not of that form; the source says where.
+    /// The text is not TOML, or not a table; the source names the line.
     pub fn read(text: &str) -> Result<Self, ModelTableError> {
         Ok(Self::of_file(toml::from_str(text)?))
     }
@@ -51,8 +51,7 @@ impl ModelTable {
         Self::of(file.into_iter().map(|(name, raw)| (name, ProviderModels::from(raw))).collect())
     }
 
-    /// This table with `other`'s models added; where both name one, what `other` says of it holds, and what it does not
-    /// say stays.
+    /// Overlays `other` on this table, field by field.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let mut providers = self.providers.clone();
@@ -62,18 +61,19 @@ impl ModelTable {
         Self::of(providers)
     }
 
-    /// The models that are named, by provider and name.
+    /// The listed models, by provider and name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Model>> {
         self.models.values().flat_map(BTreeMap::values)
     }
 
-    /// What is known of a model: under its own name, under its name without a date, as another provider's, under a
-    /// pattern, or nothing.
+    /// Finds a model by its name, by its name without a date, as another provider's model, or by a pattern; otherwise
+    /// returns defaults.
     pub fn find(&self, provider: &str, id: &str) -> Arc<Model> {
         if let Some(model) = self.models.get(provider).and_then(|models| models.get(id).or(models.get(undated(id)))) {
             return model.clone();
         }
-        let raw = self.raw(provider, id, Named::Only, 0).or_else(|| self.raw(provider, id, Named::OrPattern, 0));
+        let raw =
+            self.raw(provider, id, Entries::Names, 0).or_else(|| self.raw(provider, id, Entries::NamesAndPatterns, 0));
         let raw = raw.unwrap_or_else(|| RawModel { id: "*".to_owned(), ..RawModel::default() });
         Arc::new(Model { id: id.to_owned(), ..raw.resolve(provider) })
     }
@@ -82,7 +82,7 @@ impl ModelTable {
         let mut table = Self { providers, models: BTreeMap::new() };
         let named = |(provider, models): (&String, &ProviderModels)| {
             let models = models.models.keys().filter(|id| !id.ends_with('*'));
-            let models = models.filter_map(|id| Some((id.clone(), table.raw(provider, id, Named::Only, 0)?)));
+            let models = models.filter_map(|id| Some((id.clone(), table.raw(provider, id, Entries::Names, 0)?)));
             let models = models.map(|(id, raw)| (id.clone(), Arc::new(Model { id, ..raw.resolve(provider) })));
             (provider.clone(), models.collect())
         };
@@ -90,39 +90,41 @@ impl ModelTable {
         table
     }
 
-    /// What the files say of a model, with what it is like filled in. Its `id` ends in `*` when only a pattern names it.
-    fn raw(&self, provider: &str, id: &str, how: Named, references: usize) -> Option<RawModel> {
+    /// Returns the data about a model with its references resolved. The `id` ends in `*` when only a pattern matches.
+    fn raw(&self, provider: &str, id: &str, entries: Entries, references: usize) -> Option<RawModel> {
         let own = self.providers.get(provider).filter(|_| references < MAX_REFERENCES)?;
         if let Some(model) = own.named(id) {
             let like = model.like.as_ref().filter(|like| **like != model.id);
-            let base = like.and_then(|like| self.raw(provider, like, how, references + 1));
+            let base = like.and_then(|like| self.raw(provider, like, entries, references + 1));
             return Some(base.unwrap_or_default().overlaid(model));
         }
-        let elsewhere = own.like.as_ref().and_then(|other| self.raw(other, own.strip(id), how, references + 1));
+        let elsewhere = own.like.as_ref().and_then(|other| self.raw(other, own.strip(id), entries, references + 1));
         let elsewhere = elsewhere.map(|model| RawModel { caching: own.caching.or(model.caching), ..model });
-        match how {
-            Named::Only => elsewhere,
-            // The longest pattern is the nearest.
-            Named::OrPattern => own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len()),
+        match entries {
+            Entries::Names => elsewhere,
+            // The longest pattern is the most specific.
+            Entries::NamesAndPatterns => {
+                own.pattern(id).into_iter().chain(elsewhere).rev().max_by_key(|model| model.id.len())
+            }
         }
     }
 }
 
-/// Which names count.
+/// The entries that may match a name.
 #[derive(Clone, Copy)]
-enum Named {
-    Only,
-    OrPattern,
+enum Entries {
+    Names,
+    NamesAndPatterns,
 }
 
-/// What the files say of a provider's models.
+/// The entries of one provider.
 #[derive(Debug, Clone, Default)]
 struct ProviderModels {
     like: Option<String>,
     strip_prefixes: Vec<String>,
     strip_suffixes: Vec<String>,
     caching: Option<Caching>,
-    /// Names that end in `*` stand for every model that begins so.
+    /// By name; a name that ends in `*` matches every model with that prefix.
     models: BTreeMap<String, RawModel>,
 }
 
@@ -156,20 +158,20 @@ impl ProviderModels {
         }
     }
 
-    /// The model of this name, or of its name without a date or without one prefix, such as a region's.
+    /// Finds a model by its name, its name without a date, or its name without one prefix, such as a region.
     fn named(&self, id: &str) -> Option<&RawModel> {
         let without = |prefix: &String| self.models.get(id.strip_prefix(prefix.as_str())?);
         let dated = self.models.get(id).or_else(|| self.models.get(undated(id)));
         dated.or_else(|| self.strip_prefixes.iter().find_map(without))
     }
 
-    /// The name under which the other provider knows the model: without each prefix, in their order, and one suffix.
+    /// Converts a name to that of the other provider: without every prefix, in order, and without one suffix.
     fn strip<'a>(&self, id: &'a str) -> &'a str {
         let bare = self.strip_prefixes.iter().fold(id, |id, prefix| id.strip_prefix(prefix.as_str()).unwrap_or(id));
         self.strip_suffixes.iter().find_map(|suffix| bare.strip_suffix(suffix.as_str())).unwrap_or(bare)
     }
 
-    /// The longest pattern that fits.
+    /// Finds the longest matching pattern.
     fn pattern(&self, id: &str) -> Option<RawModel> {
         let fits = |pattern: &&String| pattern.strip_suffix('*').is_some_and(|prefix| id.starts_with(prefix));
         self.models.keys().filter(fits).max_by_key(|pattern| pattern.len()).map(|pattern| self.models[pattern].clone())
@@ -188,7 +190,7 @@ struct RawProvider {
     models: Vec<RawModel>,
 }
 
-/// What a file says of a model. What it does not say is none.
+/// The data about a model in a file; `None` where the file omits a field.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RawModel {
@@ -226,9 +228,9 @@ struct RawBudgets {
 struct RawPrices {
     input: f64,
     output: f64,
-    /// As fresh input, when nothing is said.
+    /// Defaults to the price of fresh input.
     cache_read: Option<f64>,
-    /// As fresh input, when nothing is said.
+    /// Defaults to the price of fresh input.
     cache_write: Option<f64>,
 }
 
@@ -240,7 +242,7 @@ struct RawLongPrompts {
 }
 
 impl RawModel {
-    /// This model with all that `above` says of it. Who gives prices gives them for prompts of every length.
+    /// Overlays `above` on this data. New prices replace those for all prompt sizes.
     fn overlaid(self, above: &Self) -> Self {
         let above = above.clone();
         Self {
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_that_comes_with_this_crate_is_sound() {
+    fn builtin_table_is_valid() {
         let table: BTreeMap<String, RawProvider> = serde_json::from_str(BUILTIN).unwrap();
         let table = ModelTable::of_file(table);
         assert!(table.iter().count() > 50);
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_found_under_its_dated_name_too() {
+    fn dated_name_finds_the_model() {
         let table = ModelTable::builtin();
         assert_eq!(table.find("anthropic", "claude-haiku-4-5-20251001"), table.find("anthropic", "claude-haiku-4-5"));
         assert_eq!(table.find("openai-responses", "gpt-4o-2024-08-06"), table.find("openai-responses", "gpt-4o"));
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_gets_cautious_defaults_and_no_price() {
+    fn unknown_model_gets_conservative_defaults_and_no_price() {
         let table = ModelTable::builtin();
         let unknown = table.find("openai-chat", "mock");
         assert_eq!((unknown.id.as_str(), unknown.known, unknown.prices(1)), ("mock", false, None));
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_table_adds_and_overrides_field_by_field() {
+    fn second_table_overrides_field_by_field() {
         let user = "[local]\n[[local.models]]\nid = 'qwen'\ncontext-window = 32_768\n\
                     [anthropic]\n[[anthropic.models]]\nid = 'claude-opus-5-5'\nprices = { input = 1, output = 2 }\n";
         let table = ModelTable::builtin().with(&ModelTable::read(user).unwrap());
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_can_be_like_another_and_a_model_like_one_of_them() {
+    fn providers_and_models_can_be_like_others() {
         let text = "[a]\n[[a.models]]\nid = 'one'\ncontext-window = 7_000\n[[a.models]]\nid = 'big-*'\nmax-output = 9\n\
                     [b]\nlike = 'a'\nstrip-prefixes = ['us.', 'x.']\nstrip-suffixes = ['-v1']\n\
                     [[b.models]]\nid = 'mine'\nlike = 'us.x.one-v1'\nimages = false\n\
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_table_says_where() {
+    fn malformed_table_is_reported_with_its_line() {
         for text in ["[[", "[x]\nmodels = 3", "[x]\n[[x.models]]\nid = 'a'\nprise = 3\n"] {
             let error = ModelTable::read(text).unwrap_err();
             assert!(std::error::Error::source(&error).unwrap().to_string().contains("line"), "{error:?}");

@@ -1,4 +1,4 @@
-//! From a configuration to a provider.
+//! Builds providers from their configuration.
 
 use super::caller::Caller;
 use super::config::{ProviderConfig, ProviderContext};
@@ -12,18 +12,18 @@ use reqwest::header::HeaderName;
 use secrecy::SecretString;
 use std::sync::Arc;
 
-/// Builds a provider. Cheap: nothing is read and nobody is called before the first request.
+/// Builds a provider. Cheap: nothing is read or sent before the first request.
 ///
 /// # Errors
-/// There is no such provider, or its configuration makes no sense.
+/// The provider does not exist, or its configuration is invalid.
 pub fn build(config: ProviderConfig, models: Arc<ModelTable>) -> Result<Arc<dyn Provider>, RegistryError> {
     build_with(config, ProviderContext::default(), models)
 }
 
-/// [`build`], with all that a provider may need.
+/// Builds a provider like [`build`], with a context.
 ///
 /// # Errors
-/// There is no such provider, or its configuration makes no sense.
+/// The provider does not exist, or its configuration is invalid.
 pub fn build_with(
     config: ProviderConfig,
     context: ProviderContext,
@@ -40,7 +40,7 @@ fn build_info(
 ) -> Result<Arc<dyn Provider>, RegistryError> {
     let base = config.base_url.as_deref();
     let format = info.format_at(base).ok_or(RegistryError::NeedsScript)?;
-    // What is played back goes nowhere.
+    // Playback sends nothing, so any region will do.
     let region = context.region.as_deref().or(context.playback.as_ref().map(|_| "nowhere"));
     let place = Place { region, project: context.project.as_deref() };
     let endpoint = Endpoint::new(info, base, place)?;
@@ -76,7 +76,9 @@ fn build_info(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vendors::PROVIDERS;
+    use crate::keys::{KeySource as _, Keys};
+    use crate::vendors::{ACME, PROVIDERS};
+    use secrecy::ExposeSecret as _;
 
     #[test]
     fn every_provider_except_replay_can_be_built() {
@@ -89,5 +91,26 @@ mod tests {
                 Err(error) => assert_eq!((info.name, error.to_string().contains("script")), ("replay", true)),
             }
         }
+    }
+
+    /// `docs/vendors.md` refers to this test: the row of `ACME` is all that its vendor needs.
+    #[tokio::test]
+    async fn vendor_needs_only_its_row() {
+        let variable = |name: &str| match name {
+            "ACME_KEY" => Some("sk-acme".to_owned()),
+            "ACME_URL" => Some("https://me.acme.example/api".to_owned()),
+            _ => None,
+        };
+        let base_url = ACME.base_url_from(variable);
+        assert_eq!(base_url.as_deref(), Some("https://me.acme.example/api"));
+        assert!(ACME.needs_key(None) && !ACME.needs_key(base_url.as_deref()));
+        let key = Keys::new(&ACME).environment(variable).key().await.unwrap();
+        assert_eq!(key.unwrap().expose_secret(), "sk-acme");
+        let url = |base: Option<&str>| Endpoint::new(&ACME, base, Place::default()).unwrap().url("m").to_string();
+        assert_eq!(url(None), "https://eu.acme.example/v1/chat/completions");
+        assert_eq!(url(base_url.as_deref()), "https://me.acme.example/api/chat/completions");
+        let config = ProviderConfig::default();
+        let provider = build_info(&ACME, config, ProviderContext::default(), ModelTable::builtin()).unwrap();
+        assert_eq!(provider.name(), "acme");
     }
 }

@@ -1,8 +1,8 @@
-//! One request on its way: its key, its headers, and the head of the answer.
+//! Sends requests: their keys, their headers, and the heads of the responses.
 
 use crate::auth::{Authenticator, secret_value};
 use crate::causes::with_causes;
-use crate::keys::KeySource;
+use crate::keys::{KeyError, KeySource};
 use crate::recording::RecordedRequest;
 use crate::recording::Recorder;
 use crate::recording::{Playback, Played};
@@ -17,65 +17,65 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A request without its key.
+/// A request before authentication.
 pub(super) struct Draft {
     pub(super) url: Url,
     pub(super) model: String,
-    /// The end of the URL's path.
+    /// The end of the URL's path, which recordings store.
     pub(super) path: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// The request's own key.
+    /// The key in the request itself.
     pub(super) key: Option<SecretString>,
-    /// The beginning of the ids that are made up for the reply.
+    /// The prefix of generated tool call IDs.
     pub(super) id_seed: String,
 }
 
-/// What all requests of a provider have in common.
+/// The parts that all requests of a provider share.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) name: &'static str,
-    /// Where the provider is, when the user says so; without a query.
+    /// The configured base URL, without its query.
     pub(crate) base_url: Option<String>,
     pub(crate) authenticator: Authenticator,
     pub(crate) key: Option<SecretString>,
     pub(crate) keys: Option<Arc<dyn KeySource>>,
-    /// What to say when there is no key; none when the server needs none.
+    /// The error message for a missing key; `None` when the server needs none.
     pub(crate) without_key: Option<String>,
-    /// The user's own headers, which replace those of the same name.
+    /// The user's headers, which replace others of the same name.
     pub(crate) headers: Vec<(HeaderName, SecretString)>,
     pub(crate) transport: Transport,
     pub(crate) recorder: Option<Arc<Recorder>>,
     pub(crate) playback: Option<Arc<Playback>>,
-    /// Gets every credential before it is used.
+    /// Receives every credential before it is used.
     pub(crate) secrets: Secrets,
 }
 
 impl Caller {
-    /// A call, and the beginning of the ids that are made up in its reply. What is played back is found at once, so that
-    /// requests are matched in the order in which they are made.
+    /// Prepares a call, and returns the prefix of the tool call IDs generated for its reply. Playback claims its
+    /// exchange here, so that requests match in the order in which they are made.
     pub(super) fn begin(self: Arc<Self>, draft: Draft) -> Result<(String, Call), ProviderError> {
         let played = self
             .playback
             .as_ref()
-            .map(|playback| playback.claim(&draft.recorded(self.name, self.base_url.as_deref())?))
+            .map(|playback| playback.claim(&draft.to_recorded(self.name, self.base_url.as_deref())?))
             .transpose()?;
         let id_seed = played.as_ref().map_or(&draft.id_seed, |played| &played.id_seed).clone();
         Ok((id_seed, Call { caller: self, draft, played }))
     }
 
-    /// The key of a request: its own, the configured one, or one from the places where keys are.
+    /// Returns the key for a request: its own, the configured one, or one from the key source.
     async fn key(&self, own: Option<&SecretString>) -> Result<Option<SecretString>, ProviderError> {
         if let Some(key) = own.or(self.key.as_ref()) {
             return Ok(Some(key.clone()));
         }
         match &self.keys {
-            Some(keys) => keys.key().await.map_err(|error| ProviderError::Auth { message: with_causes(&error) }),
+            Some(keys) => keys.key().await.map_err(|error| ProviderError::Auth { message: key_message(&error) }),
             None => Ok(None),
         }
     }
 
-    /// The request as it goes out. Its credentials are added to the secrets.
+    /// Authenticates a request and registers its credentials as secrets.
     async fn sign(&self, draft: &Draft) -> Result<Outgoing, ProviderError> {
         let mut headers = draft.headers.clone();
         match self.key(draft.key.as_ref()).await? {
@@ -103,7 +103,7 @@ impl Caller {
     }
 }
 
-/// One request on its way.
+/// A prepared request.
 pub(super) struct Call {
     caller: Arc<Caller>,
     draft: Draft,
@@ -111,7 +111,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Asks, and waits for the head of the answer.
+    /// Sends the request and waits for the head of the response.
     pub(super) async fn open(self) -> Result<Opened, ProviderError> {
         let idle = self.caller.transport.idle_timeout();
         if let Some(played) = self.played {
@@ -127,7 +127,7 @@ impl Call {
         };
         let packets = packets.map_err(|error| {
             if let (ProviderError::Auth { .. }, Some(keys)) = (&error, &self.caller.keys) {
-                keys.refused();
+                keys.invalidate();
             }
             secrets.clean_error(error)
         })?;
@@ -140,7 +140,7 @@ async fn send(caller: &Caller, draft: &Draft, outgoing: Outgoing) -> Result<RawA
     tracing::debug!(provider = caller.name, path = draft.path, bytes = draft.body.len(), "request");
     let tape = match &caller.recorder {
         Some(recorder) => Some(recorder.begin(
-            draft.recorded(caller.name, caller.base_url.as_deref())?,
+            draft.to_recorded(caller.name, caller.base_url.as_deref())?,
             &outgoing.headers,
             caller.secrets.clone(),
         )),
@@ -156,8 +156,8 @@ async fn send(caller: &Caller, draft: &Draft, outgoing: Outgoing) -> Result<RawA
 }
 
 impl Draft {
-    /// The request as it stands in a recording.
-    fn recorded(&self, provider: &str, base_url: Option<&str>) -> Result<RecordedRequest, ProviderError> {
+    /// Converts the request to the form of a recording.
+    fn to_recorded(&self, provider: &str, base_url: Option<&str>) -> Result<RecordedRequest, ProviderError> {
         let body: Value = serde_json::from_slice(&self.body)
             .map_err(|error| ProviderError::Api { status: None, message: error.to_string() })?;
         Ok(RecordedRequest {
@@ -172,12 +172,20 @@ impl Draft {
     }
 }
 
-/// A header of the user's that stands for the key.
+/// Returns whether a user's header replaces the key.
 fn is_key_header(name: &HeaderName) -> bool {
     *name == AUTHORIZATION || ["x-api-key", "api-key", "x-goog-api-key"].contains(&name.as_str())
 }
 
-/// Is what the user says added to what the body needs?
+/// Returns whether the user's value is appended to the format's instead of replacing it.
 fn is_list(name: &HeaderName) -> bool {
     name == "anthropic-beta"
+}
+
+/// Describes a failed key source, with its remedy: [`ProviderError`] has no other place for one.
+fn key_message(error: &KeyError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{}; {hint}", with_causes(error)),
+        None => with_causes(error),
+    }
 }

@@ -1,4 +1,4 @@
-//! What a provider is built from.
+//! The configuration of a provider.
 
 use crate::keys::KeySource;
 use crate::recording::{Playback, Recorder};
@@ -7,38 +7,40 @@ use pinion_protocol::Secrets;
 use secrecy::SecretString;
 use std::sync::Arc;
 
-/// What the user says of a provider.
+/// The user's configuration of a provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderConfig {
     /// Its name in [`PROVIDERS`].
     pub name: String,
-    /// Where it is, instead of its usual place. With or without `/v1`: a URL without a path gets one. May have a query.
+    /// The base URL that replaces the usual one. A URL without a path gets the version, such as `/v1`; it may have a
+    /// query.
     pub base_url: Option<String>,
-    /// Its key. Servers at a base URL of the user's may do without.
+    /// The key. Servers of the user's own may need none.
     pub api_key: Option<SecretString>,
-    /// Headers for every request, besides or instead of its own. Their values are kept as secret as the key.
+    /// Headers for every request, which replace the provider's own of the same name. Their values are treated as
+    /// secrets.
     pub headers: Vec<(String, SecretString)>,
-    /// Time limits and proxy.
+    /// Timeouts and proxy.
     pub http: HttpSettings,
 }
 
-/// What a provider needs besides, and most do not.
+/// The environment of a provider, which most providers can do without.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderContext {
-    /// The region or location, where a provider has several: `bedrock`, `vertex`.
+    /// The region or location, for `bedrock` and `vertex`.
     pub region: Option<String>,
-    /// The project that pays: `vertex`. Without one it is asked in express mode, which takes an API key.
+    /// The project that is billed, for `vertex`. Without one, requests use the express mode, which takes an API key.
     pub project: Option<String>,
-    /// Where the key comes from when [`ProviderConfig::api_key`] holds none. Asked before every request.
+    /// The source of keys when [`ProviderConfig::api_key`] is `None`. Queried before every request.
     pub keys: Option<Arc<dyn KeySource>>,
-    /// Certificate authorities besides the platform's, as PEM: for a gateway of the user's own.
+    /// Additional certificate authorities as PEM, such as that of a company's gateway.
     pub certificates: Vec<u8>,
-    /// Writes the exchanges down.
+    /// Records all exchanges.
     pub recorder: Option<Arc<Recorder>>,
-    /// Answers from what was written down, instead of the network. No key is needed then.
+    /// Answers from a recording instead of the network; no key is needed then.
     pub playback: Option<Arc<Playback>>,
-    /// Secrets that replies must not repeat. Every credential that the provider uses is added. Share them among providers
-    /// and tools, so that none repeats what another one was given.
+    /// Secrets that replies must not repeat. The provider adds every credential that it uses. Share one value among
+    /// providers and tools, so that none of them repeats a secret of another.
     pub secrets: Secrets,
 }
 

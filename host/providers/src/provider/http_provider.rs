@@ -36,7 +36,7 @@ impl Provider for HttpProvider {
 }
 
 impl HttpProvider {
-    /// All of a request that is known before the key is.
+    /// Builds the part of a request that does not depend on the key.
     fn draft(&self, request: &Request, id_seed: String) -> Result<Draft, ProviderError> {
         let model = self.models.find(self.name, &request.model);
         let body = self.format.body(request, &model, self.name)?;
@@ -59,6 +59,6 @@ impl HttpProvider {
 }
 
 fn plain_value(name: &HeaderName, value: &str) -> Result<HeaderValue, ProviderError> {
-    let message = || format!("the header `{name}` holds a character that no header can carry");
+    let message = || format!("the header `{name}` contains a character that is not allowed in a header");
     HeaderValue::from_str(value).map_err(|_| ProviderError::Api { status: None, message: message() })
 }

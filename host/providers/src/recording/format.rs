@@ -1,4 +1,4 @@
-//! The file in which exchanges are written down: JSON Lines, one step of an exchange a line.
+//! The file format of recordings: JSON Lines, with one step of an exchange per line.
 //!
 //! ```json
 //! {"pinion_recording":1,"date":"2026-11-20"}
@@ -7,18 +7,17 @@
 //! {"exchange":1,"data":"event: message_start\ndata: {…}\n"}
 //! {"exchange":1,"end":"complete"}
 //! ```
-//! Exchanges that ran at the same time are interleaved. What an answer held comes line by line, as it came over the wire,
-//! after decompression; the messages of AWS' event streams as `frame`, with their headers and payload readable; what is
-//! neither is `base64`. Headers with keys are left out, and keys anywhere else are replaced by `[redacted]`. Ids that were
-//! made up here begin with `id_seed`, so that they are the same when the exchange is played back. The date is that of the
-//! run, for whoever says it in a prompt.
+//! Concurrent exchanges are interleaved. Response bodies are recorded line by line as received, after decompression;
+//! messages of AWS event streams as `frame`, with readable headers and payload; anything else as `base64`. Headers that
+//! contain keys are omitted, and keys elsewhere are replaced with `[redacted]`. Generated tool call IDs begin with
+//! `id_seed`, so that playback reproduces them. The date is that of the run, because prompts may mention it.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The version of this form.
+/// The version of the format.
 pub(crate) const VERSION: u32 = 1;
 
 /// The first line.
@@ -26,20 +25,20 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct Head {
     /// [`VERSION`].
     pub(crate) pinion_recording: u32,
-    /// The day on which the run began, where it was.
+    /// The local date at the start of the run.
     pub(crate) date: Date,
 }
 
 /// Every other line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Counts from 1, in the order of the requests.
+    /// The number of the exchange, from 1, in the order of the requests.
     pub(crate) exchange: u64,
     #[serde(flatten)]
     pub(crate) step: Step,
 }
 
-/// What happened.
+/// A step of an exchange.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
@@ -51,15 +50,15 @@ pub(crate) enum Step {
     End(End),
 }
 
-/// What was asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RecordedRequest {
     pub(crate) provider: String,
     pub(crate) model: String,
-    /// Where the provider was, when the user said so; without a query, which may hold a key.
+    /// The configured base URL, without its query, which may contain a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// The end of the path, without what a base URL says.
+    /// The end of the path, which does not depend on the base URL.
     pub(crate) path: String,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
@@ -67,7 +66,7 @@ pub(crate) struct RecordedRequest {
     pub(crate) body: Value,
 }
 
-/// The head of an answer.
+/// The head of the response.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RecordedHead {
     pub(crate) status: u16,
@@ -82,13 +81,13 @@ pub(crate) struct RecordedFrame {
     pub(crate) payload: Value,
 }
 
-/// How it ended.
+/// The outcome of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum End {
-    /// With the end of the answer.
+    /// The response was complete.
     Complete,
-    /// Nobody waited for more: the reply was complete, or cancelled.
+    /// The client stopped reading: the reply was complete, or cancelled.
     Dropped,
     /// The connection failed, or the server was too slow.
     Network(String),

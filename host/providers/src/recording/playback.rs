@@ -1,8 +1,8 @@
-//! Answers from a recording, instead of the network; [`recording`](crate::recording) describes the file.
+//! Playback of recordings instead of network access; [`format`](super::format) describes the file.
 //!
-//! A request is answered with the first exchange not used yet that asked the same. Requests may come in another order than
-//! they were recorded in, as those of several agents at once do. When none is the same, the first one left is what should
-//! have been asked, and the error says where the two differ.
+//! Each request is answered with the first unused exchange whose request is equal, because concurrent agents may send
+//! their requests in a different order than in the recording. When none is equal, the error describes the difference to
+//! the first unused one.
 
 use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
 use super::redact::matches_redacted;
@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What differs between two runs of the same session, and means nothing.
+/// The fields that differ between runs of the same session.
 const VOLATILE: &[&str] = &["$.prompt_cache_key", "$.options.session_id"];
 
-/// How much of two texts is shown around the place where they differ, in characters.
+/// The number of characters shown around a difference.
 const SHOWN: usize = 40;
 
-/// The exchanges of a recording, for all providers that are built with it.
+/// A recording, which all providers built with it share.
 #[derive(Debug)]
 pub struct Playback {
     date: Date,
@@ -34,14 +34,14 @@ pub struct Playback {
     exchanges: Mutex<Vec<Slot>>,
 }
 
-/// Who was asked.
+/// The recipient of a recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The provider's name.
     pub provider: String,
     /// The model's name.
     pub model: String,
-    /// Where the provider was, when it was not at its usual place: other things are asked there.
+    /// The base URL, unless it was the usual one: requests to other servers differ.
     pub base_url: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-/// An exchange and its number; none when it was used.
+/// An exchange and its number; `None` once used.
 type Slot = (u64, Option<Exchange>);
 
 /// One exchange.
@@ -64,45 +64,45 @@ struct Exchange {
     end: End,
 }
 
-/// A recording cannot be read.
+/// A recording could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
-    /// The file cannot be read.
+    /// The file could not be read.
     #[error("could not read the recording `{path}`")]
     File {
-        /// The file.
+        /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It is something else, or of a newer version.
+    /// The file is not a recording, or has another version.
     #[error("not a recording of this version")]
     Version,
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("line {line} of the recording {reason}")]
     Line {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// A description of the problem.
         reason: String,
     },
 }
 
 impl Playback {
-    /// Reads a recording from a file.
+    /// Loads a recording from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no recording.
+    /// The file could not be read, or is not a recording.
     pub fn load(path: &Path) -> Result<Self, PlaybackError> {
         let failed = |source| PlaybackError::File { path: path.display().to_string(), source };
         Self::parse(&std::fs::read_to_string(path).map_err(failed)?)
     }
 
-    /// Reads a recording. A last line that was cut off, as by a kill, is left out.
+    /// Parses a recording. A truncated last line, as after a kill, is ignored.
     ///
     /// # Errors
-    /// It is no recording.
+    /// The text is not a recording.
     pub fn parse(text: &str) -> Result<Self, PlaybackError> {
         let mut lines = text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
         let head = lines.next().and_then(|(_, line)| serde_json::from_str::<Head>(line).ok());
@@ -113,7 +113,7 @@ impl Playback {
             let line: Line = match serde_json::from_str(line) {
                 Ok(line) => line,
                 Err(_) if !line.ends_with('\n') => break,
-                Err(error) => return Err(failed(format!("makes no sense: {error}"))),
+                Err(error) => return Err(failed(format!("is malformed: {error}"))),
             };
             add(&mut exchanges, line).map_err(failed)?;
         }
@@ -125,32 +125,32 @@ impl Playback {
         })
     }
 
-    /// Does `text` begin as a recording does? The scripts of [`Replay`](crate::Replay) do not.
+    /// Returns whether `text` begins like a recording, unlike the scripts of [`Replay`](crate::Replay).
     pub fn is_recording(text: &str) -> bool {
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         serde_json::from_str::<Value>(first).is_ok_and(|head| head.get("pinion_recording").is_some())
     }
 
-    /// The day of the run, where it was.
+    /// The local date of the recorded run.
     pub fn date(&self) -> Date {
         self.date
     }
 
-    /// Who was asked first; none when nobody was.
+    /// The recipient of the first request, if any.
     pub fn asked(&self) -> Option<&Asked> {
         self.asked.as_ref()
     }
 
-    /// How many exchanges were not used.
+    /// The number of unused exchanges.
     pub fn remaining(&self) -> usize {
         let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         exchanges.iter().filter(|(_, exchange)| exchange.is_some()).count()
     }
 
-    /// The exchange that answers `asked`, and with it the beginning of the ids that were made up in it.
+    /// Takes the exchange that answers `asked`.
     ///
     /// # Errors
-    /// [`ProviderError::Api`], which says where they differ.
+    /// [`ProviderError::Api`], which describes the difference.
     pub(crate) fn claim(&self, asked: &RecordedRequest) -> Result<Played, ProviderError> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let total = exchanges.len();
@@ -164,17 +164,17 @@ impl Playback {
         }
         let first = exchanges.iter().find_map(|(at, exchange)| Some((at, exchange.as_ref()?)));
         let message = match first {
-            None => format!("the recording is used up: it holds {total} exchanges, and one more is asked for"),
+            None => format!("the recording is exhausted after {total} exchanges"),
             Some((at, exchange)) => {
                 let difference = difference(&exchange.request, asked).unwrap_or_default();
-                format!("the recording does not fit: request {at} differs {difference}")
+                format!("the recording does not match: request {at} differs {difference}")
             }
         };
         Err(ProviderError::Api { status: None, message })
     }
 }
 
-/// An exchange that is played back.
+/// An exchange to play back.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) id_seed: String,
@@ -182,10 +182,10 @@ pub(crate) struct Played {
 }
 
 impl Played {
-    /// What the server answered.
+    /// Returns the recorded response.
     ///
     /// # Errors
-    /// What came instead of an answer.
+    /// The error recorded instead of a response.
     pub(crate) fn answer(self) -> Result<RawAnswer, ProviderError> {
         let Exchange { head, packets, end, .. } = self.exchange;
         let error = match end {
@@ -209,11 +209,11 @@ fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: Line) -> Result<(), String
         let exchange = Exchange { request, head: None, packets: Vec::new(), end: End::Dropped };
         return match exchanges.insert(line.exchange, exchange) {
             None => Ok(()),
-            Some(_) => Err(format!("begins exchange {} again", line.exchange)),
+            Some(_) => Err(format!("restarts exchange {}", line.exchange)),
         };
     }
     let exchange = exchanges.get_mut(&line.exchange);
-    let exchange = exchange.ok_or_else(|| format!("belongs to exchange {}, which did not begin", line.exchange))?;
+    let exchange = exchange.ok_or_else(|| format!("belongs to exchange {}, which has no request", line.exchange))?;
     match line.step {
         Step::Request(_) => {}
         Step::Response(head) => exchange.head = Some(head),
@@ -234,10 +234,10 @@ fn encode_frame(frame: &RecordedFrame) -> Result<Bytes, String> {
         Value::String(text) => text.clone().into_bytes(),
         json => json.to_string().into_bytes(),
     };
-    encode(&headers, &payload).map(Bytes::from).map_err(|error| format!("is no frame: {error}"))
+    encode(&headers, &payload).map(Bytes::from).map_err(|error| format!("is not a frame: {error}"))
 }
 
-/// Where two requests differ, in words; none when they do not.
+/// Describes the first difference between two requests; `None` when they are equal.
 fn difference(recorded: &RecordedRequest, asked: &RecordedRequest) -> Option<String> {
     for (what, recorded, asked) in [
         ("provider", &recorded.provider, &asked.provider),
@@ -292,7 +292,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Both texts, from a little before the place where they differ.
+/// Excerpts both texts from just before their first difference.
 fn around(one: &str, other: &str) -> (String, String) {
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let start = same.saturating_sub(SHOWN / 4);

@@ -1,4 +1,4 @@
-//! Writes exchanges down as they happen; [`recording`](crate::recording) describes the file.
+//! Records exchanges as they happen; [`format`](super::format) describes the file.
 
 use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
 use crate::decode::event_stream::{Frame, FrameReader};
@@ -19,10 +19,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Writes the exchanges of all providers that were built with it to one file.
+/// Records the exchanges of all providers that were built with it in one file.
 ///
-/// Each step is written when it happens, so that a run that is killed leaves all that came before. Writing blocks for as
-/// long as a small write to a file does. A write that fails does not disturb the run: [`Self::finish`] says so.
+/// Each step is written as it happens, so that a killed run leaves everything before. Recording blocks for one small
+/// write to a file at a time. A failed write does not disturb the run; [`Self::finish`] reports it.
 pub struct Recorder {
     state: Mutex<State>,
 }
@@ -40,15 +40,15 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Writes to a new file, which only its owner may read: it holds the conversation. A file that is there is removed
-    /// first, so that nobody who has it open reads on. `date` is the day of the run.
+    /// Creates the file, readable only by its owner because it contains the conversation. An existing file is removed
+    /// first, so that processes that have it open do not see the recording. `date` is the day of the run.
     ///
     /// # Errors
-    /// The file cannot be made, or the path is something else than a file: a link is not followed.
+    /// The file could not be created, or the path is not a regular file; links are not followed.
     pub fn create(path: &Path, date: Date) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(found) if found.is_file() => std::fs::remove_file(path)?,
-            Ok(found) if found.is_symlink() => return Err(io::Error::other("it is a link")),
+            Ok(found) if found.is_symlink() => return Err(io::Error::other("the path is a link")),
             _ => {}
         }
         let mut options = OpenOptions::new();
@@ -58,17 +58,17 @@ impl Recorder {
         Ok(Self::new(options.open(path)?, date))
     }
 
-    /// Writes to `out`.
+    /// Records to `out`.
     pub fn new(out: impl Write + Send + 'static, date: Date) -> Self {
         let recorder = Self { state: Mutex::new(State { out: Box::new(out), exchanges: 0, error: None }) };
         recorder.write(&Head { pinion_recording: VERSION, date });
         recorder
     }
 
-    /// Makes sure that all is written.
+    /// Flushes the recording.
     ///
     /// # Errors
-    /// A write failed, now or before; nothing was written after it.
+    /// A write failed, now or earlier; nothing was written after it.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.error.take() {
@@ -77,7 +77,7 @@ impl Recorder {
         }
     }
 
-    /// Begins an exchange. `secrets` know those of its request.
+    /// Starts an exchange. `secrets` contains those of its request.
     pub(crate) fn begin(self: &Arc<Self>, request: RecordedRequest, headers: &HeaderMap, secrets: Secrets) -> Tape {
         let exchange = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,7 @@ impl Recorder {
     }
 }
 
-/// The writing down of one exchange.
+/// The recording of one exchange.
 pub(crate) struct Tape {
     recorder: Arc<Recorder>,
     exchange: u64,
@@ -114,15 +114,15 @@ pub(crate) struct Tape {
     is_over: bool,
 }
 
-/// How an answer is written down.
+/// The form in which a response is recorded.
 enum Content {
-    /// By lines, of which the last is not complete: a key is not cut in two.
+    /// By lines. The incomplete last line is held back, so that no key is split.
     Lines(Vec<u8>),
     Frames(FrameReader),
 }
 
 impl Tape {
-    /// Writes down what became of the request, and follows the packets of its answer.
+    /// Records the outcome of the request and follows the packets of its response.
     pub(crate) fn follow(mut self, answer: Result<RawAnswer, ProviderError>) -> Result<RawAnswer, ProviderError> {
         match answer {
             Err(error) => {
@@ -166,15 +166,15 @@ impl Tape {
     fn data(&mut self, packet: &Bytes) {
         let steps = match &mut self.content {
             Content::Lines(pending) => {
-                // What is pending holds no end of a line.
-                let whole = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
+                // The pending bytes contain no line end.
+                let complete = memchr::memrchr(b'\n', packet).map_or(0, |at| pending.len() + at + 1);
                 pending.extend_from_slice(packet);
-                let lines: Vec<u8> = pending.drain(..whole).collect();
+                let lines: Vec<u8> = pending.drain(..complete).collect();
                 text_step(lines, &self.secrets).into_iter().collect::<Vec<_>>()
             }
             Content::Frames(reader) => {
                 let mut steps = Vec::new();
-                // What makes no sense here makes none to the decoder either, which says so.
+                // The decoder reports malformed frames.
                 let _ = reader.feed(packet, |frame| {
                     steps.push(frame_step(&frame));
                     Ok(())
@@ -197,7 +197,7 @@ impl Tape {
         self.write(Step::End(end));
     }
 
-    /// Everything goes through here, and so nothing is written with a key in it.
+    /// Writes a step without its secrets. Every step passes through here.
     fn write(&self, step: Step) {
         let step = match step {
             Step::Request(request) => Step::Request(RecordedRequest {
@@ -236,7 +236,7 @@ fn text_step(bytes: Vec<u8>, secrets: &Secrets) -> Option<Step> {
     match String::from_utf8(bytes) {
         Ok(text) if text.is_empty() => None,
         Ok(text) => Some(Step::Data(text)),
-        // Base64 would hide a secret from whoever looks for it.
+        // Base64 would hide a secret from a search for it.
         Err(error) if secrets.are_in(error.as_bytes()) => {
             Some(Step::Data(String::from_utf8_lossy(error.as_bytes()).into_owned()))
         }
@@ -258,7 +258,7 @@ fn broken(error: &ProviderError) -> End {
     }
 }
 
-/// The headers that can be shown. Cookies are as good as keys to whoever has them.
+/// Returns the headers to record. Cookies are omitted because they are as good as keys.
 fn readable(headers: &HeaderMap) -> BTreeMap<String, String> {
     let shown = headers.iter().filter(|(name, value)| !value.is_sensitive() && *name != "set-cookie");
     shown.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect()

@@ -1,9 +1,9 @@
 //! Comparison of texts with their redacted form in recordings.
 
-/// Stands for what was redacted.
+/// Replaces redacted text.
 const MARK: &str = "[redacted]";
 
-/// Returns whether `text` is what was recorded; what was redacted may have been anything.
+/// Returns whether `text` equals the recorded text, where redacted parts match anything.
 pub(crate) fn matches_redacted(recorded: &str, text: &str) -> bool {
     let pieces: Vec<&str> = recorded.split(MARK).collect();
     let [first, between @ .., last] = &pieces[..] else { return recorded == text };
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_redacted_may_have_been_anything() {
+    fn redacted_parts_match_anything() {
         assert!(matches_redacted("the key [redacted] is", "the key sk-1 is"));
         assert!(matches_redacted("a [redacted] b [redacted] c", "a 1 b 2 c") && matches_redacted("same", "same"));
         assert!(matches_redacted("[redacted]", "") && matches_redacted("a[redacted]", "a"));

@@ -1,17 +1,17 @@
-//! From what a vendor answered to the error that the loop understands.
+//! Maps vendors' error responses to the errors that the loop understands.
 //!
-//! Pure: status, headers and body in, [`ProviderError`] out. An overflow of the context window is told from other bad
-//! requests by its wording, because no two vendors agree on a code; a rate limit is never taken for one, although it
-//! speaks of tokens too.
+//! A pure function from status, headers and body to [`ProviderError`]. An overflow of the context window is recognized
+//! by its wording, because no two vendors agree on a code. A rate limit never counts as one, although its message
+//! mentions tokens too.
 
 use pinion_protocol::ProviderError;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The longest message that an error carries, in characters.
+/// The limit on the length of an error message, in characters.
 const MAX_MESSAGE: usize = 2_000;
 
-/// What vendors say when the prompt is larger than the model's window, in lower case. `#` stands for a number.
+/// Vendors' wordings for a prompt that exceeds the context window, in lower case. `#` matches a number.
 const OVERFLOW: &[&str] = &[
     "prompt is too long",                              // Anthropic
     "exceed context limit",                            // Anthropic: input length and `max_tokens` exceed context limit
@@ -43,34 +43,34 @@ const OVERFLOW: &[&str] = &[
     "too many total text bytes",                       // Bedrock
 ];
 
-/// An answer that is not a reply.
+/// A response that is not a reply.
 pub(crate) struct Answer<'a> {
     /// The HTTP status.
     pub(crate) status: u16,
-    /// The body, or its beginning.
+    /// The body, possibly truncated.
     pub(crate) body: &'a [u8],
-    /// A code, as a header says it.
+    /// The error code in a header.
     pub(crate) code: Option<&'a str>,
-    /// When to try again, as the headers say it.
+    /// The delay before a retry, from the headers.
     pub(crate) retry_after: Option<Duration>,
-    /// The vendor's name for the request, for its support.
+    /// The vendor's request ID, for its support.
     pub(crate) request_id: Option<&'a str>,
 }
 
-/// The error that an answer means.
+/// Classifies an error response.
 pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     let mut body = Envelope::read(answer.body);
     body.codes.extend(answer.code.map(str::to_lowercase));
-    let said = body.message.clone().unwrap_or_else(|| reason(answer.status).to_owned());
+    let text = body.message.clone().unwrap_or_else(|| reason(answer.status).to_owned());
     let message = match answer.request_id {
-        Some(id) => format!("{said} (request {})", bounded(id, 100)),
-        None => said,
+        Some(id) => format!("{text} (request {})", bounded(id, 100)),
+        None => text,
     };
     let retry_after = || answer.retry_after.or(body.retry_after).or_else(|| delay_in_text(&message));
     match answer.status {
         401 | 403 => ProviderError::Auth { message },
-        400 if body.has_code(AUTH) || is_key_trouble(&message) => ProviderError::Auth { message },
-        429 if body.has_code(NO_MONEY) => api(answer.status, message),
+        400 if body.has_code(AUTH) || reports_invalid_key(&message) => ProviderError::Auth { message },
+        429 if body.has_code(NO_CREDIT) => api(answer.status, message),
         429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after: retry_after(), message },
         429 => ProviderError::RateLimited { retry_after: retry_after(), message },
         413 => ProviderError::ContextOverflow { message },
@@ -83,12 +83,12 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
     }
 }
 
-/// The error that an error object in the middle of a stream means, or that came with status 200.
+/// Classifies an error object from the middle of a stream, or from a response with status 200.
 pub(crate) fn classify_object(error: &Value) -> ProviderError {
     let body = Envelope::from_error(error);
-    let message = body.message.clone().unwrap_or_else(|| "the vendor reports an error without a message".to_owned());
+    let message = body.message.clone().unwrap_or_else(|| "the vendor reported an error without a message".to_owned());
     let retry_after = body.retry_after.or_else(|| delay_in_text(&message));
-    if body.has_code(NO_MONEY) {
+    if body.has_code(NO_CREDIT) {
         ProviderError::Api { status: None, message }
     } else if body.has_code(RATE_LIMIT) {
         ProviderError::RateLimited { message, retry_after }
@@ -103,8 +103,8 @@ pub(crate) fn classify_object(error: &Value) -> ProviderError {
     }
 }
 
-/// Parts of vendors' types and codes, in lower case.
-const NO_MONEY: &[&str] = &["insufficient_quota", "billing", "credit_balance"];
+/// Fragments of vendors' error types and codes, in lower case.
+const NO_CREDIT: &[&str] = &["insufficient_quota", "billing", "credit_balance"];
 const RATE_LIMIT: &[&str] = &["rate_limit", "too_many_requests", "429", "throttling", "resource_exhausted"];
 const AUTH: &[&str] = &[
     "authentication",
@@ -133,14 +133,14 @@ const OVERLOAD: &[&str] = &[
     "modelerror",
 ];
 
-/// Says the vendor that the prompt is larger than the model's window?
+/// Returns whether the message reports that the prompt exceeds the context window.
 pub(crate) fn is_overflow(message: &str) -> bool {
     let text = collapse_numbers(&message.to_lowercase());
     OVERFLOW.iter().any(|phrase| text.contains(phrase))
 }
 
-/// xAI and Gemini say with status 400 that the key is wrong.
-fn is_key_trouble(message: &str) -> bool {
+/// Returns whether the message reports an invalid key, for which xAI and Gemini use status 400.
+fn reports_invalid_key(message: &str) -> bool {
     let text = message.to_lowercase();
     ["incorrect api key", "invalid api key", "api key not valid"].iter().any(|phrase| text.contains(phrase))
 }
@@ -149,12 +149,12 @@ fn api(status: u16, message: String) -> ProviderError {
     ProviderError::Api { status: Some(status), message }
 }
 
-/// What an error body says, whatever its shape.
+/// The content of an error body, independent of its shape.
 struct Envelope {
     message: Option<String>,
     /// Types and codes, in lower case.
     codes: Vec<String>,
-    /// When to try again.
+    /// The delay before a retry.
     retry_after: Option<Duration>,
 }
 
@@ -167,12 +167,12 @@ impl Envelope {
     }
 
     fn from_body(body: &Value) -> Self {
-        // Gemini answers with a list of one.
+        // Gemini wraps the body in a list.
         let body = body.get(0).unwrap_or(body);
         match body.get("error") {
             Some(error) if !error.is_null() => {
                 let inner = Self::from_error(error);
-                // OAuth's errors are a code, with the sentence beside it.
+                // OAuth errors are a code, with the message beside it.
                 let beside =
                     body.get("error_description").and_then(Value::as_str).map(|text| bounded(text, MAX_MESSAGE));
                 let message = beside.or(inner.message).or_else(|| text_of(body));
@@ -191,7 +191,7 @@ impl Envelope {
             };
             keys.iter().filter_map(code).collect()
         };
-        // Google says the rest in a list of details, each of a type of its own.
+        // Google adds a list of details of various types.
         let details = error.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let reasons = details.iter().flat_map(|detail| of(detail, &["reason"]));
         let codes = of(error, &["type", "code", "status", "__type"]).into_iter().chain(reasons).collect();
@@ -208,15 +208,15 @@ impl Envelope {
     }
 }
 
-/// The sentence for people in an error object: its `message`, `detail`, `error` or itself, with what a router's upstream
-/// said.
+/// Extracts the message of an error object from `message`, `detail`, `error` or the object itself, and appends the
+/// message of a router's upstream.
 fn text_of(error: &Value) -> Option<String> {
     let said = match error {
         Value::String(text) => Some(text.as_str()),
         _ => ["message", "Message", "detail", "error_description", "error"].iter().find_map(|key| {
             match error.get(key)? {
                 Value::String(text) => Some(text.as_str()),
-                // FastAPI: a list of what is wrong.
+                // FastAPI returns a list of problems.
                 Value::Array(list) => list.first()?.get("msg")?.as_str(),
                 Value::Object(inner) => inner.get("message")?.as_str(),
                 _ => None,
@@ -239,7 +239,7 @@ fn plain_text(body: &[u8]) -> Option<String> {
         return None;
     }
     match text.starts_with('<') {
-        true => Some(html_title(text).unwrap_or_else(|| "the answer is a web page".to_owned())),
+        true => Some(html_title(text).unwrap_or_else(|| "the response is a web page".to_owned())),
         false => Some(bounded(text, 500)),
     }
 }
@@ -247,10 +247,10 @@ fn plain_text(body: &[u8]) -> Option<String> {
 fn html_title(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("<title>")?;
     let (title, _) = rest.split_once("</title>")?;
-    Some(format!("the answer is a web page: {}", bounded(title.trim(), 200)))
+    Some(format!("the response is a web page: {}", bounded(title.trim(), 200)))
 }
 
-/// At most `max` characters, without control characters: the text goes to a terminal.
+/// Truncates text to `max` characters and removes control characters, because it is shown on a terminal.
 fn bounded(text: &str, max: usize) -> String {
     let mut out: String =
         text.trim().chars().take(max).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
@@ -262,12 +262,12 @@ fn bounded(text: &str, max: usize) -> String {
 
 fn reason(status: u16) -> &'static str {
     match status {
-        300..=399 => "redirected; set the base URL to where the server really is",
+        300..=399 => "redirected; set the base URL to the server's actual location",
         400 => "bad request",
         401 => "the key is missing or wrong",
         402 => "payment required",
         403 => "the key is not allowed to do this",
-        404 => "not found: is the base URL right, and the model's name?",
+        404 => "not found; check the base URL and the model's name",
         408 | 504 => "the server timed out",
         413 => "the request is too large",
         429 => "too many requests",
@@ -276,14 +276,14 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// "Please try again in 1.5s", "in 20 seconds", "in 7m12s", "in 86ms".
+/// Extracts the delay from "Please try again in 1.5s", "in 20 seconds", "in 7m12s" or "in 86ms".
 fn delay_in_text(message: &str) -> Option<Duration> {
     let lower = message.to_lowercase();
     let after = |phrase| lower.split_once(phrase).map(|(_, rest)| rest);
     parse_delay(after("try again in ").or_else(|| after("retry after ")).or_else(|| after("retry in "))?)
 }
 
-/// Reads `7m12s`, `1.5s`, `86ms`, `20 seconds`, as rate limits are written; a bare number is seconds.
+/// Parses `7m12s`, `1.5s`, `86ms` or `20 seconds`; a bare number is seconds.
 pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut total = None;
@@ -305,13 +305,13 @@ pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     total.and_then(seconds)
 }
 
-/// A delay in seconds, when it makes sense: not negative, and at most a day.
+/// Converts seconds to a delay of at most a day; `None` when they are negative or not a number.
 pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
     let sensible = !seconds.is_nan();
     sensible.then(|| Duration::try_from_secs_f64(seconds.min(86_400.0)).ok()).flatten()
 }
 
-/// Every run of digits becomes `#`, so that phrases match around numbers.
+/// Replaces every run of digits with `#`, so that phrases match around numbers.
 fn collapse_numbers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -362,7 +362,7 @@ mod tests {
     ];
 
     #[test]
-    fn known_wordings_of_an_overflow_are_recognised() {
+    fn known_overflow_wordings_are_recognized() {
         assert!(OVERFLOWS.len() >= 15);
         for message in OVERFLOWS {
             assert!(matches!(error(400, message), ProviderError::ContextOverflow { .. }), "{message}");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_400_or_413_is_an_overflow_and_other_bad_requests_are_not() {
+    fn empty_400_or_413_is_an_overflow() {
         for status in [400, 413] {
             assert!(matches!(answer(status, " \n"), ProviderError::ContextOverflow { .. }));
         }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_decides_what_is_worth_another_try() {
+    fn status_determines_whether_to_retry() {
         let kinds: Vec<(u16, bool)> = [401, 402, 403, 404, 408, 422, 429, 500, 501, 502, 503, 504, 529]
             .map(|s| (s, error(s, "x").is_retryable()))
             .into();
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_purse_is_not_worth_another_try() {
+    fn exhausted_quota_is_not_retryable() {
         let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
         assert!(!answer(429, &body.to_string()).is_retryable());
         assert!(!classify_object(&body["error"]).is_retryable());
     }
 
     #[test]
-    fn the_message_is_found_in_every_known_envelope() {
+    fn message_is_found_in_every_known_envelope() {
         let said = |body: &str| match answer(418, body) {
             ProviderError::Api { message, .. } => message,
             other => panic!("{other:?}"),
@@ -424,8 +424,8 @@ mod tests {
             "Provider returned error: m"
         );
         assert_eq!(said("plain\u{1b}[31m text"), "plain [31m text");
-        assert_eq!(said("<html><title> 502 Bad </title>"), "the answer is a web page: 502 Bad");
-        assert_eq!(said("<html>"), "the answer is a web page");
+        assert_eq!(said("<html><title> 502 Bad </title>"), "the response is a web page: 502 Bad");
+        assert_eq!(said("<html>"), "the response is a web page");
         assert_eq!(said("{}"), "the server refused the request");
         assert!(said(&"x".repeat(9_000)).chars().count() <= 501);
     }
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn vendors_own_codes_are_known() {
+    fn vendor_codes_are_recognized() {
         let key = json!([{ "error": { "code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
             "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }] } }]);
         assert!(matches!(answer(400, &key.to_string()), ProviderError::Auth { .. }));
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_in_the_text_is_read() {
+    fn delay_in_the_message_is_parsed() {
         let delay = |text: &str| error(429, text).retry_after();
         assert_eq!(delay("Rate limit reached. Please try again in 1.5s. Visit"), Some(Duration::from_millis(1500)));
         assert_eq!(delay("Please try again in 7m12s."), Some(Duration::from_secs(432)));
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_id_goes_with_the_message() {
+    fn message_includes_the_request_id() {
         let answer = Answer {
             status: 404,
             body: b"{\"error\":\"no\"}",

@@ -1,4 +1,4 @@
-//! From one request to the events of its reply: packets go through a decoder, under an idle limit and a cancellation.
+//! Turns the packets of a response into events, with an idle timeout and cancellation.
 
 use super::http::Packets;
 use crate::decode::Decoder;
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long the end of a reply is held back for the end of its answer. A connection whose answer was read to the end is
-/// used again; one that was dropped before is not, and costs the next turn a handshake.
+/// The time that the end of a reply is held back while the rest of the response is read. A connection is reused only if
+/// its response was read to the end; otherwise the next turn pays for a handshake.
 const DRAIN: Duration = Duration::from_millis(50);
 
-/// What an answer is read with.
+/// A response about to be read.
 pub(crate) struct Opened {
     pub(crate) packets: Packets,
     pub(crate) secrets: Secrets,
-    /// How long it may be silent.
+    /// The idle timeout.
     pub(crate) idle: Duration,
 }
 
-/// Waits for `opening` when the stream is first polled, and decodes what it opened.
+/// Polls `opening` when the stream is first polled, and decodes the response.
 pub(crate) fn exchange(
     opening: impl Future<Output = Result<Opened, ProviderError>> + Send + 'static,
     decoder: Box<dyn Decoder>,
@@ -36,7 +36,7 @@ pub(crate) fn exchange(
     opened.try_flatten_stream().boxed()
 }
 
-/// The events in `packets`.
+/// Decodes `packets`.
 pub(crate) fn events(
     packets: Packets,
     decoder: Box<dyn Decoder>,
@@ -44,7 +44,7 @@ pub(crate) fn events(
     secrets: Secrets,
     token: CancellationToken,
 ) -> EventStream {
-    // Some replies end with their answer, whose end is then waited for once more.
+    // Some replies end with their response, whose end is then polled once more.
     let packets = packets.fuse().boxed();
     let reading = Reading { packets, decoder, idle, secrets, token, events: VecDeque::new(), state: State::Open };
     stream::unfold(reading, |mut reading| async {
@@ -66,37 +66,37 @@ struct Reading {
 
 enum State {
     Open,
-    /// What came before the error goes out first.
+    /// The error to report after the pending events.
     Failed(ProviderError),
-    Over,
+    Done,
 }
 
 impl Reading {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
-            if self.token.is_cancelled() && !matches!(self.state, State::Over) {
-                return self.over(Err(ProviderError::Cancelled));
+            if self.token.is_cancelled() && !matches!(self.state, State::Done) {
+                return self.finish(Err(ProviderError::Cancelled));
             }
             if let Some(event) = self.events.pop_front() {
                 if !matches!(event, StreamEvent::End { .. }) {
                     return Some(Ok(event));
                 }
                 self.drain().await;
-                return self.over(Ok(event));
+                return self.finish(Ok(event));
             }
             match std::mem::replace(&mut self.state, State::Open) {
                 State::Open => self.read().await,
-                State::Failed(error) => return self.over(Err(self.secrets.clean_error(error))),
-                State::Over => {
-                    self.state = State::Over;
+                State::Failed(error) => return self.finish(Err(self.secrets.clean_error(error))),
+                State::Done => {
+                    self.state = State::Done;
                     return None;
                 }
             }
         }
     }
 
-    fn over(&mut self, last: Result<StreamEvent, ProviderError>) -> Option<Result<StreamEvent, ProviderError>> {
-        self.state = State::Over;
+    fn finish(&mut self, last: Result<StreamEvent, ProviderError>) -> Option<Result<StreamEvent, ProviderError>> {
+        self.state = State::Done;
         self.events.clear();
         self.packets = stream::empty().boxed();
         Some(last)
@@ -111,7 +111,7 @@ impl Reading {
             Ok(Ok(Some(Err(error)))) | Err(error) => Err(error),
             Ok(Ok(None)) => self.decoder.finish(&mut out),
             Ok(Err(_)) => {
-                Err(ProviderError::Network { message: format!("the reply fell silent for {} s", self.idle.as_secs()) })
+                Err(ProviderError::Network { message: format!("no data received for {} s", self.idle.as_secs()) })
             }
         };
         self.events.extend(out);
@@ -122,7 +122,7 @@ impl Reading {
 
     async fn drain(&mut self) {
         let rest = async { while self.packets.next().await.is_some() {} };
-        // Late or not, the reply is complete.
+        // Reading the rest may time out: the reply is complete.
         let _ = timeout(DRAIN, rest).await;
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_reply_is_given_up_after_the_idle_limit() {
+    async fn silent_reply_fails_after_the_idle_timeout() {
         let packets =
             some(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"]).chain(stream::pending()).boxed();
         let started = tokio::time::Instant::now();
@@ -171,19 +171,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_waits_for_the_answers_end_but_not_for_long() {
+    async fn end_of_reply_waits_briefly_for_the_end_of_response() {
         let out = run(some(&[REPLY, DONE]).chain(stream::pending()).boxed(), CancellationToken::new()).await;
         assert_eq!(out.last(), Some(&Ok(StreamEvent::End { stop_reason: StopReason::Stop })));
     }
 
     #[tokio::test]
-    async fn an_answer_that_ends_early_is_a_network_error() {
+    async fn truncated_response_is_a_network_error() {
         let out = run(some(&[&REPLY[..60]]).boxed(), CancellationToken::new()).await;
         assert!(matches!(out.last(), Some(Err(ProviderError::Network { .. }))));
     }
 
     #[tokio::test]
-    async fn a_cancelled_reply_ends_at_once() {
+    async fn cancelled_reply_ends_immediately() {
         let token = CancellationToken::new();
         let decoder = Box::new(openai_chat::Decoder::new("call"));
         let packets = some(&[REPLY]).chain(stream::pending()).boxed();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_before_an_error_goes_out_first() {
+    async fn events_before_an_error_are_delivered() {
         let broken = stream::once(async { Err(ProviderError::Network { message: "reset".to_owned() }) });
         let out = run(some(&[REPLY]).chain(broken).boxed(), CancellationToken::new()).await;
         assert_eq!(out.len(), 4, "{out:?}");

@@ -1,10 +1,10 @@
-//! HTTP: one request out, the bytes of the answer back, everything bounded in time and size.
+//! The HTTP client, with every wait and every size bounded.
 //!
-//! A client is built when the first request is sent, and kept. For a URL without TLS it is built without certificate
-//! authorities, because reading those takes longer than everything else that a short run does. Redirects are
-//! not followed: they would carry the key elsewhere. No proxy is used unless [`HttpSettings::proxy`] names one, because
-//! nothing in this crate reads the environment; the binary passes on what the user set. (Where the platform keeps its
-//! authorities, `rustls-native-certs` asks `SSL_CERT_FILE` and `SSL_CERT_DIR` itself, as every TLS client does.)
+//! A client is built for the first request and reused. For a URL without TLS, it is built without certificate
+//! authorities, because loading those takes longer than everything else in a short run. Redirects are not followed,
+//! because they would send the key elsewhere. Only [`HttpSettings::proxy`] configures a proxy, because this crate does
+//! not read the environment; the binary passes on the user's settings. (`rustls-native-certs` itself reads
+//! `SSL_CERT_FILE` and `SSL_CERT_DIR` on some platforms, as every TLS client does.)
 
 use super::classify::{Answer, classify, classify_object};
 use super::retry_after::retry_after;
@@ -26,20 +26,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is read of an answer that is not a reply: 64 KiB.
+/// The limit on the body of a response that is not a reply: 64 KiB.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// Time limits and the way out.
+/// Timeouts and proxy.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// To connect, TLS included. 15 s unless said otherwise.
+    /// The timeout for connecting, including TLS. Defaults to 15 s.
     pub connect_timeout: Duration,
-    /// From the start of the request to the head of the answer. 300 s unless said otherwise: local servers load a model
-    /// before they answer.
+    /// The timeout from the start of the request to the head of the response. Defaults to 300 s, because local servers
+    /// load a model before they respond.
     pub header_timeout: Duration,
-    /// Between two packets of the answer. 120 s unless said otherwise.
+    /// The timeout between two packets of the response. Defaults to 120 s.
     pub idle_timeout: Duration,
-    /// A proxy for all requests; none unless said otherwise.
+    /// The proxy for all requests. Defaults to none.
     pub proxy: Option<ProxySettings>,
 }
 
@@ -57,31 +57,31 @@ impl Default for HttpSettings {
 /// An HTTP proxy.
 #[derive(Debug, Clone)]
 pub struct ProxySettings {
-    /// Its URL, which may hold a password.
+    /// The URL, which may contain a password.
     pub url: SecretString,
-    /// Hosts to reach without it, separated by commas, as in `NO_PROXY`.
+    /// Hosts to reach directly, separated by commas as in `NO_PROXY`.
     pub except: Option<String>,
 }
 
-/// One request.
+/// A request to send.
 pub(crate) struct Outgoing {
     pub(crate) url: Url,
-    /// Those that hold a secret are marked so.
+    /// The headers; secret values are marked as sensitive.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// Packets of an answer. Ends with the answer, or with the error that broke it off.
+/// The packets of a response. The stream ends with the response, or with the error that interrupted it.
 pub(crate) type Packets = BoxStream<'static, Result<Bytes, ProviderError>>;
 
-/// An answer, whatever it says.
+/// A response of any status.
 pub(crate) struct RawAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) packets: Packets,
 }
 
-/// Sends requests, over connections that are kept. Copies of it share them.
+/// Sends requests over pooled connections, which clones share.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     shared: Arc<Shared>,
@@ -90,18 +90,18 @@ pub(crate) struct Transport {
 #[derive(Debug)]
 struct Shared {
     settings: HttpSettings,
-    /// Authorities besides the platform's.
+    /// Certificate authorities besides the platform's.
     roots: Vec<CertificateDer<'static>>,
-    /// For hosts with TLS, and for those without.
+    /// The client for URLs with TLS.
     secure: OnceLock<Result<Client, String>>,
     plain: OnceLock<Result<Client, String>>,
 }
 
 impl Transport {
-    /// Costs nothing: the client is built with the first request. `certificates` is PEM, and may be empty.
+    /// Cheap: the client is built for the first request. `certificates` is PEM and may be empty.
     ///
     /// # Errors
-    /// The certificates are no PEM.
+    /// The certificates are not PEM.
     pub(crate) fn new(settings: HttpSettings, certificates: &[u8]) -> Result<Self, pem::Error> {
         let roots = CertificateDer::pem_slice_iter(certificates).collect::<Result<Vec<_>, _>>();
         let roots = roots?;
@@ -112,15 +112,15 @@ impl Transport {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// How long an answer may be silent.
+    /// The timeout between two packets.
     pub(crate) fn idle_timeout(&self) -> Duration {
         self.shared.settings.idle_timeout
     }
 
-    /// Sends a request and waits for the head of its answer. Dropping the future, or the packets, ends the request.
+    /// Sends a request and waits for the head of its response. Dropping the future or the packets aborts the request.
     ///
     /// # Errors
-    /// [`ProviderError::Network`] when the server was not reached, or was too slow.
+    /// [`ProviderError::Network`] when the server is unreachable or too slow.
     pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
         let client = self.client(&request.url)?;
         let sent = client.post(request.url).headers(request.headers).body(request.body).send();
@@ -128,7 +128,7 @@ impl Transport {
         let response = match timeout(limit, sent).await {
             Ok(answer) => answer.map_err(network)?,
             Err(_) => {
-                let message = format!("no answer within {} s", limit.as_secs());
+                let message = format!("no response within {} s", limit.as_secs());
                 return Err(ProviderError::Network { message });
             }
         };
@@ -136,15 +136,15 @@ impl Transport {
         Ok(RawAnswer { status, headers: response.headers().clone(), packets: packets(response) })
     }
 
-    /// Sends a request that is answered at once, and small: to [`MAX_ERROR_BODY`].
+    /// Sends a request and reads a small response, up to [`MAX_ERROR_BODY`].
     ///
     /// # Errors
-    /// As [`Self::request`], or what the server refused it with.
+    /// The same as for [`Self::request`], and the error that the server responds with.
     pub(crate) async fn fetch(&self, request: Outgoing) -> Result<Vec<u8>, ProviderError> {
         let answer = self.request(request).await?;
         match answer.status {
             200..=299 => Ok(beginning(answer.packets, self.idle_timeout()).await),
-            _ => Err(refused(answer, self.idle_timeout()).await),
+            _ => Err(error_of(answer, self.idle_timeout()).await),
         }
     }
 
@@ -158,19 +158,19 @@ impl Transport {
     }
 }
 
-/// The packets of an answer that is a reply.
+/// Returns the packets of a response that is a reply.
 ///
 /// # Errors
-/// What the vendor refused the request with.
+/// The vendor's error response.
 pub(crate) async fn reply(answer: RawAnswer, idle: Duration) -> Result<Packets, ProviderError> {
     match answer.status {
-        200..=299 if !is_other_than_events(&answer.headers) => Ok(answer.packets),
-        _ => Err(refused(answer, idle).await),
+        200..=299 if !is_not_events(&answer.headers) => Ok(answer.packets),
+        _ => Err(error_of(answer, idle).await),
     }
 }
 
 /// The error that an answer means.
-async fn refused(answer: RawAnswer, idle: Duration) -> ProviderError {
+async fn error_of(answer: RawAnswer, idle: Duration) -> ProviderError {
     let RawAnswer { status, headers, packets } = answer;
     let body = beginning(packets, idle).await;
     if (200..=299).contains(&status) {
@@ -182,7 +182,7 @@ async fn refused(answer: RawAnswer, idle: Duration) -> ProviderError {
     classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id })
 }
 
-/// As much of a body as comes in time, up to [`MAX_ERROR_BODY`].
+/// Reads a body until it pauses for `idle` or reaches [`MAX_ERROR_BODY`].
 async fn beginning(mut packets: Packets, idle: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(Ok(packet))) = timeout(idle, packets.next()).await {
@@ -195,9 +195,9 @@ async fn beginning(mut packets: Packets, idle: Duration) -> Vec<u8> {
     body
 }
 
-/// Some servers answer with status 200 and an error in JSON, or a proxy's web page. Whatever else the type may be is read
-/// as events, because not every server says it right.
-fn is_other_than_events(headers: &HeaderMap) -> bool {
+/// Returns whether the content type rules out events: some servers send JSON errors with status 200, and proxies send
+/// web pages. Any other type is read as events, because not every server declares it correctly.
+fn is_not_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.starts_with("application/json") || kind.starts_with("text/html")
 }
@@ -224,16 +224,16 @@ fn packets(response: Response) -> Packets {
     .boxed()
 }
 
-/// Without the URL, which may hold a secret.
+/// Converts a transport error without its URL, which may contain a secret.
 fn network(error: reqwest::Error) -> ProviderError {
     let what = if error.is_timeout() && error.is_connect() {
         "could not connect in time"
     } else if error.is_connect() {
         "could not connect"
     } else if error.is_decode() {
-        "could not decompress the answer"
+        "could not decompress the response"
     } else {
-        "the connection broke off"
+        "the connection broke"
     };
     let cause = root_cause(&error.without_url());
     ProviderError::Network { message: format!("{what}: {cause}") }
@@ -257,7 +257,7 @@ fn build(shared: &Shared, is_secure: bool) -> Result<Client, Box<dyn Error + Sen
     Ok(builder.build()?)
 }
 
-/// TLS by ring, with the platform's certificate authorities and the user's or, where there will be no TLS, none.
+/// Configures TLS with the platform's and the user's certificate authorities, or with none where there is no TLS.
 fn tls(needs_roots: bool, roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;

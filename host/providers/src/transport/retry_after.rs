@@ -1,7 +1,7 @@
-//! When to try again, as response headers say it.
+//! The delay before a retry, from response headers.
 //!
-//! In this order: `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date, and the reset time of a limit
-//! of which nothing remains (`x-ratelimit-reset-tokens: 6m0s`, `anthropic-ratelimit-requests-reset: 2026-…Z`).
+//! Read in this order: `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date, and the reset time of
+//! an exhausted limit (`x-ratelimit-reset-tokens: 6m0s`, `anthropic-ratelimit-requests-reset: 2026-…Z`).
 
 use super::classify::{parse_delay, seconds};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use jiff::fmt::rfc2822;
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 
-/// The pairs of headers that say how much of a limit remains, and when it is full again.
+/// The pairs of headers for the remainder and the reset time of a limit.
 const LIMITS: &[(&str, &str)] = &[
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
@@ -19,7 +19,7 @@ const LIMITS: &[(&str, &str)] = &[
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
 ];
 
-/// When to try again. `now` is for dates, where the server does not say what time it is.
+/// Returns the delay before a retry. `now` is compared with dates when the server sends no `date`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let now = text("date").and_then(http_date).unwrap_or(now);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read() {
+    fn every_form_is_parsed() {
         assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
         assert_eq!(delay(&[("retry-after", "0.25")]), Some(Duration::from_millis(250)));
         assert_eq!(delay(&[("retry-after", "7"), ("retry-after-ms", "1500")]), Some(Duration::from_millis(1500)));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_limit_that_is_used_up_counts() {
+    fn only_exhausted_limits_count() {
         let tokens = ("x-ratelimit-reset-tokens", "6m0s");
         assert_eq!(delay(&[("x-ratelimit-remaining-tokens", "0"), tokens]), Some(Duration::from_secs(360)));
         assert_eq!(delay(&[("x-ratelimit-remaining-tokens", "12"), tokens]), None);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_delay_and_the_past_is_now() {
+    fn invalid_delay_is_ignored_and_past_date_means_now() {
         for after in ["soon", "-5", "NaN", ""] {
             assert_eq!(delay(&[("retry-after", after)]), None, "{after}");
         }

@@ -1,7 +1,7 @@
-//! Where requests go: from a provider's usual place, or the user's base URL, to the URL of one request.
+//! The URLs of requests, from a provider's usual base URL or the user's.
 //!
-//! A base URL may be given in any of the ways that people write it: a host alone, with the version, with the whole path.
-//! What is not said is filled in from the format's [`Layout`].
+//! Users write a base URL in any common form: the host alone, with the version, or with the entire path. The [`Layout`]
+//! of the format supplies the rest.
 
 use super::error::{BaseUrlError, RegistryError};
 use super::info::ProviderInfo;
@@ -9,17 +9,17 @@ use super::layout::{Layout, Tail};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 
-/// Where a provider's requests go.
+/// The destination of a provider's requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     base: Url,
     layout: Layout,
 }
 
-/// All characters that do not stand for themselves in a segment of a path.
+/// The characters to percent-encode in a path segment.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What the base URLs of some providers are made of.
+/// The variable parts of base URLs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place<'a> {
     pub(crate) region: Option<&'a str>,
@@ -27,10 +27,10 @@ pub(crate) struct Place<'a> {
 }
 
 impl Endpoint {
-    /// The endpoint of a provider at its usual place, or at `base`.
+    /// The endpoint of a provider at its usual URL, or at `base`.
     ///
     /// # Errors
-    /// The base URL makes no sense, or is missing, or cannot be made because something is missing.
+    /// The base URL is invalid or missing, or lacks a region.
     pub(crate) fn new(
         info: &'static ProviderInfo,
         base: Option<&str>,
@@ -39,7 +39,7 @@ impl Endpoint {
         let layout = info.layout(base).ok_or(RegistryError::NeedsScript)?;
         let text = match base {
             Some(base) => base.trim().to_owned(),
-            None => usual(info, place)?,
+            None => usual_url(info, place)?,
         };
         let mut url = parse(info, &text)?;
         let version = match layout.tail {
@@ -51,7 +51,7 @@ impl Endpoint {
         Ok(Self { base: url, layout })
     }
 
-    /// The URL of a request to a model.
+    /// Returns the URL of requests to a model.
     pub(crate) fn url(&self, model: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("{}/{}", self.base.path().trim_end_matches('/'), self.tail(model)));
@@ -61,7 +61,7 @@ impl Endpoint {
         url
     }
 
-    /// The end of its path, which is the same whatever the base URL is.
+    /// Returns the end of its path, which does not depend on the base URL.
     pub(crate) fn tail(&self, model: &str) -> String {
         match self.layout.tail {
             Tail::Fixed(tail) => tail.to_owned(),
@@ -72,8 +72,8 @@ impl Endpoint {
     }
 }
 
-/// The provider's own base URL, with its region filled in.
-fn usual(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
+/// Returns the provider's own base URL with its region filled in.
+fn usual_url(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
     if info.base_url.is_empty() {
         return Err(RegistryError::NeedsBaseUrl { provider: info.name });
     }
@@ -88,7 +88,8 @@ fn usual(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, Regist
     Ok(own.map_or_else(|| info.base_url.replace("{region}", region), |(_, url)| (*url).to_owned()))
 }
 
-/// Requests of a project name it; those with an API key of Vertex' express mode name none.
+/// Returns the version part of a Vertex path. Requests that bill a project name it; those with an API key of the
+/// express mode do not.
 fn vertex_version(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
     let Some(project) = place.project else { return Ok("v1".to_owned()) };
     let region = place.region.or(info.default_region).ok_or(RegistryError::NeedsRegion { provider: info.name })?;
@@ -97,7 +98,7 @@ fn vertex_version(info: &'static ProviderInfo, place: Place<'_>) -> Result<Strin
 
 fn parse(info: &'static ProviderInfo, text: &str) -> Result<Url, RegistryError> {
     let error = |url: &str, source| RegistryError::BaseUrl { provider: info.name, url: url.to_owned(), source };
-    // Text that is not a URL may hold a password in any place.
+    // Do not show text that is not a URL: it may contain a password anywhere.
     let url = Url::parse(text).map_err(|problem| error("…", BaseUrlError::Syntax(problem.into())))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(error(url.host_str().unwrap_or_default(), BaseUrlError::Password));
@@ -115,7 +116,7 @@ fn gemini_model(model: &str) -> String {
     }
 }
 
-/// `MODEL`, `PUBLISHER/MODEL`, or a whole resource name.
+/// Accepts `MODEL`, `PUBLISHER/MODEL`, or a complete resource name.
 fn vertex_model(model: &str) -> String {
     match model.split_once('/') {
         None => format!("publishers/google/models/{}", segment(model)),
@@ -128,7 +129,7 @@ fn segments(path: &str) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
-/// One segment of a path. A segment of dots, which would mean another folder, is left empty.
+/// Encodes one segment of a path. A segment of dots, which would mean another directory, becomes empty.
 fn segment(text: &str) -> String {
     match text.bytes().all(|byte| byte == b'.') {
         true => String::new(),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_leads_to_the_endpoint_however_it_is_written() {
+    fn every_form_of_base_url_leads_to_the_endpoint() {
         for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", " http://h:1/v1/messages "] {
             assert_eq!(custom("anthropic", base), "http://h:1/v1/messages");
         }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn azure_has_a_version_of_its_own_and_the_older_paths() {
+    fn azure_has_its_own_version_and_the_older_paths() {
         let host = "https://me.openai.azure.com";
         assert_eq!(custom("azure", host), format!("{host}/openai/v1/responses"));
         assert_eq!(custom("azure", &format!("{host}/openai/v1/")), format!("{host}/openai/v1/responses"));
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_part_of_some_urls() {
+    fn model_is_part_of_some_urls() {
         let gemini = "https://generativelanguage.googleapis.com/v1beta";
         let usual = |name: &str, model: &str| at(name, None, Place::default(), model);
         assert_eq!(
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn vertex_is_asked_for_a_project_or_in_express_mode() {
+    fn vertex_urls_name_a_project_or_use_express_mode() {
         let tail = "publishers/google/models/g:streamGenerateContent?alt=sse";
         let of = |region, project| at("vertex", None, Place { region, project }, "g");
         assert_eq!(
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_leads_out_of_its_place() {
+    fn no_model_name_escapes_its_path() {
         for model in ["..", "../../x", "a/../../b", "%2e%2e", "a?b#c"] {
             for name in ["gemini", "vertex", "bedrock"] {
                 let url =
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_that_makes_no_sense_is_refused_without_showing_a_password() {
+    fn invalid_base_url_is_rejected_without_showing_a_password() {
         let message = |base: &str| custom("openai-chat", base);
         assert!(message("ftp://h").contains("must begin with"));
         assert!(message("nonsense").contains("relative URL"));

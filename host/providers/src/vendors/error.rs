@@ -102,7 +102,7 @@ pub enum BaseUrlError {
     /// It is not a URL.
     #[error(transparent)]
     Syntax(Box<dyn Error + Send + Sync>),
-    /// It contains credentials, which belong into a header.
+    /// It contains a password, which belongs in a header.
     #[error("it contains a password, which belongs in a header")]
     Password,
     /// Its scheme is not HTTP.

@@ -31,12 +31,12 @@ pub struct ProviderInfo {
     pub(super) project_variable: Option<&'static str>,
     /// Base URLs of regions that do not follow the pattern of `base_url`.
     pub(super) regional_urls: &'static [(&'static str, &'static str)],
-    /// Whether a URL that the user names is still the vendor's own server, which needs a key and takes every parameter.
+    /// A URL that the user configures is still the vendor's own server, which needs a key and accepts every parameter.
     pub(super) has_tenant_urls: bool,
-    /// Whether model names may begin with another vendor's name, so that a slash says nothing.
+    /// Model names may begin with another vendor's name, so that a slash in one does not name a provider.
     pub(super) routes: bool,
     pub(crate) auth: Auth,
-    /// `None` for `replay`, which is built from a script.
+    /// The wire format; `None` for `replay`, which is built from a script.
     pub(super) format: Option<Format>,
     /// Chat Completions, where the vendor speaks it at some base URLs instead of `format`.
     pub(super) chat: Option<openai_chat::Quirks>,
@@ -70,22 +70,22 @@ impl ProviderInfo {
         tail: None,
     };
 
-    /// The environment variables that may hold its key as it is sent, in order of precedence.
+    /// Returns the environment variables that may hold its key as it is sent, in order of precedence.
     pub fn key_variables(&self) -> impl Iterator<Item = &'static str> {
         self.key_variable.into_iter().chain(self.other_key_variables.iter().copied())
     }
 
-    /// The base URL that the vendor's own variables name. `variable` looks one up; empty values count as unset.
+    /// Reads the base URL from the vendor's own variables. `variable` looks one up; empty values count as unset.
     pub fn base_url_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         first_of(self.base_url_variables, variable).map(|value| (self.read_base_url)(&value))
     }
 
-    /// The region that the vendor's own variables name.
+    /// Reads the region from the vendor's own variables.
     pub fn region_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         first_of(self.region_variables, variable)
     }
 
-    /// The project that the vendor's own variables name.
+    /// Reads the project from the vendor's own variables.
     pub fn project_from(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         first_of(self.project_variable.as_slice(), variable)
     }
@@ -105,7 +105,7 @@ impl ProviderInfo {
         base_url.is_some() && !self.has_tenant_urls
     }
 
-    /// The format spoken at `base_url`, or at the usual URL. Elsewhere it asks for nothing that only the vendor knows.
+    /// Returns the format spoken at `base_url`, or at the usual URL; `None` for `replay`.
     pub(crate) fn format_at(&self, base_url: Option<&str>) -> Option<Format> {
         let is_chat = |base: &str| base.contains("/deployments/") || base.contains("/chat/completions");
         let format = match self.chat {
@@ -115,7 +115,7 @@ impl ProviderInfo {
         Some(if self.is_elsewhere(base_url) { format.elsewhere() } else { format })
     }
 
-    /// The structure of its URLs; `None` for `replay`.
+    /// Returns the structure of its URLs; `None` for `replay`.
     pub(super) fn layout(&self, base_url: Option<&str>) -> Option<Layout> {
         let usual = Layout::of(self.format_at(base_url)?);
         Some(Layout { version: self.version.unwrap_or(usual.version), tail: self.tail.unwrap_or(usual.tail), ..usual })

@@ -2,25 +2,25 @@
 
 use crate::formats::Format;
 
-/// How a vendor's URLs are made.
+/// The structure of a vendor's URLs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    /// Comes after a host without a path, as `v1`; may be empty.
+    /// The version appended to a host without a path, such as `v1`; may be empty.
     pub(super) version: &'static str,
-    /// Is added also to a path that does not end in it.
+    /// Appends the version to any path that does not end in it.
     pub(super) version_always: bool,
-    /// An end of the path that people give, and that does not belong there.
+    /// A suffix that users commonly add and that is removed.
     pub(super) surplus: Option<&'static str>,
     /// The end of the path.
     pub(super) tail: Tail,
-    /// Added to the query.
+    /// A parameter added to the query.
     pub(super) query: Option<(&'static str, &'static str)>,
 }
 
 /// The end of a path.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Tail {
-    /// The same for all models.
+    /// The same path for all models.
     Fixed(&'static str),
     /// `models/MODEL:streamGenerateContent`.
     Gemini,
@@ -31,7 +31,7 @@ pub(super) enum Tail {
 }
 
 impl Layout {
-    /// A version where the user gives no path, and a fixed end.
+    /// A layout with a version and a fixed path.
     const fn fixed(version: &'static str, tail: &'static str) -> Self {
         Self { version, version_always: false, surplus: None, tail: Tail::Fixed(tail), query: None }
     }
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// The path of requests, as far as it is the same for all models, after what the user gave.
+    /// Completes the path of a base URL up to the part that depends on the model.
     pub(super) fn base_path(&self, given: &str, version: &str) -> String {
         let path = given.trim_end_matches('/');
         let path = match self.tail {

@@ -1,4 +1,4 @@
-//! The vendors: data about each, and what follows from it.
+//! The vendors as data, and everything derived from the data.
 //!
 //! Everything about a vendor is one row of [`PROVIDERS`]: its URL, authentication, wire format, and the variables that
 //! its own tools read. Its models are a file in `src/models/builtin`. `docs/vendors.md` walks through adding one.
@@ -14,4 +14,6 @@ pub(crate) use endpoint::{Endpoint, Place};
 pub use error::{BaseUrlError, RegistryError};
 pub use info::ProviderInfo;
 pub use resolve::{provider, resolve};
+#[cfg(test)]
+pub(crate) use table::ACME;
 pub use table::PROVIDERS;

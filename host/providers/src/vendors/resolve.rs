@@ -1,4 +1,4 @@
-//! From the names that users give to a vendor and a model.
+//! Resolves the names that users give to vendors and models.
 
 use super::error::RegistryError;
 use super::info::ProviderInfo;
@@ -16,7 +16,7 @@ pub fn provider(name: &str) -> Result<&'static ProviderInfo, RegistryError> {
     })
 }
 
-/// Finds the provider and the model that the user means, with the provider named apart, in the model's name
+/// Finds the provider and the model that the user means. The provider may be named separately, in the model's name
 /// (`groq/openai/gpt-oss-120b`), or not at all (`claude-opus-5-5`).
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn resolve(
     })
 }
 
-/// Up to three of `names` that `name` may be a misspelling of, the nearest first.
+/// Returns up to three of `names` that `name` may be a misspelling of, the nearest first.
 fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let distance = |other: &str| strsim::damerau_levenshtein(name, other);
     let mut near: Vec<(usize, &str)> = names.map(|other| (distance(other), other)).collect();

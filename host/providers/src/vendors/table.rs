@@ -10,7 +10,7 @@ use crate::auth::Auth;
 use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
 use crate::formats::{Format, IdRule, openai_responses};
 
-/// Every provider, in the order in which they are listed.
+/// All providers, in display order.
 pub const PROVIDERS: &[ProviderInfo] = &[
     ProviderInfo {
         name: "anthropic",
@@ -33,7 +33,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
     },
     ProviderInfo {
         name: "openai-chat",
-        label: "OpenAI Chat Completions, and what is compatible",
+        label: "OpenAI Chat Completions and compatible servers",
         key_variable: Some("OPENAI_API_KEY"),
         base_url: "https://api.openai.com/v1",
         format: Some(Format::OpenAiChat(Quirks::OPENAI)),
@@ -100,7 +100,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
     // https://docs.ollama.com/api
     ProviderInfo {
         name: "ollama",
-        label: "Ollama, on this machine or at ollama.com",
+        label: "Ollama, local or at ollama.com",
         other_key_variables: &["OLLAMA_API_KEY"],
         base_url: "http://127.0.0.1:11434",
         base_url_variables: &["OLLAMA_HOST"],
@@ -109,8 +109,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         format: Some(Format::Ollama),
         ..ProviderInfo::EMPTY
     },
-    // https://docs.x.ai/developers/model-capabilities/text/best-practices: Chat Completions is deprecated there, and has
-    // no place for what the model thought before.
+    // https://docs.x.ai/developers/model-capabilities/text/best-practices: Chat Completions is deprecated and does not
+    // take thinking back.
     ProviderInfo {
         name: "xai",
         label: "xAI",
@@ -125,7 +125,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         })),
         ..ProviderInfo::EMPTY
     },
-    // https://docs.mistral.ai/api: unknown fields are refused, ids of calls have nine letters.
+    // https://docs.mistral.ai/api: rejects unknown fields; tool call IDs have nine characters.
     ProviderInfo {
         name: "mistral",
         label: "Mistral",
@@ -152,7 +152,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
         ..ProviderInfo::EMPTY
     },
-    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on unless turned off, and goes back with calls.
+    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with tool calls.
     ProviderInfo {
         name: "deepseek",
         label: "DeepSeek",
@@ -182,14 +182,14 @@ pub const PROVIDERS: &[ProviderInfo] = &[
     },
     ProviderInfo {
         name: "proxy",
-        label: "A Pinion proxy, which asks other providers",
+        label: "Pinion proxy to other providers",
         key_variable: Some("PINION_PROXY_TOKEN"),
         base_url_variables: &["PINION_PROXY_URL"],
         routes: true,
         format: Some(Format::Proxy),
         ..ProviderInfo::EMPTY
     },
-    ProviderInfo { name: "replay", label: "A scripted model, from a file", ..ProviderInfo::EMPTY },
+    ProviderInfo { name: "replay", label: "Scripted model from a file", ..ProviderInfo::EMPTY },
 ];
 
 /// Reads `OLLAMA_HOST` as Ollama does. Its server shares the variable, so the scheme and the port may be missing, and the
@@ -200,6 +200,20 @@ fn ollama_url(host: &str) -> String {
     let has_port = url.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if has_port || host.contains("://") { url } else { format!("{}:11434", url.trim_end_matches('/')) }
 }
+
+/// A fictional vendor, whose row the tests use as the exercise of `docs/vendors.md`.
+#[cfg(test)]
+pub(crate) static ACME: ProviderInfo = ProviderInfo {
+    name: "acme",
+    label: "Acme",
+    key_variable: Some("ACME_KEY"),
+    base_url: "https://{region}.acme.example/v1",
+    base_url_variables: &["ACME_URL"],
+    default_region: Some("eu"),
+    prefixes: &["acme-"],
+    format: Some(Format::OpenAiChat(Quirks::PLAIN)),
+    ..ProviderInfo::EMPTY
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Bodies for the Messages API.
+//! Request bodies for the Messages API.
 
 use crate::support::{call, failed, png, reply, request, result, text, thinking, tool, user};
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ fn betas(request: &Request) -> Vec<&'static str> {
     anthropic::betas(request, &ModelTable::builtin().find("anthropic", &request.model))
 }
 
-/// The messages, without cache breakpoints.
+/// Returns the messages without cache breakpoints.
 fn messages(model: &str, messages: Vec<Message>) -> Value {
     let mut request = request(model, messages);
     request.options.cache = CachePolicy::Off;
@@ -29,7 +29,7 @@ fn messages(model: &str, messages: Vec<Message>) -> Value {
 }
 
 #[test]
-fn a_whole_request() {
+fn complete_request() {
     let mut request = request(
         OLD,
         vec![
@@ -78,7 +78,7 @@ fn a_whole_request() {
 }
 
 #[test]
-fn a_plain_request_says_no_more_than_it_must() {
+fn plain_request_is_minimal() {
     let expected = json!({
         "model": "somebody's", "max_tokens": 8_192, "stream": true,
         "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hi" }] }],
@@ -87,7 +87,7 @@ fn a_plain_request_says_no_more_than_it_must() {
 }
 
 #[test]
-fn the_cache_policy_says_where_breakpoints_are() {
+fn cache_policy_sets_the_breakpoints() {
     let mut request = request(OLD, vec![text("a"), reply("anthropic", OLD, vec![Content::text("b")]), text("c")]);
     request.system = "s".into();
     request.tools = vec![tool("t")];
@@ -137,7 +137,7 @@ fn messages_alternate_and_results_come_first() {
 }
 
 #[test]
-fn what_the_vendor_would_refuse_is_left_out() {
+fn content_that_the_vendor_rejects_is_omitted() {
     let extension = ExtensionMessage { kind: "x".to_owned(), data: json!(1), timestamp: Timestamp::UNIX_EPOCH };
     let unsigned = reply("anthropic", OLD, vec![thinking("only this", None)]);
     let only_thought = reply("anthropic", OLD, vec![thinking("only this", Some("s"))]);
@@ -153,7 +153,7 @@ fn what_the_vendor_would_refuse_is_left_out() {
 }
 
 #[test]
-fn a_conversation_that_begins_with_the_model_gets_an_opening() {
+fn conversation_started_by_the_model_gets_an_opening() {
     let said = messages(OLD, vec![reply("anthropic", OLD, vec![Content::text("b")]), text("c")]);
     assert_eq!(said[0]["role"], "user");
     assert_eq!(said[1]["role"], "assistant");
@@ -180,7 +180,7 @@ fn thinking_goes_back_only_to_the_model_that_wrote_it() {
 }
 
 #[test]
-fn arguments_that_are_no_object_still_make_a_valid_request() {
+fn invalid_arguments_still_make_a_valid_request() {
     let partial = ToolCall::from_stream("strange id".to_owned(), "read".to_owned(), "{\"pa".to_owned());
     let said = messages(
         OLD,
@@ -193,7 +193,7 @@ fn arguments_that_are_no_object_still_make_a_valid_request() {
 }
 
 #[test]
-fn a_failed_result_holds_text_and_nothing_else() {
+fn failed_result_contains_only_text() {
     let calls = vec![call("1", "read", json!({})), call("2", "read", json!({}))];
     let said = messages(
         OLD,
@@ -211,12 +211,12 @@ fn a_failed_result_holds_text_and_nothing_else() {
 }
 
 #[test]
-fn pictures_that_the_vendor_does_not_take_become_words() {
+fn unsupported_images_become_text() {
     let bmp = Content::Image(Image { media_type: "image/bmp".to_owned(), data: vec![1] });
     assert_eq!(messages(OLD, vec![user(vec![bmp])])[0]["content"][0]["type"], "text");
 }
 
-/// For one model: what a level asks for, as `thinking` and `output_config`.
+/// Returns `thinking` and `output_config` for each level of one model.
 fn asks(model: &str, level: ThinkingLevel) -> (Value, Value) {
     let mut request = request(model, vec![text("q")]);
     request.options.thinking = level;
@@ -225,10 +225,10 @@ fn asks(model: &str, level: ThinkingLevel) -> (Value, Value) {
 }
 
 #[test]
-fn how_thinking_is_asked_for_depends_on_the_model() {
+fn thinking_parameters_depend_on_the_model() {
     let bound = json!({ "type": "adaptive", "display": "summarized", "block_binding": { "prefix_mismatch_behavior": "drop_block" } });
     let adaptive = json!({ "type": "adaptive", "display": "summarized" });
-    // It cannot do without: the vendor's default holds, not the model's least.
+    // The model cannot stop thinking: the vendor's default applies, not the model's minimum.
     assert_eq!(asks(OPUS, ThinkingLevel::Off), (bound.clone(), Value::Null));
     assert_eq!(asks(OPUS, ThinkingLevel::Minimal), (bound.clone(), json!("low")));
     assert_eq!(asks(OPUS, ThinkingLevel::Xhigh), (bound, json!("xhigh")));
@@ -242,7 +242,7 @@ fn how_thinking_is_asked_for_depends_on_the_model() {
 }
 
 #[test]
-fn a_budget_leaves_room_for_the_answer() {
+fn budget_leaves_room_for_the_answer() {
     let mut request = request(OLD, vec![text("q")]);
     request.options.thinking = ThinkingLevel::Xhigh;
     let budget = |request: &Request| body(request)["thinking"]["budget_tokens"].clone();
@@ -257,20 +257,20 @@ fn a_budget_leaves_room_for_the_answer() {
 }
 
 #[test]
-fn output_never_exceeds_what_the_model_can() {
+fn output_limit_never_exceeds_the_model() {
     let mut request = request(OLD, vec![text("q")]);
     request.options.max_output_tokens = Some(9_999_999);
     assert_eq!(body(&request)["max_tokens"], 64_000);
     request.options.max_output_tokens = Some(0);
     assert_eq!(body(&request)["max_tokens"], 1);
-    // What is not known is not cut.
+    // Limits of unknown models are not clamped.
     request.model = "kimi".to_owned();
     request.options.max_output_tokens = Some(99_999);
     assert_eq!(body(&request)["max_tokens"], 99_999);
 }
 
 #[test]
-fn a_temperature_is_sent_where_it_is_allowed() {
+fn temperature_is_sent_where_supported() {
     let temperature = |model: &str, level: ThinkingLevel| {
         let mut request = request(model, vec![text("q")]);
         request.options.temperature = Some(1.5);
@@ -283,7 +283,7 @@ fn a_temperature_is_sent_where_it_is_allowed() {
 }
 
 #[test]
-fn a_tool_choice_is_sent_where_it_means_something() {
+fn tool_choice_is_sent_only_with_tools() {
     let choice = |model: &str, tools: bool, choice: ToolChoice| {
         let mut request = request(model, vec![text("q")]);
         request.tools = if tools { vec![tool("read")] } else { vec![] };
@@ -303,7 +303,7 @@ fn a_tool_choice_is_sent_where_it_means_something() {
 }
 
 #[test]
-fn the_same_conversation_always_makes_the_same_bytes() {
+fn same_conversation_serializes_identically() {
     let request =
         request(OPUS, vec![text("q"), reply("anthropic", OPUS, vec![call("1", "x", json!({ "b": 1, "a": 2 }))])]);
     let model = ModelTable::builtin().find("anthropic", OPUS);

@@ -1,4 +1,4 @@
-//! Replies of the Messages API, as events.
+//! Decoding of replies of the Messages API.
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
@@ -25,7 +25,7 @@ fn complete(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_reply_of_text() {
+fn text_reply() {
     let expected = [
         "start claude-opus-5-5",
         "usage 25 1 1000 40",
@@ -40,7 +40,7 @@ fn a_reply_of_text() {
 }
 
 #[test]
-fn a_reply_that_calls_tools() {
+fn reply_with_tool_calls() {
     let expected = [
         "start claude-haiku-4-5-20251001",
         "usage 472 2 0 0",
@@ -63,7 +63,7 @@ fn a_reply_that_calls_tools() {
 }
 
 #[test]
-fn a_reply_that_thinks() {
+fn reply_with_thinking() {
     let expected = [
         "start claude-sonnet-5-5",
         "usage 7 1 0 0",
@@ -85,28 +85,28 @@ fn a_reply_that_thinks() {
 }
 
 #[test]
-fn what_is_not_known_or_out_of_place_is_ignored() {
+fn unknown_and_misplaced_events_are_ignored() {
     let expected =
         ["start claude-opus-5-5", "usage 3 1 0 0", "0 text", "0 +yes", "0 end", "usage 3 2 0 0", "stop Stop"];
     assert_eq!(complete(UNKNOWN), expected);
 }
 
 #[test]
-fn an_error_in_mid_stream_ends_the_reply() {
+fn error_in_mid_stream_ends_the_reply() {
     let (events, error) = run(&[OVERLOADED]);
     assert_eq!(notation(&events).last().unwrap(), "0 +I was");
     assert_eq!(error, Some(ProviderError::Overloaded { message: "Overloaded".to_owned(), retry_after: None }));
 }
 
 #[test]
-fn a_refusal_is_an_error_that_says_why() {
+fn refusal_is_an_error_with_its_reason() {
     let (events, error) = run(&[REFUSAL]);
     assert_eq!(notation(&events).last().unwrap(), "usage 3 4 0 0");
-    assert_eq!(error.unwrap().to_string(), "the model refuses to answer (cyber)");
+    assert_eq!(error.unwrap().to_string(), "the model refused to answer (cyber)");
 }
 
 #[test]
-fn every_split_of_every_fixture_gives_the_same_events() {
+fn packet_boundaries_do_not_change_any_fixture() {
     for fixture in [TEXT, TOOLS, THINKING, UNKNOWN, OVERLOADED, REFUSAL] {
         let whole = run(&[fixture]);
         for packets in every_split(fixture) {
@@ -116,7 +116,7 @@ fn every_split_of_every_fixture_gives_the_same_events() {
 }
 
 #[test]
-fn a_reply_that_is_cut_anywhere_breaks_off() {
+fn reply_cut_anywhere_is_incomplete() {
     for end in 0..TEXT.len() {
         let (_, error) = run(&[&TEXT[..end]]);
         let complete = std::str::from_utf8(&TEXT[..end])
@@ -129,14 +129,14 @@ fn a_reply_that_is_cut_anywhere_breaks_off() {
 }
 
 #[test]
-fn an_empty_reply_is_a_reply() {
+fn empty_reply_is_valid() {
     let body = b"data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
     assert_eq!(complete(body), ["start -", "stop Stop"]);
     assert_eq!(complete(b"data: {\"type\":\"message_stop\"}\n\n"), ["start -", "stop Stop"]);
 }
 
 #[test]
-fn parts_that_never_end_are_ended_with_the_reply() {
+fn open_parts_end_with_the_reply() {
     let body = b"data: {\"type\":\"content_block_start\",\"index\":5,\"content_block\":{\"type\":\"text\",\"text\":\"a\"}}\n\n\
                  data: {\"type\":\"message_stop\"}\n\n";
     assert_eq!(complete(body), ["start -", "0 text", "0 +a", "0 end", "stop Stop"]);
@@ -159,7 +159,7 @@ fn malformed_events_are_errors() {
 }
 
 #[test]
-fn a_reply_of_too_many_parts_is_an_error() {
+fn reply_with_too_many_parts_is_an_error() {
     let part = |at: usize| {
         format!("data: {{\"type\":\"content_block_start\",\"index\":{at},\"content_block\":{{\"type\":\"text\"}}}}\n\n")
     };
@@ -191,12 +191,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         run(&[&bytes]);
     }
 
     #[test]
-    fn no_mixture_of_events_breaks_the_decoder(picks in prop::collection::vec((0..9_usize, 0..3_u64), 0..40)) {
+    fn arbitrary_events_do_not_break_the_decoder(picks in prop::collection::vec((0..9_usize, 0..3_u64), 0..40)) {
         let event = |(kind, index): &(usize, u64)| match kind {
             0 => r#"{"type":"message_start","message":{"model":"m","usage":{"input_tokens":1}}}"#.to_owned(),
             1 => format!(r#"{{"type":"content_block_start","index":{index},"content_block":{{"type":"text","text":"x"}}}}"#),

@@ -1,4 +1,4 @@
-//! Bodies of the other formats, where a rule of the vendor's is not in the snapshots of `requests/`.
+//! Request bodies of the other formats, for the rules of vendors that the snapshots in `requests/` do not cover.
 
 use crate::support::formats::decoder;
 use crate::support::{call, decode, png, reply, request, result, text, thinking, tool};
@@ -36,7 +36,7 @@ fn talk(model: &str) -> Request {
 }
 
 #[test]
-fn responses_breakpoints_are_set_where_the_user_says_and_nowhere_when_caching_is_off() {
+fn responses_breakpoints_follow_the_cache_policy() {
     let mut request = talk("gpt-6-sol");
     request.options.cache = CachePolicy::Manual { system: true, tools: false, messages: true };
     let body = responses(&request);
@@ -59,7 +59,7 @@ fn responses_breakpoints_are_set_where_the_user_says_and_nowhere_when_caching_is
 }
 
 #[test]
-fn what_a_responses_model_thought_goes_back_only_before_what_came_of_it() {
+fn responses_reasoning_returns_only_before_its_items() {
     let kept = r#"{"id":"rs_1","encrypted_content":"enc"}"#;
     let own = |content| {
         request("gpt-6-sol", vec![text("hi"), reply("openai-responses", "gpt-6-sol", content), text("go on")])
@@ -83,7 +83,7 @@ fn what_a_responses_model_thought_goes_back_only_before_what_came_of_it() {
 }
 
 #[test]
-fn gemini_is_told_how_long_to_think_in_the_models_own_terms() {
+fn gemini_thinking_uses_the_parameters_of_the_model() {
     let config = |model: &str, level, budget| {
         let mut request = talk(model);
         request.options.thinking = level;
@@ -105,7 +105,7 @@ fn gemini_is_told_how_long_to_think_in_the_models_own_terms() {
 }
 
 #[test]
-fn gemini_gets_a_reply_of_nothing_but_thinking_back_as_nothing() {
+fn gemini_omits_replies_of_nothing_but_thinking() {
     let only = vec![thinking("Hm.", Some("SIG"))];
     let request = request("gemini-3.8-flash", vec![text("hi"), reply("gemini", "gemini-3.8-flash", only), text("so?")]);
     assert_eq!(
@@ -115,7 +115,7 @@ fn gemini_gets_a_reply_of_nothing_but_thinking_back_as_nothing() {
 }
 
 #[test]
-fn pictures_of_results_follow_where_an_older_gemini_takes_them_in_no_other_place() {
+fn tool_images_follow_results_for_older_gemini_models() {
     let called = vec![call("c1", "read", json!({}))];
     let request = request("gemini-2.5-pro", vec![text("hi"), reply("x", "y", called), result("c1", vec![png()])]);
     let parts = in_gemini(&request)["contents"][2]["parts"].clone();
@@ -124,7 +124,7 @@ fn pictures_of_results_follow_where_an_older_gemini_takes_them_in_no_other_place
 }
 
 #[test]
-fn bedrock_is_told_of_tools_that_the_conversation_calls_and_nobody_offers() {
+fn bedrock_declares_called_tools_that_are_no_longer_offered() {
     let called = vec![call("c1", "gone", json!({}))];
     let mut request =
         request("anthropic.claude-haiku-4-5", vec![text("hi"), reply("x", "y", called), result("c1", vec![])]);
@@ -137,7 +137,7 @@ fn bedrock_is_told_of_tools_that_the_conversation_calls_and_nobody_offers() {
 }
 
 #[test]
-fn bedrock_thinks_in_the_words_of_the_models_vendor() {
+fn bedrock_uses_the_thinking_fields_of_the_models_vendor() {
     let fields = |model: &str| {
         let mut request = talk(model);
         request.options.thinking = ThinkingLevel::High;
@@ -156,7 +156,7 @@ fn bedrock_thinks_in_the_words_of_the_models_vendor() {
 }
 
 #[test]
-fn ollama_is_told_a_level_only_where_the_model_has_levels() {
+fn ollama_gets_levels_only_where_supported() {
     let think = |model: &str, level| {
         let mut request = talk(model);
         request.options.thinking = level;
@@ -168,7 +168,7 @@ fn ollama_is_told_a_level_only_where_the_model_has_levels() {
 }
 
 #[test]
-fn the_context_of_a_local_model_is_what_the_users_table_says() {
+fn user_table_sets_the_context_of_a_local_model() {
     let table = ModelTable::read("[ollama]\n[[ollama.models]]\nid = 'mine'\ncontext-window = 65_536\n").unwrap();
     let request = talk("mine");
     let body =
@@ -178,7 +178,7 @@ fn the_context_of_a_local_model_is_what_the_users_table_says() {
 }
 
 #[test]
-fn a_proxy_reads_what_a_client_wrote_and_nothing_else() {
+fn proxy_parses_only_requests_of_its_protocol() {
     let mut request = talk("anthropic/claude-opus-5-5");
     request.tools = vec![tool("read")];
     request.tool_choice = ToolChoice::Tool("read".to_owned());
@@ -199,7 +199,7 @@ fn a_proxy_reads_what_a_client_wrote_and_nothing_else() {
 }
 
 #[test]
-fn a_frame_of_more_than_16_mib_is_an_error_at_once() {
+fn frame_over_16_mib_is_an_immediate_error() {
     let (events, error) = decode(&mut *decoder("bedrock"), &[&[0x7f, 0xff, 0xff, 0xff]]);
     assert!(events.is_empty() && error.unwrap().to_string().contains("larger than 16 MiB"));
     let (_, error) = decode(&mut *decoder("bedrock"), &[&[0, 0, 0, 3, 0]]);
@@ -207,7 +207,7 @@ fn a_frame_of_more_than_16_mib_is_an_error_at_once() {
 }
 
 #[test]
-fn a_reply_of_too_many_parts_is_an_error() {
+fn reply_with_too_many_parts_is_an_error() {
     let call = r#"{"model":"m","message":{"role":"assistant","tool_calls":[{"function":{"name":"t"}}]},"done":false}"#;
     let (events, error) = decode(&mut *decoder("ollama"), &[format!("{call}\n").repeat(5_000).as_bytes()]);
     assert!(error.unwrap().to_string().contains("more than 4096 parts"));

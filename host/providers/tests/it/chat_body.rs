@@ -1,4 +1,4 @@
-//! Bodies for Chat Completions, and the vendors' quirks in them.
+//! Request bodies for Chat Completions, with the vendors' quirks.
 
 use crate::support::server::Server;
 use crate::support::{call, png, reply, request, result, text, thinking, tool, user};
@@ -15,7 +15,7 @@ fn body(request: &Request) -> Value {
     serde_json::from_slice(&request_body(request, &model, "openai-chat", &Quirks::OPENAI).unwrap()).unwrap()
 }
 
-/// What a vendor of the registry is really sent.
+/// Returns the body that a vendor actually receives.
 async fn sent(provider: &str, request: Request) -> Value {
     let server = Server::answering("content-type: text/event-stream\r\n", b"data: [DONE]\n\n").await;
     let base_url = Some(server.url.clone());
@@ -26,7 +26,7 @@ async fn sent(provider: &str, request: Request) -> Value {
 }
 
 #[test]
-fn a_whole_request() {
+fn complete_request() {
     let mut request = request(
         "gpt-4o",
         vec![
@@ -76,7 +76,7 @@ fn a_whole_request() {
 }
 
 #[test]
-fn pictures_from_tools_follow_all_results_of_the_turn() {
+fn tool_images_follow_all_results_of_the_turn() {
     let said = body(&request(
         "gpt-4o",
         vec![
@@ -98,7 +98,7 @@ fn pictures_from_tools_follow_all_results_of_the_turn() {
 }
 
 #[test]
-fn what_the_vendor_would_refuse_is_left_out() {
+fn content_that_the_vendor_rejects_is_omitted() {
     let extension = ExtensionMessage { kind: "x".to_owned(), data: json!(1), timestamp: Timestamp::UNIX_EPOCH };
     let aborted = reply("openai-chat", "gpt-4o", vec![thinking("half", None)]);
     let said = body(&request("gpt-4o", vec![text("a"), Message::Extension(extension), aborted, text(" "), text("b")]));
@@ -106,7 +106,7 @@ fn what_the_vendor_would_refuse_is_left_out() {
 }
 
 #[test]
-fn a_call_without_text_has_null_for_content_and_always_an_object_for_arguments() {
+fn call_without_text_has_null_content_and_object_arguments() {
     let partial = ToolCall::from_stream("c".repeat(60), "read".to_owned(), "{\"pa".to_owned());
     let said = body(&request(
         "gpt-4o",
@@ -125,7 +125,7 @@ fn a_call_without_text_has_null_for_content_and_always_an_object_for_arguments()
 }
 
 #[test]
-fn an_effort_is_sent_to_models_that_know_it() {
+fn effort_is_sent_to_models_that_support_it() {
     let effort = |model: &str, level: ThinkingLevel, tools: bool| {
         let mut request = request(model, vec![text("q")]);
         request.options.thinking = level;
@@ -133,20 +133,20 @@ fn an_effort_is_sent_to_models_that_know_it() {
         body(&request)["reasoning_effort"].clone()
     };
     assert_eq!(effort("gpt-4o", ThinkingLevel::High, true), Value::Null);
-    // It cannot do without: the vendor's default holds, not the model's least.
+    // The model cannot stop thinking: the vendor's default applies, not the model's minimum.
     assert_eq!(effort("gpt-5", ThinkingLevel::Off, true), Value::Null);
     assert_eq!(effort("gpt-5", ThinkingLevel::Minimal, true), "minimal");
     assert_eq!(effort("gpt-5", ThinkingLevel::Xhigh, true), "high");
     assert_eq!(effort("gpt-5.1", ThinkingLevel::Off, true), "none");
     assert_eq!(effort("gpt-6-sol", ThinkingLevel::High, false), "high");
-    // These take tools over this format only when they do not think.
+    // These models support tools over this format only without thinking.
     assert_eq!(effort("gpt-6-sol", ThinkingLevel::High, true), "none");
     assert_eq!(effort("mock", ThinkingLevel::Off, true), Value::Null);
     assert_eq!(effort("mock", ThinkingLevel::Xhigh, true), "high");
 }
 
 #[test]
-fn a_model_that_takes_no_tools_here_is_a_clear_error() {
+fn tools_on_a_model_without_support_are_an_error() {
     let mut request = request("gpt-6-astra", vec![text("q")]);
     request.tools = vec![tool("read")];
     let model = ModelTable::builtin().find("openai-chat", "gpt-6-astra");
@@ -155,7 +155,7 @@ fn a_model_that_takes_no_tools_here_is_a_clear_error() {
 }
 
 #[test]
-fn a_temperature_and_a_cache_key_are_sent_where_they_are_wanted() {
+fn temperature_and_cache_key_are_sent_where_supported() {
     let mut request = request("gpt-5", vec![text("q")]);
     request.options.temperature = Some(0.0);
     request.options.session_id = Some("s".to_owned());
@@ -165,7 +165,7 @@ fn a_temperature_and_a_cache_key_are_sent_where_they_are_wanted() {
 }
 
 #[test]
-fn a_tool_choice_is_sent_where_it_means_something() {
+fn tool_choice_is_sent_only_with_tools() {
     let choice = |tools: bool, choice: ToolChoice| {
         let mut request = request("gpt-4o", vec![text("q")]);
         request.tools = if tools { vec![tool("read")] } else { vec![] };
@@ -181,7 +181,7 @@ fn a_tool_choice_is_sent_where_it_means_something() {
 }
 
 #[tokio::test]
-async fn a_compatible_server_is_asked_for_nothing_that_only_openai_knows() {
+async fn compatible_server_receives_no_openai_only_parameters() {
     let mut request = request("qwen3", vec![text("q")]);
     request.options.session_id = Some("s".to_owned());
     request.options.max_output_tokens = Some(9);
@@ -195,7 +195,7 @@ async fn a_compatible_server_is_asked_for_nothing_that_only_openai_knows() {
 }
 
 #[tokio::test]
-async fn mistral_gets_nine_letters_for_an_id_and_pictures_in_results() {
+async fn mistral_gets_short_ids_and_images_in_results() {
     let said = sent(
         "mistral",
         request(
@@ -217,7 +217,7 @@ async fn mistral_gets_nine_letters_for_an_id_and_pictures_in_results() {
 }
 
 #[tokio::test]
-async fn deepseek_is_switched_and_gets_its_thinking_back() {
+async fn deepseek_thinking_is_switched_and_sent_back() {
     let ask = |level: ThinkingLevel| {
         let thought =
             |provider: &str| reply(provider, "deepseek-v4-pro", vec![thinking("hm", None), Content::text("a")]);
@@ -235,7 +235,7 @@ async fn deepseek_is_switched_and_gets_its_thinking_back() {
 }
 
 #[tokio::test]
-async fn openrouter_is_asked_with_an_object() {
+async fn openrouter_gets_a_reasoning_object() {
     let mut ask = request("vendor/model", vec![text("q")]);
     ask.options.thinking = ThinkingLevel::Low;
     assert_eq!(sent("openrouter", ask).await["reasoning"], json!({ "effort": "low" }));

@@ -1,4 +1,4 @@
-//! Replies of Chat Completions and of the vendors that nearly speak it, as events.
+//! Decoding of replies of Chat Completions and nearly compatible vendors.
 
 use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
@@ -28,14 +28,14 @@ fn complete(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_reply_of_text() {
+fn text_reply() {
     let expected =
         ["start gpt-4o-2024-08-06", "0 text", "0 +Grüße", "0 + 🌍\n", "usage 101 12 1024 100", "0 end", "stop Stop"];
     assert_eq!(complete(TEXT), expected);
 }
 
 #[test]
-fn a_reply_that_calls_tools_side_by_side() {
+fn reply_with_parallel_tool_calls() {
     let expected = [
         "start gpt-4.1",
         "0 call read call_A",
@@ -52,7 +52,7 @@ fn a_reply_that_calls_tools_side_by_side() {
 }
 
 #[test]
-fn thinking_in_reasoning_content() {
+fn reasoning_content_is_thinking() {
     let expected = [
         "start deepseek-v4-pro",
         "0 thinking",
@@ -69,7 +69,7 @@ fn thinking_in_reasoning_content() {
 }
 
 #[test]
-fn comments_are_skipped_and_an_error_in_mid_stream_ends_the_reply() {
+fn comments_are_skipped_and_errors_end_the_reply() {
     let (events, error) = run(&[OPENROUTER]);
     let expected = ["start vendor/model", "0 thinking", "0 +Hm.", "0 end", "1 text", "1 +Partly"];
     assert_eq!(notation(&events), expected);
@@ -97,7 +97,7 @@ fn content_as_a_list_of_parts() {
 }
 
 #[test]
-fn counts_in_x_groq_and_arguments_as_an_object() {
+fn groq_counts_and_object_arguments_are_read() {
     let expected = [
         "start openai/gpt-oss-20b",
         "0 thinking",
@@ -113,14 +113,14 @@ fn counts_in_x_groq_and_arguments_as_an_object() {
 }
 
 #[test]
-fn reasoning_that_is_only_in_the_total_counts_as_output() {
+fn reasoning_counted_only_in_the_total_is_output() {
     let said = complete(XAI);
     assert_eq!(said.iter().filter(|line| line.starts_with("usage")).collect::<Vec<_>>(), ["usage 28 10 2 0"]);
     assert_eq!(said.last().unwrap(), "stop Length");
 }
 
 #[test]
-fn calls_that_share_a_number_are_told_apart_by_their_ids() {
+fn calls_with_the_same_index_are_distinguished_by_id() {
     let expected = [
         "start qwen3",
         "0 call read call_1",
@@ -139,24 +139,24 @@ fn calls_that_share_a_number_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn a_filtered_reply_is_an_error() {
+fn filtered_reply_is_an_error() {
     let (events, error) = run(&[FILTERED]);
     assert_eq!(notation(&events), ["start -", "0 text", "0 +So"]);
     assert!(matches!(error, Some(ProviderError::Api { message, .. }) if message.contains("content filter")));
 }
 
 #[test]
-fn every_split_of_every_fixture_gives_the_same_events() {
+fn packet_boundaries_do_not_change_any_fixture() {
     for fixture in [TEXT, TOOLS, DEEPSEEK, OPENROUTER, MISTRAL, GROQ, XAI, SAME_INDEX, FILTERED] {
-        let whole = run(&[fixture]);
+        let expected = run(&[fixture]);
         for packets in every_split(fixture) {
-            assert_eq!(run(&packets), whole);
+            assert_eq!(run(&packets), expected);
         }
     }
 }
 
 #[test]
-fn a_reply_without_done_is_complete_when_it_said_why_it_stopped() {
+fn reply_without_done_is_complete_after_a_stop_reason() {
     let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}";
     assert_eq!(complete(body), ["start -", "0 text", "0 +a", "0 end", "stop Stop"]);
     let (_, error) = run(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"]);
@@ -164,7 +164,7 @@ fn a_reply_without_done_is_complete_when_it_said_why_it_stopped() {
 }
 
 #[test]
-fn an_empty_reply_is_a_reply() {
+fn empty_reply_is_valid() {
     assert_eq!(complete(b"data: [DONE]\n\n"), ["start -", "stop Stop"]);
     assert_eq!(complete(b"data: {\"choices\":null,\"usage\":null}\n\ndata:[DONE]\n\n"), ["start -", "stop Stop"]);
 }
@@ -180,25 +180,25 @@ fn malformed_chunks_are_errors() {
 }
 
 #[test]
-fn an_overflow_in_mid_stream_is_one() {
+fn overflow_in_mid_stream_is_recognized() {
     let (_, error) = run(&[b"data: {\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}\n\n"]);
     assert_eq!(error, Some(ProviderError::ContextOverflow { message: "too long".to_owned() }));
 }
 
 #[test]
-fn counts_that_make_no_sense_do_not_underflow() {
+fn inconsistent_counts_do_not_underflow() {
     let body = b"data: {\"usage\":{\"prompt_tokens\":5,\"total_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":9,\"cache_write_tokens\":9}}}\n\ndata: [DONE]\n\n";
     assert_eq!(complete(body), ["start -", "usage 0 0 5 0", "stop Stop"]);
 }
 
 proptest! {
     #[test]
-    fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         run(&[&bytes]);
     }
 
     #[test]
-    fn no_mixture_of_chunks_breaks_the_decoder(
+    fn arbitrary_chunks_do_not_break_the_decoder(
         picks in prop::collection::vec((0..8_usize, 0..3_u64), 0..40),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
@@ -213,10 +213,10 @@ proptest! {
             _ => "[DONE]".to_owned(),
         };
         let body: String = picks.iter().map(|pick| format!("data: {}\n\n", chunk(pick))).collect();
-        let whole = run(&[body.as_bytes()]);
+        let expected = run(&[body.as_bytes()]);
         let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).chain([0, body.len()]).collect();
         at.sort_unstable();
         let packets: Vec<&[u8]> = at.windows(2).map(|pair| &body.as_bytes()[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(run(&packets), whole);
+        prop_assert_eq!(run(&packets), expected);
     }
 }

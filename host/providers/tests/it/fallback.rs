@@ -1,4 +1,4 @@
-//! Another model for when the first one fails for good.
+//! Fallback to other models.
 
 use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
 use futures_util::StreamExt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A script under a name of its own, and what it was asked.
+/// A script under a name of its own, which records its requests.
 struct Named {
     name: &'static str,
     replay: Replay,
@@ -70,7 +70,7 @@ fn says(label: &str, words: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_first_answers_as_long_as_it_can() {
+async fn first_member_answers_while_it_can() {
     let setup = setup(vec![Reply::text("a"), Reply::text("b")], vec![]);
     assert_eq!(setup.ask().await, (says("-", "a"), None));
     assert_eq!(setup.ask().await, (says("-", "b"), None));
@@ -79,7 +79,7 @@ async fn the_first_answers_as_long_as_it_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_for_good_is_answered_by_the_next_who_stays_for_a_while() {
+async fn permanent_failure_falls_back_for_a_while() {
     for kind in [ErrorKind::Api, ErrorKind::Auth, ErrorKind::Malformed] {
         let setup = setup(vec![fails(kind), Reply::text("back")], vec![Reply::text("a"), Reply::text("b")]);
         assert_eq!(setup.ask().await, (says("two/two-model", "a"), None));
@@ -92,7 +92,7 @@ async fn a_failure_for_good_is_answered_by_the_next_who_stays_for_a_while() {
 }
 
 #[tokio::test]
-async fn what_is_worth_another_try_is_left_to_the_loop_until_it_was_tried_enough() {
+async fn transient_failures_fall_back_after_repetition() {
     let busy = || fails(ErrorKind::Overloaded);
     let setup = setup(vec![busy(), busy(), busy()], vec![Reply::text("a")]);
     for _ in 0..2 {
@@ -104,7 +104,7 @@ async fn what_is_worth_another_try_is_left_to_the_loop_until_it_was_tried_enough
 }
 
 #[tokio::test]
-async fn a_success_in_between_starts_the_count_anew() {
+async fn success_resets_the_failure_count() {
     let busy = || fails(ErrorKind::Network);
     let setup = setup(vec![busy(), busy(), Reply::text("a"), busy(), busy()], vec![]);
     for is_error in [true, true, false, true, true] {
@@ -114,14 +114,14 @@ async fn a_success_in_between_starts_the_count_anew() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long_is_nobodys_failure() {
+async fn context_overflow_is_no_failure_of_a_member() {
     let setup = setup(vec![fails(ErrorKind::ContextOverflow), Reply::text("a")], vec![]);
     assert!(matches!(setup.ask().await.1, Some(ProviderError::ContextOverflow { .. })));
     assert_eq!(setup.ask().await, (says("-", "a"), None));
 }
 
 #[tokio::test]
-async fn an_error_in_mid_reply_is_the_replys_error() {
+async fn error_in_mid_reply_does_not_fall_back() {
     let broken = Reply { error: fails(ErrorKind::Api).error, ..Reply::text("half") };
     let setup = setup(vec![broken], vec![Reply::text("a")]);
     let (events, error) = setup.ask().await;
@@ -131,7 +131,7 @@ async fn an_error_in_mid_reply_is_the_replys_error() {
 }
 
 #[tokio::test]
-async fn when_all_fail_the_last_error_is_told_and_all_are_tried_again() {
+async fn last_error_is_returned_when_all_members_fail() {
     let bad = || fails(ErrorKind::Api);
     let setup = setup(vec![bad(), Reply::text("a")], vec![bad()]);
     assert!(setup.ask().await.1.is_some());
@@ -139,7 +139,7 @@ async fn when_all_fail_the_last_error_is_told_and_all_are_tried_again() {
 }
 
 #[tokio::test]
-async fn each_gets_its_own_thinking_back() {
+async fn members_receive_their_own_thinking_back() {
     let setup = setup(vec![fails(ErrorKind::Api)], vec![Reply::text("a")]);
     let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
     setup.ask_with(vec![text("hi"), theirs, text("so?")]).await;

@@ -1,7 +1,7 @@
-//! What holds for every format and every fixture: the events beside it, however the bytes are cut; and for broken bytes,
-//! that nothing worse than an error comes of them.
+//! Properties of every format and every fixture: the expected events, independent of packet boundaries, and nothing
+//! worse than an error for corrupt bytes.
 
-use crate::support::formats::{FORMATS, decoder, fixture, fixtures, folder};
+use crate::support::formats::{FORMATS, decoder, directory, fixture, fixtures};
 use crate::support::{assert_well_formed, decode, every_split, notation};
 use pinion_protocol::{ProviderError, StreamEvent};
 use pinion_providers::proxy;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::fs;
 
-/// Fixtures up to this size are cut at every place.
+/// The size up to which fixtures are cut at every position.
 const SMALL: usize = 8 << 10;
 
 fn run(format: &str, packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {
@@ -18,7 +18,7 @@ fn run(format: &str, packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderErr
     (events, error)
 }
 
-/// A line an event, and one for the error.
+/// Formats one line per event, and one for the error.
 fn told(format: &str, bytes: &[u8]) -> String {
     let (events, error) = run(format, &[bytes]);
     let error = error.map(|error| match error.retry_after() {
@@ -29,12 +29,12 @@ fn told(format: &str, bytes: &[u8]) -> String {
     lines.join("\n").replace("\n\n", "\n") + "\n"
 }
 
-/// `UPDATE_EVENTS=1` writes the files anew, to be read before they are kept.
+/// `UPDATE_EVENTS=1` rewrites the files, for review before they are committed.
 #[test]
-fn every_fixture_becomes_the_events_beside_it() {
+fn every_fixture_decodes_to_its_events() {
     for format in FORMATS {
         for (name, bytes) in fixtures(format) {
-            let file = folder().join(format).join(&name).with_extension("events");
+            let file = directory().join(format).join(&name).with_extension("events");
             let now = told(format, &bytes);
             if std::env::var_os("UPDATE_EVENTS").is_some() {
                 fs::write(&file, &now).unwrap();
@@ -45,7 +45,7 @@ fn every_fixture_becomes_the_events_beside_it() {
 }
 
 #[test]
-fn a_small_reply_gives_the_same_events_wherever_it_is_cut() {
+fn small_reply_decodes_the_same_wherever_it_is_cut() {
     for format in FORMATS {
         for (name, bytes) in fixtures(format).into_iter().filter(|(_, bytes)| bytes.len() <= SMALL) {
             let whole = run(format, &[&bytes]);
@@ -56,7 +56,7 @@ fn a_small_reply_gives_the_same_events_wherever_it_is_cut() {
     }
 }
 
-/// The proxy's own format carries whatever the others say.
+/// The proxy protocol carries everything that the other formats express.
 #[test]
 fn every_reply_passes_through_a_proxy_unchanged() {
     for format in FORMATS {
@@ -70,7 +70,7 @@ fn every_reply_passes_through_a_proxy_unchanged() {
 }
 
 #[test]
-fn nothing_comes_after_the_end_or_an_error() {
+fn nothing_follows_the_end_or_an_error() {
     for format in FORMATS {
         for (name, bytes) in fixtures(format) {
             let mut decoder = decoder(format);
@@ -87,7 +87,7 @@ fn nothing_comes_after_the_end_or_an_error() {
 }
 
 #[test]
-fn a_reply_that_breaks_off_is_a_network_error_that_is_worth_another_try() {
+fn interrupted_reply_is_a_retryable_network_error() {
     for format in FORMATS {
         let name = fixtures(format).into_iter().map(|(name, _)| name).find(|name| name.starts_with("text.")).unwrap();
         let bytes = fixture(format, &name);
@@ -105,7 +105,7 @@ fn cut<'a>(bytes: &'a [u8], cuts: &[Index]) -> Vec<&'a [u8]> {
     at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// A format, and one of its fixtures.
+/// A format and one of its fixtures.
 fn any_fixture() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     let all = |format: &'static str| fixtures(format).into_iter().map(move |(_, bytes)| (format, bytes));
     prop::sample::select(FORMATS.iter().copied().flat_map(all).collect::<Vec<_>>())
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn any_split_gives_the_same_events(
+    fn packet_boundaries_do_not_change_the_events(
         (format, bytes) in any_fixture(),
         cuts in prop::collection::vec(any::<Index>(), 0..40),
     ) {
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_bytes_are_at_worst_an_error_and_the_same_however_they_are_cut(
+    fn corrupt_bytes_decode_or_fail_independent_of_packets(
         (format, mut bytes) in any_fixture(),
         changes in prop::collection::vec(change(), 1..6),
         cuts in prop::collection::vec(any::<Index>(), 0..12),
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_any_kind_are_at_worst_an_error(
+    fn arbitrary_bytes_decode_or_fail(
         format in prop::sample::select(FORMATS),
         bytes in prop::collection::vec(any::<u8>(), 0..200),
     ) {

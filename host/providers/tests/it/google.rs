@@ -1,7 +1,7 @@
-//! Google's credentials: a service account's file, and a user's, are exchanged for a token that is then kept.
+//! Google's credentials: the files of a service account and of a user are exchanged for a token, which is cached.
 
-use crate::support::asking::{all, built, config, context, head};
-use crate::support::formats::{fixture, folder};
+use crate::support::formats::{directory, fixture};
+use crate::support::requests::{all, built, config, context, head};
 use crate::support::server::Step;
 use crate::support::server::{Server, answer};
 use crate::support::vendors::VERTEX;
@@ -32,7 +32,7 @@ async fn google() -> Server {
 }
 
 fn service_account(token_uri: &str) -> Value {
-    let key = fs::read_to_string(folder().join("tls/service-account.key")).unwrap();
+    let key = fs::read_to_string(directory().join("tls/service-account.key")).unwrap();
     json!({
         "type": "service_account", "project_id": "p", "private_key_id": "key-id-0123456789", "private_key": key,
         "client_email": "robot@p.iam.gserviceaccount.com", "token_uri": token_uri,
@@ -40,7 +40,7 @@ fn service_account(token_uri: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_service_account_signs_for_a_token_that_is_used_until_it_ends() {
+async fn service_account_token_is_cached_until_it_expires() {
     let tokens = Server::answering(JSON, br#"{"access_token":"ya29.token-0123456789","expires_in":3599}"#).await;
     let google = google().await;
     assert_eq!(ask(&service_account(&tokens.url), 2, &google.url).await, None);
@@ -64,19 +64,19 @@ async fn a_service_account_signs_for_a_token_that_is_used_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_users_credentials_are_exchanged_too() {
+async fn user_credentials_are_exchanged() {
     let tokens = Server::answering(JSON, br#"{"access_token":"ya29.user","expires_in":60}"#).await;
     let google = google().await;
     let user = json!({ "type": "authorized_user", "client_id": "id", "client_secret": "s/ecret-0123", "refresh_token": "1//refresh", "token_uri": tokens.url });
     assert_eq!(ask(&user, 2, &google.url).await, None);
     let form = String::from_utf8(tokens.seen()[0].body.clone()).unwrap();
     assert_eq!(form, "grant_type=refresh_token&client_id=id&client_secret=s%2Fecret-0123&refresh_token=1%2F%2Frefresh");
-    // A token that ends within two minutes is not kept.
+    // A token that expires within two minutes is not cached.
     assert_eq!(tokens.seen().len(), 2);
 }
 
 #[tokio::test]
-async fn refused_credentials_are_told_without_their_secrets() {
+async fn rejected_credentials_are_reported_without_secrets() {
     let said = br#"{"error":"invalid_grant","error_description":"Bad refresh token 1//refresh-0123456789"}"#;
     let tokens = Server::start(vec![Step::Send(answer("400 Bad Request", JSON, said))]).await;
     let user = json!({ "type": "authorized_user", "client_id": "id", "client_secret": "secret-0123456789", "refresh_token": "1//refresh-0123456789", "token_uri": tokens.url });
@@ -88,7 +88,7 @@ async fn refused_credentials_are_told_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn credentials_that_cannot_be_used_are_told() {
+async fn unusable_credentials_are_reported() {
     let message = async |credentials: Value| ask(&credentials, 1, "http://127.0.0.1:1").await.unwrap().to_string();
     assert!(message(json!({ "type": "external_account" })).await.contains("gcloud auth print-access-token"));
     assert!(message(service_account("http://elsewhere.example/token")).await.contains("no `https` URL"));

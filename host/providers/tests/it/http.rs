@@ -1,4 +1,4 @@
-//! Requests to a real socket: what is sent, and what comes of what comes back.
+//! Requests to a real socket, and the handling of responses.
 
 use crate::support::server::{Server, Step, answer, chunk, chunked_head};
 use crate::support::{notation, request, text};
@@ -35,14 +35,14 @@ async fn all(stream: EventStream) -> (Vec<StreamEvent>, Option<ProviderError>) {
     (items.into_iter().filter_map(Result::ok).collect(), error)
 }
 
-/// The error that a server's answer means.
+/// Returns the error for a server's response.
 async fn refused(status: &str, headers: &str, body: &[u8]) -> ProviderError {
     let server = Server::start(vec![Step::Send(answer(status, headers, body))]).await;
     all(ask(config("anthropic", &server.url), CancellationToken::new())).await.1.unwrap()
 }
 
 #[tokio::test]
-async fn anthropic_is_asked_and_answers() {
+async fn anthropic_request_and_reply() {
     let server = Server::answering(EVENTS, CLAUDE).await;
     let (events, error) = all(ask(config("anthropic", &server.url), CancellationToken::new())).await;
     assert_eq!(error, None);
@@ -66,7 +66,7 @@ async fn anthropic_is_asked_and_answers() {
 }
 
 #[tokio::test]
-async fn chat_completions_is_asked_and_answers() {
+async fn chat_completions_request_and_reply() {
     let server = Server::answering(EVENTS, CHAT).await;
     let (events, error) = all(ask(config("openai-chat", &server.url), CancellationToken::new())).await;
     assert_eq!((error, events.len()), (None, 7));
@@ -75,12 +75,12 @@ async fn chat_completions_is_asked_and_answers() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn connection_is_reused() {
     let server = Server::start(vec![Step::Send(chunked_head()), Step::Send(chunk(CHAT)), Step::Send(chunk(b""))]).await;
     let provider = build(config("openai-chat", &server.url), ModelTable::builtin()).unwrap();
     for _ in 0..3 {
         let mut stream = provider.stream(request("m", vec![text("hi")]), CancellationToken::new());
-        // As the loop does: nobody polls after the end.
+        // Like the loop, nothing polls after the end.
         while !matches!(stream.next().await.unwrap().unwrap(), StreamEvent::End { .. }) {}
     }
     let connections: Vec<usize> = server.seen().iter().map(|seen| seen.connection).collect();
@@ -88,14 +88,14 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_before_the_stream_is_polled() {
+async fn request_is_sent_when_first_polled() {
     let server = Server::answering(EVENTS, CHAT).await;
     drop(ask(config("openai-chat", &server.url), CancellationToken::new()));
     assert!(server.seen().is_empty());
 }
 
 #[tokio::test]
-async fn a_compressed_reply_is_read() {
+async fn compressed_reply_is_read() {
     // CHAT through `gzip -9n`.
     let server = Server::answering(
         &format!("{EVENTS}content-encoding: gzip\r\n"),
@@ -107,25 +107,25 @@ async fn a_compressed_reply_is_read() {
 }
 
 #[tokio::test]
-async fn a_broken_compression_is_a_network_error() {
+async fn broken_compression_is_a_network_error() {
     let server = Server::answering(&format!("{EVENTS}content-encoding: gzip\r\n"), b"not gzip at all").await;
     let error = all(ask(config("openai-chat", &server.url), CancellationToken::new())).await.1.unwrap();
     assert!(matches!(error, ProviderError::Network { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn slow_headers_are_given_up() {
+async fn slow_headers_time_out() {
     let mut server = Server::start(vec![Step::Hang]).await;
     let mut stream = ask(config("anthropic", &server.url), CancellationToken::new());
     let asked = tokio::select! { () = server.asked() => true, _ = stream.next() => false };
     assert!(asked);
     tokio::time::pause();
     let error = stream.next().await.unwrap().unwrap_err();
-    assert_eq!(error, ProviderError::Network { message: "no answer within 300 s".to_owned() });
+    assert_eq!(error, ProviderError::Network { message: "no response within 300 s".to_owned() });
 }
 
 #[tokio::test]
-async fn a_reply_that_falls_silent_is_given_up() {
+async fn silent_reply_times_out() {
     let beginning = [chunked_head(), chunk(&CLAUDE[..600])].concat();
     let server = Server::start(vec![Step::Send(beginning), Step::Hang]).await;
     let mut asked = config("anthropic", &server.url);
@@ -134,11 +134,11 @@ async fn a_reply_that_falls_silent_is_given_up() {
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Start { .. }))));
     tokio::time::pause();
     let (_, error) = all(stream).await;
-    assert_eq!(error, Some(ProviderError::Network { message: "the reply fell silent for 7 s".to_owned() }));
+    assert_eq!(error, Some(ProviderError::Network { message: "no data received for 7 s".to_owned() }));
 }
 
 #[tokio::test]
-async fn a_reply_that_is_cut_off_is_a_network_error() {
+async fn truncated_reply_is_a_network_error() {
     for beginning in [vec![], chunked_head(), [chunked_head(), chunk(&CLAUDE[..600])].concat()] {
         let server = Server::start(vec![Step::Send(beginning), Step::Cut]).await;
         let error = all(ask(config("anthropic", &server.url), CancellationToken::new())).await.1.unwrap();
@@ -147,7 +147,7 @@ async fn a_reply_that_is_cut_off_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_network_error() {
+async fn unreachable_server_is_a_network_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -159,18 +159,18 @@ async fn a_server_that_is_not_there_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_is_an_error_and_no_panic() {
+async fn server_without_tls_is_an_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let server = async { drop(listener.accept().await.unwrap()) };
     let asked = all(ask(config("anthropic", &url), CancellationToken::new()));
     let (_, error) = tokio::select! { answer = asked => answer, () = async { server.await; std::future::pending().await } => unreachable!() };
-    // `Api` on a machine without certificate authorities.
+    // The error is `Api` on a machine without certificate authorities.
     assert!(matches!(error, Some(ProviderError::Network { .. } | ProviderError::Api { .. })), "{error:?}");
 }
 
 #[tokio::test]
-async fn cancelling_ends_a_request_at_every_stage() {
+async fn cancellation_ends_a_request_at_every_stage() {
     let mut server = Server::start(vec![Step::Hang]).await;
     let token = CancellationToken::new();
     let mut stream = ask(config("anthropic", &server.url), token.clone());
@@ -182,7 +182,7 @@ async fn cancelling_ends_a_request_at_every_stage() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_says_when_to_try_again() {
+async fn rate_limit_reports_the_retry_delay() {
     let body = br#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"},"request_id":"req_1"}"#;
     let error =
         refused("429 Too Many Requests", &format!("{JSON}retry-after: 12\r\nrequest-id: req_1\r\n"), body).await;
@@ -204,13 +204,13 @@ async fn refusals_are_classified() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let error = refused("307 Temporary Redirect", "location: http://127.0.0.1:1/\r\n", b"").await;
     assert!(error.to_string().contains("set the base URL"), "{error}");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_stream_is_an_error() {
+async fn response_that_is_no_stream_is_an_error() {
     let error = refused("200 OK", JSON, br#"{"error":{"type":"overloaded_error","message":"busy"}}"#).await;
     assert_eq!(error, ProviderError::Overloaded { message: "busy".to_owned(), retry_after: None });
     let error = refused("200 OK", "content-type: text/html\r\n", b"<html>log in</html>").await;
@@ -218,13 +218,13 @@ async fn an_answer_that_is_no_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_huge_error_body_is_cut() {
+async fn huge_error_body_is_truncated() {
     let error = refused("500 Oh", "", &vec![b'x'; 1 << 20]).await;
     assert!(error.to_string().len() < 3_000);
 }
 
 #[tokio::test]
-async fn a_huge_event_is_an_error() {
+async fn huge_event_is_an_error() {
     let endless = [chunked_head(), chunk(b"data: "), chunk(&vec![b'x'; 17 << 20])].concat();
     let server = Server::start(vec![Step::Send(endless), Step::Hang]).await;
     let error = all(ask(config("anthropic", &server.url), CancellationToken::new())).await.1.unwrap();
@@ -232,7 +232,7 @@ async fn a_huge_event_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_key_is_in_no_error_even_when_the_server_repeats_it() {
+async fn error_never_contains_a_key_that_the_server_repeats() {
     let said =
         format!(r#"{{"error":{{"message":"Incorrect API key {KEY} (sk-test-****cdef), extra secret-header-value"}}}}"#);
     let server = Server::start(vec![Step::Send(answer("401 Unauthorized", JSON, said.as_bytes()))]).await;
@@ -246,14 +246,14 @@ async fn a_key_is_in_no_error_even_when_the_server_repeats_it() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_malformed_event_is_not_shown_either() {
+async fn key_in_a_malformed_event_is_not_shown() {
     let server = Server::answering(EVENTS, format!("data: {KEY}\n\n").as_bytes()).await;
     let error = all(ask(config("openai-chat", &server.url), CancellationToken::new())).await.1.unwrap();
     assert!(matches!(error, ProviderError::Malformed { .. }) && !error.to_string().contains(KEY), "{error}");
 }
 
 #[tokio::test]
-async fn a_missing_key_is_said_before_anybody_is_asked() {
+async fn missing_key_is_reported_before_any_request() {
     let config = ProviderConfig { name: "anthropic".to_owned(), ..ProviderConfig::default() };
     let error = all(ask(config, CancellationToken::new())).await.1.unwrap();
     let message = "no key for `anthropic`: set the environment variable `ANTHROPIC_API_KEY`".to_owned();
@@ -261,15 +261,18 @@ async fn a_missing_key_is_said_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_key_that_no_header_can_carry_is_an_error_that_does_not_show_it() {
+async fn key_unfit_for_a_header_is_reported_without_showing_it() {
     let mut asked = config("anthropic", "http://127.0.0.1:1");
     asked.api_key = Some(SecretString::from("bad\nkey"));
     let error = all(ask(asked, CancellationToken::new())).await.1.unwrap();
-    assert_eq!(error, ProviderError::Auth { message: "the key holds a character that no header can carry".to_owned() });
+    assert_eq!(
+        error,
+        ProviderError::Auth { message: "the key contains a character that is not allowed in a header".to_owned() }
+    );
 }
 
 #[tokio::test]
-async fn a_request_can_bring_its_own_key_and_the_user_their_own_headers() {
+async fn request_key_and_user_headers_are_sent() {
     let server = Server::answering(EVENTS, CLAUDE).await;
     let mut asked = config("anthropic", &server.url);
     asked.headers = vec![
@@ -288,7 +291,7 @@ async fn a_request_can_bring_its_own_key_and_the_user_their_own_headers() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_users_own_may_do_without_a_key() {
+async fn own_server_may_need_no_key() {
     let server = Server::answering(EVENTS, CHAT).await;
     let asked = ProviderConfig { api_key: None, ..config("openai-chat", &server.url) };
     assert_eq!(all(ask(asked, CancellationToken::new())).await.1, None);
@@ -296,7 +299,7 @@ async fn a_server_of_the_users_own_may_do_without_a_key() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_used_where_one_is_named_and_only_there() {
+async fn proxy_is_used_only_where_configured() {
     let proxy = Server::answering(EVENTS, CHAT).await;
     let settings = |except: Option<&str>| HttpSettings {
         proxy: Some(ProxySettings {

@@ -1,9 +1,10 @@
-//! Where keys come from, and in which order.
+//! The sources of keys and their precedence.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pinion_providers::{AuthFile, KeyCommand, KeyError, KeyOrigin, KeySource, Keyring, Keys, provider};
 use secrecy::{ExposeSecret, SecretString};
+use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,9 +41,9 @@ fn write(path: &Path, text: &str, mode: u32) -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_environment_comes_before_the_keyring_the_file_and_the_command() {
-    let folder = TempDir::new().unwrap();
-    let file = write(&folder.path().join("auth.toml"), "[anthropic]\nkey = \"from the file\"\n", 0o600);
+async fn key_sources_have_a_fixed_precedence() {
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory.path().join("auth.toml"), "[anthropic]\nkey = \"from the file\"\n", 0o600);
     let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "from the environment".to_owned());
     let command = || KeyCommand::new("echo from the command");
     let all =
@@ -66,7 +67,7 @@ async fn the_environment_comes_before_the_keyring_the_file_and_the_command() {
 }
 
 #[tokio::test]
-async fn vendors_own_variables_and_files_are_known() {
+async fn vendor_variables_and_files_are_read() {
     let aws = |name: &str| {
         name.starts_with("AWS_").then(|| name.to_lowercase()).filter(|_| name != "AWS_BEARER_TOKEN_BEDROCK")
     };
@@ -75,8 +76,8 @@ async fn vendors_own_variables_and_files_are_known() {
         (&json["AccessKeyId"], &json["SessionToken"]),
         (&"aws_access_key_id".into(), &"aws_session_token".into())
     );
-    let folder = TempDir::new().unwrap();
-    let file = write(&folder.path().join("adc.json"), "{\"type\":\"authorized_user\"}", 0o644);
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory.path().join("adc.json"), "{\"type\":\"authorized_user\"}", 0o644);
     let named = |name: &str| (name == "GOOGLE_APPLICATION_CREDENTIALS").then(|| file.display().to_string());
     assert_eq!(key(&keys("vertex").environment(named)).await.unwrap(), "{\"type\":\"authorized_user\"}");
     let kept = keys("vertex").google_default_credentials(file.clone());
@@ -88,42 +89,43 @@ async fn vendors_own_variables_and_files_are_known() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_of_keys_that_others_may_read_is_refused() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("auth.toml");
+async fn key_file_readable_by_others_is_rejected() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("auth.toml");
     for mode in [0o644, 0o660, 0o700] {
         let file = write(&path, "[anthropic]\nkey = \"secret-key\"\n", mode);
         let error = AuthFile::new(file).key("anthropic").unwrap_err();
-        assert!(matches!(error, KeyError::Mode { .. }) && error.to_string().contains("chmod 600"), "{error}");
+        assert!(matches!(error, KeyError::Mode { .. }) && error.hint().unwrap().contains("chmod 600"), "{error}");
     }
 }
 
 #[test]
-fn a_file_of_keys_that_makes_no_sense_is_told_by_its_line_alone() {
-    let folder = TempDir::new().unwrap();
+fn malformed_key_file_is_reported_by_line_only() {
+    let directory = TempDir::new().unwrap();
     for text in
         ["[anthropic]\nkey = secret-key\n", "[anthropic]\nkye = \"secret-key\"\n", "[a]\nkey = [\"secret-key\"]"]
     {
-        let error = AuthFile::new(write(&folder.path().join("auth.toml"), text, 0o600)).key("anthropic").unwrap_err();
-        assert!(error.to_string().contains("in line"), "{error}");
+        let error =
+            AuthFile::new(write(&directory.path().join("auth.toml"), text, 0o600)).key("anthropic").unwrap_err();
+        assert!(error.to_string().contains("line "), "{error}");
         assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
     }
-    assert!(AuthFile::new(folder.path().join("none.toml")).key("anthropic").unwrap().is_none());
+    assert!(AuthFile::new(directory.path().join("none.toml")).key("anthropic").unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_command_is_run_once_until_its_key_is_refused() {
-    let folder = TempDir::new().unwrap();
-    let line = format!("cd '{}' && echo x >> runs && echo key-$(wc -l < runs)", folder.path().display());
+async fn command_runs_once_until_its_key_is_rejected() {
+    let directory = TempDir::new().unwrap();
+    let line = format!("cd '{}' && echo x >> runs && echo key-$(wc -l < runs)", directory.path().display());
     let keys = keys("xai").command(KeyCommand::new(line));
     assert_eq!(key(&keys).await.unwrap(), "key-1");
     assert_eq!(key(&keys).await.unwrap(), "key-1");
-    keys.refused();
+    keys.invalidate();
     assert_eq!(key(&keys).await.unwrap(), "key-2");
 }
 
 #[tokio::test]
-async fn a_command_that_gives_no_key_is_told_without_what_it_printed() {
+async fn command_without_key_is_reported_without_its_output() {
     for (line, said) in [
         ("echo secret-key; exit 3", "exit status: 3"),
         ("true", "printed no key"),
@@ -131,23 +133,24 @@ async fn a_command_that_gives_no_key_is_told_without_what_it_printed() {
         ("head -c 100000 /dev/zero | tr '\\0' s; true", "printed no key"),
     ] {
         let error = keys("xai").command(KeyCommand::new(line)).key().await.unwrap_err();
-        assert!(error.to_string().contains(said) && error.to_string().contains("`xai`"), "{error}");
+        let cause = error.source().unwrap().to_string();
+        assert!(cause.contains(said) && error.to_string().contains("`xai`"), "{error}: {cause}");
         assert!(!format!("{error:?}").contains("secret-key") && !format!("{error:?}").contains("sss"));
     }
 }
 
 #[tokio::test]
-async fn a_command_that_hangs_is_killed_with_what_it_started() {
-    let folder = TempDir::new().unwrap();
-    let line = format!("cd '{}'; sleep 600 & echo $! > pid; sleep 600", folder.path().display());
+async fn hanging_command_is_killed_with_its_children() {
+    let directory = TempDir::new().unwrap();
+    let line = format!("cd '{}'; sleep 600 & echo $! > pid; sleep 600", directory.path().display());
     let command = KeyCommand::new(line).timeout(Duration::from_millis(300));
     let error = keys("xai").command(command).key().await.unwrap_err();
-    assert!(error.to_string().contains("took longer"), "{error}");
+    assert!(error.source().unwrap().to_string().contains("took longer"), "{error:?}");
     #[cfg(target_os = "linux")]
     {
-        let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
+        let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
         let state = || fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        // It may still be there for whoever is to collect it.
+        // The process may remain as a zombie until its parent collects it.
         while state().is_ok_and(|state| !state.contains(") Z ")) {
             tokio::task::yield_now().await;
         }

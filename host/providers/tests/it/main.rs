@@ -1,4 +1,4 @@
-//! What the crate's users see: bodies, streams, HTTP, scripts.
+//! Tests of the crate's public interface.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "clippy allows them in tests, but not in what tests share")]
 

@@ -1,7 +1,7 @@
-//! What is recorded and played back: the same events, byte for byte, or where the two runs part.
+//! Recording and playback: the same events byte for byte, or a description of the first difference.
 
-use crate::support::asking::{Shared, all, built, config, context, head};
 use crate::support::formats::fixture;
+use crate::support::requests::{Shared, all, built, config, context, head};
 use crate::support::server::{Server, Step, answer, chunk, chunked_head_of};
 use crate::support::vendors::{ALL, ANTHROPIC, GEMINI, OPENAI_CHAT, Vendor, Wrong};
 use crate::support::{request, text};
@@ -16,23 +16,23 @@ const DAY: Date = date(2026, 11, 20);
 
 type Outcome = (Vec<StreamEvent>, Option<ProviderError>);
 
-fn asking(vendor: &Vendor, words: &str) -> Request {
+fn request_with(vendor: &Vendor, words: &str) -> Request {
     request(vendor.model, vec![text(words)])
 }
 
-/// One request to a server, and the recording of it.
+/// Sends one request to a server and returns the recording.
 async fn recorded(vendor: &Vendor, steps: Vec<Step>) -> (Outcome, String) {
     let server = Server::start(steps).await;
     let file = Shared::default();
     let recorder = Arc::new(Recorder::new(file.clone(), DAY));
     let context = ProviderContext { recorder: Some(recorder.clone()), ..context() };
     let provider = built(vendor, config(vendor, Some(&server.url)), context);
-    let outcome = all(provider.stream(asking(vendor, "hi"), CancellationToken::new())).await;
+    let outcome = all(provider.stream(request_with(vendor, "hi"), CancellationToken::new())).await;
     recorder.finish().unwrap();
     (outcome, file.text())
 }
 
-/// The same request, answered by the recording. No key is needed, and nobody is there to ask.
+/// Answers the same request from the recording, without a key or a server.
 async fn played(vendor: &Vendor, playback: &Arc<Playback>, request: Request) -> Outcome {
     let context = ProviderContext { playback: Some(playback.clone()), ..context() };
     let mut config = config(vendor, Some("http://127.0.0.1:1"));
@@ -47,14 +47,14 @@ fn parsed(recording: &str) -> Arc<Playback> {
 async fn assert_plays_the_same(vendor: &Vendor, steps: Vec<Step>) {
     let (live, recording) = recorded(vendor, steps).await;
     let playback = parsed(&recording);
-    let again = played(vendor, &playback, asking(vendor, "hi")).await;
+    let again = played(vendor, &playback, request_with(vendor, "hi")).await;
     let bytes = |events: &[StreamEvent]| serde_json::to_vec(events).unwrap();
     assert_eq!((bytes(&again.0), &again), (bytes(&live.0), &live), "{}: {recording}", vendor.name);
     assert_eq!(playback.remaining(), 0);
 }
 
 #[tokio::test]
-async fn every_reply_is_played_back_byte_for_byte() {
+async fn replies_are_played_back_byte_for_byte() {
     for vendor in ALL {
         for name in [vendor.text, vendor.tools, vendor.thinking] {
             let answer = answer("200 OK", &head(vendor), &fixture(vendor.format, name));
@@ -64,7 +64,7 @@ async fn every_reply_is_played_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn every_refusal_is_played_back_too() {
+async fn error_responses_are_played_back() {
     for vendor in ALL {
         for wrong in [Wrong::Key, Wrong::Request, Wrong::TooFast, Wrong::Overload, Wrong::TooLong] {
             let refusal = vendor.says.refusal(wrong);
@@ -76,7 +76,7 @@ async fn every_refusal_is_played_back_too() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_cut_off_is_cut_off_again() {
+async fn truncated_reply_is_played_back_truncated() {
     for vendor in ALL {
         let body = fixture(vendor.format, vendor.text);
         let beginning = [chunked_head_of(vendor.content_type), chunk(&body[..body.len() / 2])].concat();
@@ -91,7 +91,7 @@ async fn a_recording(vendor: &Vendor) -> String {
 }
 
 #[tokio::test]
-async fn a_recording_tells_who_was_asked_and_when() {
+async fn recording_names_its_recipient_and_date() {
     let recording = a_recording(&GEMINI).await;
     assert!(Playback::is_recording(&recording) && !Playback::is_recording(r#"{"text":"a script"}"#));
     let playback = parsed(&recording);
@@ -108,50 +108,50 @@ async fn refused(vendor: &Vendor, recording: &str, request: Request) -> String {
 }
 
 #[tokio::test]
-async fn a_mismatch_says_where() {
+async fn mismatch_is_reported_with_its_path() {
     let recording = a_recording(&ANTHROPIC).await;
-    let message = refused(&ANTHROPIC, &recording, asking(&ANTHROPIC, "hello")).await;
-    let place = "the recording does not fit: request 1 differs at `$.messages[0].content[0].text`: ";
+    let message = refused(&ANTHROPIC, &recording, request_with(&ANTHROPIC, "hello")).await;
+    let place = "the recording does not match: request 1 differs at `$.messages[0].content[0].text`: ";
     assert_eq!(message, format!("{place}recorded `hi`, now `hello`"));
     let more = request(ANTHROPIC.model, vec![text("hi"), text("there")]);
     assert!(refused(&ANTHROPIC, &recording, more).await.contains("content`: recorded 1 items, now 2"));
-    let mut other = asking(&ANTHROPIC, "hi");
+    let mut other = request_with(&ANTHROPIC, "hi");
     other.model = "claude-haiku-4-5".to_owned();
     let message = refused(&ANTHROPIC, &recording, other).await;
     assert!(message.contains("in its model: recorded `claude-opus-5-5`, now `claude-haiku-4-5`"), "{message}");
-    let message = refused(&OPENAI_CHAT, &recording, asking(&OPENAI_CHAT, "hi")).await;
+    let message = refused(&OPENAI_CHAT, &recording, request_with(&OPENAI_CHAT, "hi")).await;
     assert!(message.contains("in its provider: recorded `anthropic`, now `openai-chat`"), "{message}");
 }
 
 #[tokio::test]
-async fn a_recording_that_is_used_up_says_so() {
+async fn exhausted_recording_is_an_error() {
     let playback = parsed(&a_recording(&OPENAI_CHAT).await);
-    assert_eq!(played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, "hi")).await.1, None);
-    let error = played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, "hi")).await.1.unwrap();
-    assert!(error.to_string().contains("used up: it holds 1 exchanges, and one more is asked for"), "{error}");
+    assert_eq!(played(&OPENAI_CHAT, &playback, request_with(&OPENAI_CHAT, "hi")).await.1, None);
+    let error = played(&OPENAI_CHAT, &playback, request_with(&OPENAI_CHAT, "hi")).await.1.unwrap();
+    assert!(error.to_string().contains("the recording is exhausted after 1 exchanges"), "{error}");
     assert!(!error.is_retryable());
 }
 
 #[tokio::test]
-async fn requests_at_once_may_come_in_another_order() {
+async fn concurrent_requests_may_be_reordered() {
     let server = Server::answering(&head(&OPENAI_CHAT), &fixture("chat", "text.sse")).await;
     let file = Shared::default();
     let context = ProviderContext { recorder: Some(Arc::new(Recorder::new(file.clone(), DAY))), ..context() };
     let provider = built(&OPENAI_CHAT, config(&OPENAI_CHAT, Some(&server.url)), context);
-    let ask = |words: &str| all(provider.stream(asking(&OPENAI_CHAT, words), CancellationToken::new()));
+    let ask = |words: &str| all(provider.stream(request_with(&OPENAI_CHAT, words), CancellationToken::new()));
     tokio::join!(ask("one"), ask("two"));
     let playback = parsed(&file.text());
     for words in ["two", "one"] {
-        assert_eq!(played(&OPENAI_CHAT, &playback, asking(&OPENAI_CHAT, words)).await.1, None);
+        assert_eq!(played(&OPENAI_CHAT, &playback, request_with(&OPENAI_CHAT, words)).await.1, None);
     }
     assert_eq!(playback.remaining(), 0);
 }
 
 #[tokio::test]
-async fn another_session_of_the_same_conversation_fits() {
+async fn other_session_id_still_matches() {
     let server = Server::answering(&head(&OPENAI_CHAT), &fixture("chat", "text.sse")).await;
     let proxied = |id: &str| {
-        let mut request = asking(&OPENAI_CHAT, "hi");
+        let mut request = request_with(&OPENAI_CHAT, "hi");
         request.options.session_id = Some(id.to_owned());
         request
     };
@@ -163,22 +163,22 @@ async fn another_session_of_the_same_conversation_fits() {
 }
 
 #[tokio::test]
-async fn a_recording_of_a_run_that_was_killed_is_good_up_to_there() {
+async fn recording_of_a_killed_run_is_usable_up_to_the_kill() {
     let recording = a_recording(&OPENAI_CHAT).await;
     let torn = &recording[..recording.len() - 20];
-    let (events, _) = played(&OPENAI_CHAT, &parsed(torn), asking(&OPENAI_CHAT, "hi")).await;
+    let (events, _) = played(&OPENAI_CHAT, &parsed(torn), request_with(&OPENAI_CHAT, "hi")).await;
     assert!(matches!(events.last(), Some(StreamEvent::End { .. })));
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn invalid_recording_is_reported() {
     assert!(matches!(Playback::parse(""), Err(PlaybackError::Version)));
     assert!(matches!(Playback::parse("{\"text\":\"hi\"}\n"), Err(PlaybackError::Version)));
     let head = "{\"pinion_recording\":1,\"date\":\"2026-11-20\"}\n";
     let error = Playback::parse(&format!("{head}{{\"exchange\":1,\"data\":\"x\"}}\n")).unwrap_err();
-    assert_eq!(error.to_string(), "line 2 of the recording belongs to exchange 1, which did not begin");
+    assert_eq!(error.to_string(), "line 2 of the recording belongs to exchange 1, which has no request");
     let error = Playback::parse(&format!("{head}\nnonsense\n")).unwrap_err();
-    assert!(error.to_string().starts_with("line 3 of the recording makes no sense"), "{error}");
+    assert!(error.to_string().starts_with("line 3 of the recording is malformed"), "{error}");
     let newer = head.replace("1,", "2,");
     assert!(matches!(Playback::parse(&newer), Err(PlaybackError::Version)));
     let error = Playback::load(std::path::Path::new("/no/such/file")).unwrap_err();
@@ -187,17 +187,17 @@ fn what_is_no_recording_is_told() {
 
 #[cfg(unix)]
 #[test]
-fn a_recording_is_for_its_owner_alone() {
+fn recording_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("run.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.jsonl");
     Recorder::create(&file, DAY).unwrap().finish().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(Playback::load(&file).unwrap().asked().is_none());
 }
 
 #[test]
-fn a_write_that_fails_is_told_at_the_end() {
+fn failed_write_is_reported_at_the_end() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -1,4 +1,4 @@
-//! Scripts and the provider that plays them.
+//! Scripts, and the provider that plays them.
 
 use crate::support::{assert_well_formed, notation, request, text};
 use futures_util::{FutureExt, StreamExt};
@@ -15,7 +15,7 @@ async fn play(replay: &Replay) -> (Vec<StreamEvent>, Option<ProviderError>) {
 }
 
 #[tokio::test]
-async fn a_script_is_played_line_by_line() {
+async fn script_is_played_line_by_line() {
     let script = r#"
         {"thinking":"héé","text":"Reading.","calls":[{"tool":"read","arguments":{"path":"a"}},{"tool":"list","id":"mine"}],"chunk":5}
 
@@ -50,16 +50,16 @@ async fn a_script_is_played_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_used_up_says_so() {
+async fn exhausted_script_is_an_error() {
     let replay = Replay::new(Script::new([Reply::text("one")]));
     play(&replay).await;
     let (events, error) = play(&replay).await;
     assert_eq!(events, []);
-    assert_eq!(error.unwrap().to_string(), "the script is used up: it had 1 replies, and one more is asked for");
+    assert_eq!(error.unwrap().to_string(), "the script is exhausted after 1 replies");
 }
 
 #[tokio::test]
-async fn a_reply_fails_before_or_after_what_it_holds() {
+async fn scripted_error_comes_before_or_after_the_content() {
     let failing = Reply::error(ErrorKind::Overloaded, "no capacity");
     let later = Reply { text: Some("I was".to_owned()), ..failing.clone() };
     let replay = Replay::new(Script::new([failing, later]));
@@ -71,14 +71,14 @@ async fn a_reply_fails_before_or_after_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_reply_can_break_off() {
+async fn reply_can_break_off() {
     let replay = Replay::new(Script::parse(r#"{"text":"half","break_off":true}"#).unwrap());
     let (events, error) = play(&replay).await;
     assert_eq!((notation(&events), error), (["start -", "0 text", "0 +half"].map(str::to_owned).to_vec(), None));
 }
 
 #[tokio::test]
-async fn a_hanging_reply_ends_when_it_is_cancelled() {
+async fn hanging_reply_ends_when_cancelled() {
     let replay = Replay::new(Script::parse(r#"{"text":"wait","hang":true}"#).unwrap());
     let token = CancellationToken::new();
     let mut stream = replay.stream(request("any", vec![]), token.clone());
@@ -92,7 +92,7 @@ async fn a_hanging_reply_ends_when_it_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_cancelled_reply_ends_at_its_next_event() {
+async fn cancelled_reply_ends_at_its_next_event() {
     let replay = Replay::new(Script::new([Reply::text("a")]));
     let token = CancellationToken::new();
     token.cancel();
@@ -101,7 +101,7 @@ async fn a_cancelled_reply_ends_at_its_next_event() {
 }
 
 #[tokio::test]
-async fn requests_are_kept_for_whoever_wants_to_see_them() {
+async fn recording_replay_returns_its_requests() {
     let replay = Replay::recording(Script::new([Reply::call("read", json!({})).and_call("list", json!({}))]));
     play(&replay).await;
     let requests = replay.clone().requests();
@@ -110,21 +110,21 @@ async fn requests_are_kept_for_whoever_wants_to_see_them() {
 }
 
 #[tokio::test]
-async fn arguments_can_be_cut_off() {
+async fn arguments_can_be_truncated() {
     let reply = Reply { stop_reason: Some(StopReason::Length), ..Reply::call("read", json!("{\"pa")) };
     let (events, _) = play(&Replay::new(Script::new([reply]))).await;
     assert_eq!(notation(&events)[2], "0 +{\"pa");
 }
 
 #[test]
-fn a_malformed_line_is_named() {
+fn malformed_line_is_reported_by_number() {
     let error = Script::parse("{}\n\n{\"txt\":1}").unwrap_err();
-    assert_eq!(error.to_string(), "line 3 of the script is not a reply");
+    assert_eq!(error.to_string(), "invalid reply in line 3 of the script");
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("txt"));
 }
 
 #[test]
-fn a_script_is_read_from_a_file() {
+fn script_is_loaded_from_a_file() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/script.jsonl");
     let script = Script::load(&path).unwrap();
     assert_eq!(script.replies[1].usage, Some(Usage { input: 120, output: 9, ..Usage::default() }));

@@ -1,7 +1,7 @@
-//! No key is seen anywhere: not in an error, a log, a recording, an event or a debug print; not whole, and not in part.
+//! No error, log, recording, event or debug output contains a key or a part of one.
 
-use crate::support::asking::{Shared, all, built, config, context, head};
 use crate::support::formats::fixture;
+use crate::support::requests::{Shared, all, built, config, context, head};
 use crate::support::server::{Server, Step, answer};
 use crate::support::tls::Http2Server;
 use crate::support::vendors::{ALL, BEDROCK, Vendor};
@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
 const HEADER: &str = "gateway-Hj4Gf6Ds1Qa0Po9Iu8";
 
-/// A piece of a key of this length gives it away.
+/// The length from which a part of a key counts as a leak.
 const PIECE: usize = 8;
 
 fn assert_hidden(seen: &str, secret: &str, place: &str) {
@@ -28,7 +28,7 @@ fn assert_hidden(seen: &str, secret: &str, place: &str) {
     }
 }
 
-/// What libraries log without `tracing`. Of the whole process: there is only one.
+/// Collects what libraries log without `tracing`. There is one logger per process.
 #[derive(Default)]
 struct Logged(Mutex<String>);
 
@@ -54,7 +54,7 @@ fn logged() -> &'static Logged {
     })
 }
 
-/// Everything that is said on this thread, by whomever, at the finest level.
+/// Collects everything logged on this thread, at the finest level.
 fn traced(out: &Shared) -> tracing::subscriber::DefaultGuard {
     struct Writer(Shared);
     impl<'a> MakeWriter<'a> for Writer {
@@ -67,7 +67,7 @@ fn traced(out: &Shared) -> tracing::subscriber::DefaultGuard {
     tracing::subscriber::set_default(subscriber.with_ansi(false).finish())
 }
 
-/// All that can be seen of one request: its events and error, printed in both ways, and its recording.
+/// Returns everything observable about one request: its events and error in both formats, and its recording.
 async fn seen(vendor: &Vendor, url: &str, key: &str) -> String {
     let recording = Shared::default();
     let recorder = Arc::new(Recorder::new(recording.clone(), date(2026, 11, 20)));
@@ -86,7 +86,7 @@ async fn seen(vendor: &Vendor, url: &str, key: &str) -> String {
     out + &recording.text()
 }
 
-/// What servers do with a key that they do not like.
+/// Responses of servers to a key that they reject.
 fn echoes(key: &str) -> Vec<Vec<u8>> {
     let json = "content-type: application/json\r\n";
     let said = |text: String| serde_json::json!({ "error": { "message": text } }).to_string().into_bytes();
@@ -110,7 +110,7 @@ fn echoes(key: &str) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn no_key_is_seen_in_anything_that_a_request_leaves_behind() {
+async fn request_leaves_no_key_behind() {
     let logs = Shared::default();
     let logged = logged();
     let guard = traced(&logs);
@@ -131,16 +131,16 @@ async fn no_key_is_seen_in_anything_that_a_request_leaves_behind() {
     assert_hidden(&logs, HEADER, "the log");
 }
 
-/// The server has a thread of its own, because it logs what it is sent.
+/// The server runs on a thread of its own, because it logs what it receives.
 #[tokio::test]
-async fn no_key_is_seen_in_the_log_of_http_2() {
-    let (told, url) = std::sync::mpsc::channel();
+async fn http2_log_contains_no_key() {
+    let (started, url) = std::sync::mpsc::channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let server = Http2Server::answering(BEDROCK.content_type, fixture("bedrock", "text.jsonl")).await;
-            told.send(server.url.clone()).unwrap();
+            started.send(server.url.clone()).unwrap();
             let _ = stopped.await;
         });
     });
@@ -158,14 +158,14 @@ async fn no_key_is_seen_in_the_log_of_http_2() {
 }
 
 #[tokio::test]
-async fn no_key_is_seen_in_a_debug_print_of_where_it_comes_from() {
+async fn debug_output_of_key_sources_contains_no_key() {
     let keys = Keys::new(provider("anthropic").unwrap()).environment(|_| Some(KEY.to_owned()));
     assert_hidden(&format!("{keys:?} {keys:#?} {:?}", keys.origin().await), KEY, "keys");
 }
 
-/// Also when writing goes wrong.
+/// The same holds when writing fails.
 #[tokio::test]
-async fn a_recording_that_fails_does_not_show_a_key() {
+async fn failing_recording_shows_no_key() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -1,8 +1,8 @@
-//! Every provider against a server: what it is asked, what comes of what it answers, and of all that can go wrong on the
-//! way. The same tests for each, from the table in `support/vendors.rs`.
+//! Every provider against a server: its requests, its replies, and failures on the way. The tests are the same for
+//! each, from the table in `support/vendors.rs`.
 
-use crate::support::asking::{Shared, all, asked_at, built, config, context, head};
-use crate::support::formats::{decoder, fixture, folder};
+use crate::support::formats::{decoder, directory, fixture};
+use crate::support::requests::{Shared, all, asked_at, built, config, context, head};
 use crate::support::server::{Server, Step, answer, chunk, chunked_head_of};
 use crate::support::tls::Http2Server;
 use crate::support::vendors::{self, KEY, Vendor, Wrong};
@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The same tests for each provider.
+/// Generates the same tests for each provider.
 macro_rules! for_every_vendor {
     ($($module:ident $vendor:ident,)*) => {
         $(mod $module {
             use super::*;
 
             #[tokio::test]
-            async fn is_asked_as_its_vendor_documents() {
-                is_asked_as_documented(&vendors::$vendor).await;
+            async fn request_follows_the_vendors_documentation() {
+                assert_request_as_documented(&vendors::$vendor).await;
             }
 
             #[tokio::test]
@@ -48,46 +48,46 @@ macro_rules! for_every_vendor {
             }
 
             #[tokio::test]
-            async fn says_what_is_wrong() {
-                errors_are_told(&vendors::$vendor).await;
+            async fn reports_errors() {
+                assert_errors_reported(&vendors::$vendor).await;
             }
 
             #[tokio::test]
-            async fn says_that_the_prompt_is_too_long() {
+            async fn context_overflow_is_recognized() {
                 let error = refused(&vendors::$vendor, Wrong::TooLong).await;
                 assert!(matches!(error, ProviderError::ContextOverflow { .. }), "{error:?}");
             }
 
             #[tokio::test]
-            async fn says_when_to_try_again() {
+            async fn reports_the_retry_delay() {
                 let error = refused(&vendors::$vendor, Wrong::TooFast).await;
                 assert!(matches!(error, ProviderError::RateLimited { .. }), "{error:?}");
                 assert_eq!(error.retry_after(), vendors::$vendor.says.refusal(Wrong::TooFast).delay);
             }
 
             #[tokio::test]
-            async fn is_cut_off_in_mid_reply() {
-                is_cut_off(&vendors::$vendor).await;
+            async fn truncated_in_mid_reply() {
+                assert_truncation_reported(&vendors::$vendor).await;
             }
 
             #[tokio::test]
-            async fn falls_silent_in_mid_reply() {
-                falls_silent(&vendors::$vendor).await;
+            async fn silent_in_mid_reply() {
+                assert_silence_reported(&vendors::$vendor).await;
             }
 
             #[tokio::test]
-            async fn is_slow_to_begin() {
-                is_slow(&vendors::$vendor).await;
+            async fn times_out_before_the_head() {
+                assert_slow_start_times_out(&vendors::$vendor).await;
             }
 
             #[tokio::test]
             async fn answers_compressed() {
-                compression_is_undone(&vendors::$vendor).await;
+                assert_compression_decoded(&vendors::$vendor).await;
             }
 
             #[tokio::test]
             async fn answers_over_http_2() {
-                http_2_is_spoken(&vendors::$vendor).await;
+                assert_http_2_works(&vendors::$vendor).await;
             }
         })*
     };
@@ -110,14 +110,14 @@ for_every_vendor! {
     xai XAI,
 }
 
-/// What the decoder alone makes of a fixture.
+/// Decodes a fixture without a server.
 fn expected(vendor: &Vendor, name: &str) -> Vec<String> {
     let (events, error) = decode(&mut *decoder(vendor.format), &[&fixture(vendor.format, name)]);
     assert_eq!(error, None);
     notation(&events)
 }
 
-/// Ids that are made up are random, but for their ends.
+/// Replaces generated IDs, which are random except for their ends.
 fn without_chance(line: String) -> String {
     match line.split_once(" call_") {
         Some((start, id)) if id.len() > 12 && id.as_bytes()[..12].iter().all(u8::is_ascii_hexdigit) => {
@@ -127,14 +127,14 @@ fn without_chance(line: String) -> String {
     }
 }
 
-fn told(events: &[StreamEvent]) -> Vec<String> {
+fn summarized(events: &[StreamEvent]) -> Vec<String> {
     notation(events).into_iter().map(without_chance).collect()
 }
 
 async fn answers(vendor: &Vendor, name: &str) {
     let server = Server::answering(&head(vendor), &fixture(vendor.format, name)).await;
     let (events, error) = all(asked_at(vendor, &server.url)).await;
-    assert_eq!((told(&events), error), (expected(vendor, name), None));
+    assert_eq!((summarized(&events), error), (expected(vendor, name), None));
     let head = server.seen()[0].head.to_lowercase();
     assert!(head.starts_with(&format!("post {} http/1.1\r\n", vendor.path)), "{head}");
     assert!(head.contains(&format!("\r\n{} {KEY}\r\n", vendor.auth)), "{head}");
@@ -151,7 +151,7 @@ async fn refused(vendor: &Vendor, wrong: Wrong) -> ProviderError {
     error.unwrap()
 }
 
-async fn errors_are_told(vendor: &Vendor) {
+async fn assert_errors_reported(vendor: &Vendor) {
     let key = refused(vendor, Wrong::Key).await;
     assert!(matches!(key, ProviderError::Auth { .. }), "{key:?}");
     let status: u16 = vendor.says.refusal(Wrong::Request).status[..3].parse().unwrap();
@@ -171,57 +171,57 @@ fn half(vendor: &Vendor) -> Vec<u8> {
     body
 }
 
-async fn is_cut_off(vendor: &Vendor) {
+async fn assert_truncation_reported(vendor: &Vendor) {
     let beginning = [chunked_head_of(vendor.content_type), chunk(&half(vendor))].concat();
     let whole = expected(vendor, vendor.text);
-    // The connection breaks, or the answer ends in good order with half of a reply.
+    // The connection breaks, or the response ends normally after half a reply.
     for last in [Step::Cut, Step::Send(chunk(b""))] {
         let server = Server::start(vec![Step::Send(beginning.clone()), last]).await;
         let (events, error) = all(asked_at(vendor, &server.url)).await;
         let error = error.unwrap();
         assert!(matches!(error, ProviderError::Network { .. }) && error.is_retryable(), "{error:?}");
-        assert!(!events.is_empty() && whole.starts_with(&told(&events)), "{events:?}");
+        assert!(!events.is_empty() && whole.starts_with(&summarized(&events)), "{events:?}");
     }
 }
 
-async fn falls_silent(vendor: &Vendor) {
+async fn assert_silence_reported(vendor: &Vendor) {
     let beginning = [chunked_head_of(vendor.content_type), chunk(&half(vendor))].concat();
     let server = Server::start(vec![Step::Send(beginning), Step::Hang]).await;
     let mut stream = asked_at(vendor, &server.url);
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Start { .. }))));
     tokio::time::pause();
     let items: Vec<_> = stream.collect().await;
-    let error = ProviderError::Network { message: "the reply fell silent for 120 s".to_owned() };
+    let error = ProviderError::Network { message: "no data received for 120 s".to_owned() };
     assert_eq!(items.last(), Some(&Err(error)));
 }
 
-async fn is_slow(vendor: &Vendor) {
+async fn assert_slow_start_times_out(vendor: &Vendor) {
     let mut server = Server::start(vec![Step::Hang]).await;
     let mut stream = asked_at(vendor, &server.url);
     let was_asked = tokio::select! { () = server.asked() => true, _ = stream.next() => false };
     assert!(was_asked);
     tokio::time::pause();
     let error = stream.next().await.unwrap().unwrap_err();
-    assert_eq!(error, ProviderError::Network { message: "no answer within 300 s".to_owned() });
+    assert_eq!(error, ProviderError::Network { message: "no response within 300 s".to_owned() });
 }
 
-async fn compression_is_undone(vendor: &Vendor) {
+async fn assert_compression_decoded(vendor: &Vendor) {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&fixture(vendor.format, vendor.text)).unwrap();
     let headers = format!("{}content-encoding: gzip\r\n", head(vendor));
     let server = Server::answering(&headers, &gzip.finish().unwrap()).await;
     let (events, error) = all(asked_at(vendor, &server.url)).await;
-    assert_eq!((told(&events), error), (expected(vendor, vendor.text), None));
+    assert_eq!((summarized(&events), error), (expected(vendor, vendor.text), None));
     assert!(server.seen()[0].head.to_lowercase().contains("accept-encoding: gzip\r\n"));
 }
 
-async fn http_2_is_spoken(vendor: &Vendor) {
+async fn assert_http_2_works(vendor: &Vendor) {
     let server = Http2Server::answering(vendor.content_type, fixture(vendor.format, vendor.tools)).await;
     let (events, error) = all(asked_at(vendor, &server.url)).await;
-    assert_eq!((told(&events), error), (expected(vendor, vendor.tools), None));
+    assert_eq!((summarized(&events), error), (expected(vendor, vendor.tools), None));
 }
 
-/// A conversation with all that a request can hold, for the vendor's own model.
+/// Builds a conversation with everything that a request can contain, for the vendor's own model.
 fn everything(vendor: &Vendor) -> Request {
     let own = vec![
         thinking("Two and two.", Some(signature(vendor))),
@@ -246,7 +246,7 @@ fn everything(vendor: &Vendor) -> Request {
     request
 }
 
-/// What another model said before, a call that is forced, limits, and nothing kept.
+/// Builds a conversation that another model began, with a forced call and limits and without caching.
 fn from_elsewhere(vendor: &Vendor) -> Request {
     let others =
         vec![thinking("Hm.", Some("foreign")), Content::text("Sure."), call("x|y", "read", json!(["not an object"]))];
@@ -272,7 +272,7 @@ fn read(id: &str, path: &str) -> ToolCall {
     ToolCall::new(id, "read", json!({ "path": path }))
 }
 
-/// The signature of the vendor's own thinking.
+/// Returns a signature of the vendor's own thinking.
 fn signature(vendor: &Vendor) -> &'static str {
     match vendor.format {
         "responses" => r#"{"id":"rs_1","encrypted_content":"gAAAAAB"}"#,
@@ -280,11 +280,11 @@ fn signature(vendor: &Vendor) -> &'static str {
     }
 }
 
-/// `UPDATE_REQUESTS=1` writes the files anew, to be read before they are kept.
-async fn is_asked_as_documented(vendor: &Vendor) {
+/// `UPDATE_REQUESTS=1` rewrites the files, for review before they are committed.
+async fn assert_request_as_documented(vendor: &Vendor) {
     for (name, request) in [("everything", everything(vendor)), ("from_elsewhere", from_elsewhere(vendor))] {
         let now = sent(vendor, request).await;
-        let file = folder().join("requests").join(format!("{}.{name}.txt", vendor.name));
+        let file = directory().join("requests").join(format!("{}.{name}.txt", vendor.name));
         if std::env::var_os("UPDATE_REQUESTS").is_some() {
             fs::write(&file, &now).unwrap();
         }
@@ -292,7 +292,7 @@ async fn is_asked_as_documented(vendor: &Vendor) {
     }
 }
 
-/// A request to the vendor's own place, as a recording shows it. A proxy that refuses takes care that it gets nowhere.
+/// Records a request to the vendor's usual URL. A proxy that refuses connections stops it.
 async fn sent(vendor: &Vendor, request: Request) -> String {
     let nowhere = answer("403 Forbidden", "", b"");
     let server = Server::start(vec![Step::Send(nowhere), Step::Cut]).await;
@@ -319,9 +319,9 @@ fn shown(asked: &str, request: &Value) -> String {
     format!("{asked}\n{path}\n{headers}\n{}\n", serde_json::to_string_pretty(&request["body"]).unwrap())
 }
 
-/// A delay that is longer than any that a vendor means.
+/// A delay longer than any vendor requests.
 #[tokio::test]
-async fn a_delay_of_years_is_cut_to_a_day() {
+async fn delay_is_capped_at_a_day() {
     let answer = answer("429 Too Many Requests", "retry-after: 999999999\r\n", b"{}");
     let server = Server::start(vec![Step::Send(answer)]).await;
     let error = all(asked_at(&vendors::ANTHROPIC, &server.url)).await.1.unwrap();

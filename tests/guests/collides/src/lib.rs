@@ -1,4 +1,4 @@
-//! Offers a tool that `echo` has already.
+//! Offers a tool whose name `echo` already uses.
 
 use pinion_plugin_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Tells the greeting that its config holds, and does not start without one.
+//! Returns the greeting from its config and rejects a config that says so.
 
 use pinion_plugin_sdk::prelude::*;
 

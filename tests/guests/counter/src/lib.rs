@@ -1,4 +1,4 @@
-//! Counts its calls in the one instance that it has, and hands the count to its successor.
+//! Counts its calls in a single instance and passes the count to its successor.
 
 use pinion_plugin_sdk::prelude::*;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ thread_local! {
 
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
-    /// Trap instead.
+    /// Trap instead of counting.
     #[serde(default)]
     trap: bool,
 }

@@ -1,4 +1,4 @@
-//! Starts sub-agents: from tools that declare much and little, and from a command, which must not.
+//! Starts sub-agents from tools that declare many or few effects, and from a command, which is forbidden.
 
 use pinion_plugin_sdk::agents::{self, Assignment};
 use pinion_plugin_sdk::prelude::*;
@@ -7,7 +7,7 @@ use pinion_plugin_sdk::prelude::*;
 struct Arguments {
     prompt: String,
     tools: Option<Vec<String>>,
-    /// How many, one after the other.
+    /// Number of sub-agents, one after another.
     times: Option<u32>,
 }
 

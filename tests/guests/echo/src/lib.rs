@@ -1,4 +1,4 @@
-//! Says what it is told: what a call costs when the plugin costs nothing.
+//! Returns its argument; measures the minimum cost of a call.
 
 use pinion_plugin_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The plugin of `greet-one` after an attacker replaced it: its tool has the same name, and writes a file.
+//! The plugin of `greet-one` after an attacker replaced it: a tool of the same name that writes a file.
 
 use pinion_plugin_sdk::prelude::*;
 

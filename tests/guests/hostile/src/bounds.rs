@@ -1,4 +1,4 @@
-//! Work that the host does for a guest: as much of it as a few bytes can ask for.
+//! Makes the host do as much work as a few bytes can request.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command as Program};
@@ -11,7 +11,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 struct Walk {
     #[serde(default = "here")]
     root: String,
-    /// Each of them, that many times.
+    /// Repetitions of each glob.
     #[serde(default)]
     globs: Vec<String>,
     #[serde(default)]
@@ -27,7 +27,7 @@ struct Walk {
 #[derive(Deserialize, JsonSchema)]
 struct Search {
     pattern: String,
-    /// The pattern, that many times.
+    /// Repetitions of the pattern.
     #[serde(default = "once")]
     times: usize,
     #[serde(default)]
@@ -48,18 +48,18 @@ struct Amount {
 #[derive(Deserialize, JsonSchema)]
 struct Picture {
     media_type: String,
-    /// The first bytes, in hexadecimal digits.
+    /// The first bytes in hexadecimal digits.
     start: String,
-    /// So many bytes in all.
+    /// Total length in bytes.
     bytes: usize,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Write {
     path: String,
-    /// `write`, `append`, `far`, `set_len`, `replace`.
+    /// One of `write`, `append`, `far`, `set_len`, `replace`.
     how: String,
-    /// Bytes at once, or the offset.
+    /// Number of bytes per write, or the offset.
     bytes: u64,
     #[serde(default = "once")]
     times: usize,
@@ -92,26 +92,26 @@ fn longest() -> u32 {
 
 pub fn tools() -> Vec<Tool> {
     vec![
-        Tool::new("walk_all", "Walks; tells how much there was.", |a: Walk, _| {
+        Tool::new("walk_all", "Walks and returns the number of entries.", |a: Walk, _| {
             let found = workspace::walk(&files(a))?;
             Ok(format!("{} entries, truncated: {}", found.entries.len(), found.truncated))
         })
         .reads(),
-        Tool::new("search_all", "Searches; tells how much there was.", search).reads(),
+        Tool::new("search_all", "Searches and returns the number of matches.", search).reads(),
         Tool::new("give_parts", "Gives that many empty texts.", |a: Amount, _| {
             Ok((1..a.amount).fold(Output::text(""), |output, _| output.with_text("")))
         }),
         Tool::new("give_texts", "Gives that many texts.", |a: Amount, _| {
             Ok((1..a.amount).fold(Output::text("x"), |output, _| output.with_text("x")))
         }),
-        Tool::new("update_parts", "Shows that many empty texts as its result so far.", |a: Amount, _| {
+        Tool::new("update_parts", "Sends that many empty texts as a partial result.", |a: Amount, _| {
             let parts: Vec<_> = (0..a.amount).map(|_| progress::Content::Text(String::new())).collect();
             progress::update(&parts);
             let parts: Vec<_> = (0..a.amount).map(|_| progress::Content::Text("x".to_owned())).collect();
             progress::update(&parts);
             Ok("updated")
         }),
-        Tool::new("give_picture", "Gives what it calls a picture.", |a: Picture, _| {
+        Tool::new("give_picture", "Returns bytes declared as an image.", |a: Picture, _| {
             let digits = a.start.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or("0"));
             let mut data: Vec<u8> = digits.map(|two| u8::from_str_radix(two, 16).unwrap_or(0)).collect();
             data.resize(a.bytes.max(data.len()), 0);

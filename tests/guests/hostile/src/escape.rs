@@ -1,4 +1,4 @@
-//! Out of the granted folders, and into the host.
+//! Attempts to leave the granted directories and to reach the host.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, SearchOptions, WalkOptions};
@@ -52,7 +52,7 @@ pub fn tools() -> Vec<Tool> {
             Ok(fs::read_to_string(a.read)?)
         })
         .writes(),
-        Tool::new("race_renames", "Swaps a folder and a link, and reads in between.", race).writes(),
+        Tool::new("race_renames", "Swaps a directory and a link, and reads in between.", race).writes(),
         Tool::new("walk_path", "Walks any path.", |a: Path, _| {
             let found = workspace::walk(&options(a.path))?;
             Ok(found.entries.into_iter().map(|e| e.path).collect::<Vec<_>>().join("\n"))
@@ -63,7 +63,7 @@ pub fn tools() -> Vec<Tool> {
             Ok(found.files.into_iter().flat_map(|f| f.lines).map(|l| l.text).collect::<Vec<_>>().join("\n"))
         })
         .reads(),
-        Tool::new("environment", "Tells the environment and the arguments.", |_: Nothing, _| {
+        Tool::new("environment", "Returns the environment and the arguments.", |_: Nothing, _| {
             let variables = std::env::vars().map(|(name, value)| format!("{name}={value}"));
             Ok(variables.chain(std::env::args()).collect::<Vec<_>>().join("\n"))
         }),
@@ -83,13 +83,13 @@ pub fn tools() -> Vec<Tool> {
     ]
 }
 
-/// The standard library keeps its own for nightly compilers.
+/// Declared here because the standard library's version is unstable.
 fn symlink(target: &str, path: &str) -> std::io::Result<()> {
     unsafe extern "C" {
         fn symlink(target: *const c_char, path: *const c_char) -> c_int;
     }
     let (target, path) = (CString::new(target)?, CString::new(path)?);
-    // Two strings that end with NUL, as it wants them.
+    // The two strings end with NUL, as required.
     match unsafe { symlink(target.as_ptr(), path.as_ptr()) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
@@ -122,17 +122,17 @@ fn everything() -> SearchOptions {
     }
 }
 
-/// `door` is a folder at one moment and a link to the outside at the next; whatever is read in there must come from the
-/// folder. Another instance of this plugin may be at the same game.
+/// Swaps `door` between a directory and a link to the outside; everything read through it must come from the directory.
+/// Another instance of this plugin may do the same concurrently.
 fn race(a: Race, _call: &Call) -> Result<String, Error> {
     let mut seen = String::new();
-    let _ = fs::create_dir("folder");
-    let _ = fs::write("folder/secret.txt", "inside");
+    let _ = fs::create_dir("directory");
+    let _ = fs::write("directory/secret.txt", "inside");
     let _ = symlink(&a.outside, "link");
     for _ in 0..a.tries {
-        let _ = fs::rename("folder", "door");
+        let _ = fs::rename("directory", "door");
         look(&mut seen);
-        let _ = fs::rename("door", "folder");
+        let _ = fs::rename("door", "directory");
         let _ = fs::rename("link", "door");
         look(&mut seen);
         let _ = fs::rename("door", "link");

@@ -1,4 +1,4 @@
-//! Time, memory, stack, output, handles: more of it than there is.
+//! Exhausts time, memory, stack, output and handles.
 
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::progress;
 use pinion_plugin_sdk::prelude::*;
@@ -79,7 +79,7 @@ fn recurse(depth: u64) -> u64 {
     if depth == 0 { 0 } else { black_box(recurse(depth - 1)) + 1 }
 }
 
-/// A list of many strings that are all the same piece of memory: cheap for the guest, and each one a copy for a host that
+/// Returns a list of many strings that share one piece of memory: free for the guest, but a copy each for a host that
 /// does not count.
 fn alias(a: Amount, _call: &Call) -> Result<String, Error> {
     let piece = "y".repeat(1 << 20);

@@ -1,4 +1,4 @@
-//! Does all that a plugin must not be able to do. Each tool is one attack; the tests say what must come of it.
+//! Attempts everything that a plugin must not be able to do. Each tool is one attack; the tests assert its failure.
 
 mod bounds;
 mod escape;

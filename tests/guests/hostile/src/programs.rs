@@ -1,4 +1,4 @@
-//! Programs, and what they leave behind.
+//! Runs programs that leave processes behind.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command, ProcessError};
@@ -15,7 +15,7 @@ struct Script {
 pub fn tools() -> Vec<Tool> {
     vec![
         Tool::new("run", "Runs a shell script.", run).executes(),
-        Tool::new("run_undeclared", "Runs a shell script, though it says that it only reads.", run).reads(),
+        Tool::new("run_undeclared", "Runs a shell script although it declares only reads.", run).reads(),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Interprets lists of file operations that a test makes up, and reports what came of each.
+//! Interprets lists of random file operations and reports the result of each.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, SearchOptions, WalkOptions};
@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 
-/// Longer contents are cut.
+/// Maximum bytes of content to report.
 const MAX_SHOWN: u64 = 200;
 
 #[derive(Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ struct Steps {
 struct Step {
     does: String,
     path: String,
-    /// The other path: where a link leads, or what it is renamed to.
+    /// The second path: target of a link or a rename.
     #[serde(default)]
     other: String,
 }
@@ -99,13 +99,13 @@ fn again(file: &mut File) -> Result<String> {
     shown(file)
 }
 
-/// The standard library keeps its own for nightly compilers.
+/// Declared here because the standard library's version is unstable.
 fn symlink(target: &str, path: &str) -> std::io::Result<()> {
     unsafe extern "C" {
         fn symlink(target: *const c_char, path: *const c_char) -> c_int;
     }
     let (target, path) = (CString::new(target)?, CString::new(path)?);
-    // Two strings that end with NUL, as it wants them.
+    // The two strings end with NUL, as required.
     match unsafe { symlink(target.as_ptr(), path.as_ptr()) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),

@@ -1,4 +1,4 @@
-//! Leaves something in memory for whoever comes after, and looks for what others left.
+//! Leaves a mark in memory and looks for marks that other calls left.
 
 use core::arch::wasm32;
 use pinion_plugin_sdk::prelude::*;
@@ -14,7 +14,7 @@ struct Pages {
     pages: usize,
 }
 
-/// Made at run time, so that it is nowhere in the code or its data.
+/// Computed at run time, so that the mark is not in the code or its data.
 fn mark() -> u64 {
     black_box(0x1234_5678_u64).wrapping_mul(black_box(0x9e37_79b9_7f4a_7c15))
 }
@@ -39,14 +39,14 @@ pub fn tools() -> Vec<Tool> {
     ]
 }
 
-/// How often the mark is in memory, but for the first page.
+/// Returns how often the mark occurs in memory beyond the first page.
 fn found() -> usize {
     let bytes = wasm32::memory_size(0) * PAGE;
     let words = (PAGE..bytes).step_by(8).filter(|at| read(*at) == mark()).count();
     words + usize::from(SEEN.load(Ordering::Relaxed) == mark())
 }
 
-/// A word of memory, whoever's it is.
+/// Reads a word at any address of the linear memory.
 #[allow(unsafe_code, reason = "an attack on what the instance before it left")]
 fn read(at: usize) -> u64 {
     // SAFETY: the callers stay below the size of the memory, all of which can be read.

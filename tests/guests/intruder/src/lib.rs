@@ -1,4 +1,4 @@
-//! Does with files what a script says, on a fresh instance for each call.
+//! Runs scripts of file operations, on a fresh instance for each call.
 
 mod script;
 

@@ -1,4 +1,4 @@
-//! File operations by name. A script is a list of them, each with its arguments; the answer has one line for each.
+//! File operations by name. A script is a list of operations with arguments; the answer has one line for each.
 
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process::{self, Command};
@@ -13,7 +13,7 @@ struct Script {
     steps: Vec<Vec<String>>,
 }
 
-/// What stays open from one step to the next, and in an instance that lives longer from one call to the next.
+/// Handles that stay open between steps and, in an instance that lives longer, between calls.
 #[derive(Default)]
 struct Held {
     file: Option<File>,
@@ -43,7 +43,7 @@ const WRITE: c_int = 0x1000_0000;
 const CREATE: c_int = 0x1000;
 const DIRECTORY: c_int = 0x2000;
 
-/// The same script under four declarations: that it reads, that it writes, nothing, and that it runs programs.
+/// Creates four tools for the same script, which declare reads, writes, nothing, and programs.
 pub fn tools([look, change, blind, execute]: [&'static str; 4]) -> Vec<Tool> {
     let tool = |name| Tool::new(name, "Runs a script.", |a: Script, _: &Call| run(&a));
     vec![tool(look).reads(), tool(change).writes(), tool(blind), tool(execute).executes()]

@@ -1,4 +1,4 @@
-//! Does with files what a script says, in one instance: what it opened in one call it tries in the next.
+//! Runs scripts of file operations in a single instance, so that a call can use what an earlier one opened.
 
 #[path = "../../intruder/src/script.rs"]
 mod script;

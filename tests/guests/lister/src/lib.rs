@@ -1,4 +1,4 @@
-//! Offers the tools and commands that its config holds, however little sense they make.
+//! Offers the tools and commands in its config, valid or not.
 
 use pinion_plugin_sdk::bindings::commands::exports::pinion::plugin::commands as wit_commands;
 use pinion_plugin_sdk::bindings::imports::pinion::plugin::types;

@@ -1,5 +1,5 @@
-//! Misbehaves while it is loaded, in the way that its config names for each step, and asks for an hour to do so. Its
-//! tools occupy what all plugins share.
+//! Misbehaves during each step of loading as its config says, with a requested deadline of an hour. Its tools occupy
+//! resources that all plugins share.
 
 use pinion_plugin_sdk::log;
 use pinion_plugin_sdk::prelude::*;
@@ -13,7 +13,7 @@ struct Config {
     self_test: String,
     list: String,
     commands: String,
-    /// Put before the names of its tools, so that several copies can be loaded.
+    /// Prefix of its tools' names, so that several copies can load.
     prefix: String,
 }
 

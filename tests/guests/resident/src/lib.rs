@@ -1,4 +1,4 @@
-//! Lives as long as the session, and would start a sub-agent that calls it while it waits.
+//! Lives as long as the session, and attempts to start a sub-agent that would call it while it waits.
 
 use pinion_plugin_sdk::agents::{self, Assignment};
 use pinion_plugin_sdk::prelude::*;

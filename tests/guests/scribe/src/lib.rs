@@ -1,4 +1,4 @@
-//! Says of itself, and answers, whatever its config tells it: names, texts and schemas that no honest plugin has.
+//! Uses names, texts and schemas from its config, including ones that no honest plugin has.
 
 use pinion_plugin_sdk::prelude::*;
 use serde_json::{Map, Value, json};
@@ -22,9 +22,9 @@ struct Offer {
     writes: bool,
     says: String,
     fails: Option<String>,
-    /// How often; each further one has a number behind its name.
+    /// Number of copies; each further one has a number behind its name.
     times: Option<usize>,
-    /// Texts are as long as so many copies of them.
+    /// Length of texts, in copies of the given one.
     copies: Option<usize>,
 }
 

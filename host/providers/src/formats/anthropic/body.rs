@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use crate::formats::conversation::{
     IdRule, NO_FAILURE_TEXT, NO_IMAGE, OPENING, Turn, alternate, arguments, call_id, has_text, is_own, is_web_image,
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The version of the API that this file speaks, for the header `anthropic-version`.
+/// The API version, sent as the header `anthropic-version`.
 pub const VERSION: &str = "2023-06-01";
 
 pub(crate) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
@@ -21,13 +21,13 @@ const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
 const IDS: IdRule = IdRule::AtMost(64);
 
-/// The least that the vendor accepts as a thinking budget, and what an answer needs beside it, in tokens.
+/// The smallest thinking budget that the vendor accepts, and the room reserved for the answer, in tokens.
 const MIN_BUDGET: u64 = 1_024;
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
@@ -43,7 +43,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
     if let Some(last) = tools.last_mut().filter(|_| marks.tools) {
         last.cache_control = Some(EPHEMERAL);
     }
-    let steady = plan.thinking.is_none() || matches!(plan.thinking, Some(ThinkingParam::Disabled));
+    let is_without_thinking = plan.thinking.is_none() || matches!(plan.thinking, Some(ThinkingParam::Disabled));
     let body = Body {
         model: &request.model,
         max_tokens,
@@ -53,13 +53,16 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
         tool_choice: tool_choice(request, model),
         tools,
         output_config: plan.effort.map(|effort| OutputConfig { effort }),
-        temperature: options.temperature.filter(|_| model.temperature && steady).map(|t| t.clamp(0.0, 1.0)),
+        temperature: options
+            .temperature
+            .filter(|_| model.temperature && is_without_thinking)
+            .map(|t| t.clamp(0.0, 1.0)),
         thinking: plan.thinking,
     };
     serde_json::to_vec(&body)
 }
 
-/// The beta features that the body of the same request needs, for the header `anthropic-beta`.
+/// Returns the beta features that the body of this request requires, for the header `anthropic-beta`.
 pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
     let plan = Plan::of(request, model, model.max_output);
     match plan.thinking {
@@ -69,14 +72,14 @@ pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
     }
 }
 
-/// What asks a Claude to think that is reached over another vendor's format: the fields `thinking` and `output_config` of
-/// this format, and the beta features that they need there.
+/// Returns the fields `thinking` and `output_config` for a Claude model behind another vendor's format, and the kind of
+/// thinking that they request.
 pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
     let plan = Plan::of(request, model, max_tokens);
     let thinks = match &plan.thinking {
         None | Some(ThinkingParam::Disabled) => Thinks::No,
         Some(ThinkingParam::Enabled { .. }) => Thinks::WithBudget,
-        Some(ThinkingParam::Adaptive { .. }) => Thinks::AsItLikes,
+        Some(ThinkingParam::Adaptive { .. }) => Thinks::Adaptive,
     };
     let thinking = plan.thinking.and_then(|thinking| serde_json::to_value(thinking).ok());
     let effort = plan.effort.and_then(|effort| serde_json::to_value(OutputConfig { effort }).ok());
@@ -85,26 +88,26 @@ pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64)
     (fields.map(|(name, value)| (name.to_owned(), value)).collect(), thinks)
 }
 
-/// How a Claude thinks, when it does.
+/// The kind of thinking that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thinks {
     No,
     WithBudget,
-    AsItLikes,
+    Adaptive,
 }
 
-/// How one request thinks.
+/// The thinking settings of one request.
 struct Plan {
     thinking: Option<ThinkingParam>,
     effort: Option<Effort>,
-    /// Thinking of earlier turns is sent back.
+    /// Sends thinking from earlier turns back.
     sends_back: bool,
 }
 
 impl Plan {
     fn of(request: &Request, model: &Model, max_tokens: u64) -> Self {
         let level = request.options.thinking;
-        // A forced call and thinking exclude each other; where the model can do without thinking, the call wins.
+        // A forced tool call excludes thinking. Where the model can do without thinking, the call wins.
         let off = level == ThinkingLevel::Off || (is_forced(request) && model.forced_tools);
         let nothing = |sends_back| Self { thinking: None, effort: None, sends_back };
         let adaptive = || Self {
@@ -130,7 +133,7 @@ impl Plan {
     }
 }
 
-/// Tokens to think with, and room for the answer beside them; none when there is no room.
+/// The thinking budget, with room for the answer beside it; `None` when the output limit leaves no room.
 fn budget(request: &Request, max_tokens: u64) -> Option<u64> {
     let wanted = request.options.thinking_budget.or(level_budget(request.options.thinking)).unwrap_or(MIN_BUDGET);
     let room = max_tokens.saturating_sub(MIN_BUDGET);
@@ -152,7 +155,7 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
     }
 }
 
-/// Which of the vendor's four cache breakpoints are set.
+/// The cache breakpoints to set, of the four that the vendor allows.
 struct Marks {
     system: bool,
     tools: bool,
@@ -169,7 +172,7 @@ impl Marks {
     }
 }
 
-/// The conversation in turns that alternate, beginning with the user's.
+/// Converts the conversation to turns that alternate, starting with the user.
 fn turns<'a>(request: &'a Request, model: &Model, provider: &str, sends_back: bool) -> Vec<Turn<Block<'a>>> {
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
@@ -195,7 +198,7 @@ fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
     }
 }
 
-/// A failed result may hold nothing but text, and must hold some.
+/// A failed result may contain only text, and must not be empty.
 fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     let parts = result.content.iter().filter_map(|part| match (part, result.is_error) {
         (Content::Image(_), true) => Some(Block::text(NO_IMAGE, false)),
@@ -213,11 +216,12 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     }
 }
 
-/// A reply's parts in their order; nothing when it holds nothing but thinking, which cannot stand alone.
+/// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
 fn reply_blocks(reply: &AssistantMessage, keep_thinking: bool) -> Vec<Block<'_>> {
     let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, keep_thinking)).collect();
-    let stands = blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
-    if stands { blocks } else { Vec::new() }
+    let has_content =
+        blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
+    if has_content { blocks } else { Vec::new() }
 }
 
 fn reply_block(part: &Content, keep_thinking: bool) -> Option<Block<'_>> {
@@ -240,7 +244,7 @@ fn reply_block(part: &Content, keep_thinking: bool) -> Option<Block<'_>> {
     }
 }
 
-/// Sets a cache breakpoint after the last block that can hold one.
+/// Sets a cache breakpoint on the last block that supports one.
 fn mark_last(blocks: &mut [Block<'_>]) {
     let mark = blocks.iter_mut().rev().find_map(|block| match block {
         Block::Text { cache_control, .. }
@@ -376,10 +380,10 @@ enum ThinkingParam {
         budget_tokens: u64,
     },
     Adaptive {
-        /// Without it, newer models keep their thinking to themselves.
+        /// Newer models return no thinking without this field.
         display: &'static str,
-        /// Newer models refuse thinking that comes back after tools or messages before it have changed, which a plugin's
-        /// reload or a compaction does. The vendor shall drop such thinking, not the request.
+        /// Newer models reject thinking when the tools or messages before it have changed, as after a plugin reload or
+        /// a compaction. This makes the vendor drop such thinking instead of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         block_binding: Option<BlockBinding>,
     },

@@ -1,12 +1,12 @@
-//! The wire format of Anthropic's Messages API, as streamed.
+//! The wire format of Anthropic's Messages API, streamed.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP. Three rules of the vendor shape most of this file: messages alternate between user and assistant, with tool
-//! results first in the user's; thinking goes back unchanged, with its signature, and only to the model that wrote it;
-//! and how thinking is asked for differs from model to model (see [`ThinkingStyle`]).
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. Three of the
+//! vendor's rules shape this format: user and assistant alternate, with tool results first in the user's turn; thinking
+//! goes back unchanged, with its signature, and only to the model that produced it; and the parameters that request
+//! thinking differ from model to model (see [`ThinkingStyle`](crate::ThinkingStyle)).
 //!
-//! Documentation: <https://platform.claude.com/docs/en/api/messages>, `/docs/en/build-with-claude/streaming`,
-//! `/thinking`, `/effort`, `/prompt-caching`, `/preserved-thinking` beside it.
+//! Documentation: <https://platform.claude.com/docs/en/api/messages>; `streaming`, `thinking`, `effort`,
+//! `prompt-caching` and `preserved-thinking` under `/docs/en/build-with-claude`.
 
 mod body;
 mod stream;
@@ -14,5 +14,5 @@ mod stream;
 pub(crate) use body::{INTERLEAVED, Thinks, thinking_fields};
 pub use body::{VERSION, betas, request_body};
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::json::parse;
 use crate::decode::{Parts, ReplyState, broke_off};
@@ -9,10 +9,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
-    /// Keyed by the vendor's index of the block.
+    /// Keyed by the vendor's block index.
     parts: Parts<u64>,
     usage: Usage,
     stop: Option<Stop>,
@@ -51,7 +51,7 @@ impl ReplyState for Reply {
                 self.stop = event.delta.as_ref().and_then(Stop::of).or(self.stop.take());
             }
             "message_stop" => self.end(events)?,
-            // `ping`, and what the vendor may add: its documentation asks for unknown events to be ignored.
+            // `ping` and future events: the vendor's documentation asks clients to ignore unknown ones.
             _ => {}
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Reply {
         Ok(())
     }
 
-    /// The vendor's counts are cumulative and do not overlap; it leaves out those that did not change.
+    /// The counts are cumulative and disjoint; the vendor omits those that did not change.
     fn count(&mut self, usage: WireUsage, events: &mut Vec<StreamEvent>) {
         let set = |count: &mut u64, value: Option<u64>| *count = value.unwrap_or(*count);
         set(&mut self.usage.input, usage.input_tokens);
@@ -150,7 +150,7 @@ impl Stop {
             "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
             "tool_use" => StopReason::ToolUse,
             "refusal" => return Some(Self::Refused(refusal(delta.stop_details.as_ref()))),
-            // `end_turn`, `stop_sequence`, `pause_turn`, and what may come.
+            // `end_turn`, `stop_sequence`, `pause_turn`, and future reasons.
             _ => StopReason::Stop,
         }))
     }
@@ -160,9 +160,9 @@ fn refusal(details: Option<&StopDetails<'_>>) -> String {
     let explanation = details.and_then(|details| details.explanation.as_deref());
     let category = details.and_then(|details| details.category.as_deref());
     match (explanation, category) {
-        (Some(text), _) => format!("the model refuses to answer: {text}"),
-        (None, Some(category)) => format!("the model refuses to answer ({category})"),
-        (None, None) => "the model refuses to answer".to_owned(),
+        (Some(text), _) => format!("the model refused to answer: {text}"),
+        (None, Some(category)) => format!("the model refused to answer ({category})"),
+        (None, None) => "the model refused to answer".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use crate::formats::anthropic::{INTERLEAVED, Thinks, thinking_fields};
 use crate::formats::conversation::{
@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 
 const IDS: IdRule = IdRule::AtMost(64);
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
-    // Nothing says that the vendor's switch for bound thinking is known here.
+    // The vendor does not document its switch for bound thinking here.
     let model = &Model { bound_thinking: false, ..model.clone() };
     let max_tokens =
         options.max_output_tokens.map(|max| model.output_limit(max)).or(model.known.then_some(model.max_output));
@@ -51,7 +51,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
     })
 }
 
-/// What asks the model to think, in its own vendor's words.
+/// Returns the fields that request thinking, which differ by the model's vendor.
 fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
     let level = request.options.thinking;
     match model.thinking {
@@ -73,7 +73,7 @@ fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<Strin
     }
 }
 
-/// Where the vendor is told to keep the prompt; models that cannot refuse to be told.
+/// The cache points to set. Models without caching reject them.
 struct Marks {
     system: bool,
     tools: bool,
@@ -82,19 +82,19 @@ struct Marks {
 
 impl Marks {
     fn of(policy: CachePolicy, model: &Model) -> Self {
-        // Amazon's own models keep no tools.
-        let tools_too = !model.id.contains("amazon.");
+        // Amazon's own models do not cache tools.
+        let caches_tools = !model.id.contains("amazon.");
         match policy {
             _ if model.caching != Caching::Breakpoints => Self { system: false, tools: false, messages: false },
-            CachePolicy::Auto => Self { system: true, tools: tools_too, messages: true },
+            CachePolicy::Auto => Self { system: true, tools: caches_tools, messages: true },
             CachePolicy::Off => Self { system: false, tools: false, messages: false },
-            CachePolicy::Manual { system, tools, messages } => Self { system, tools: tools && tools_too, messages },
+            CachePolicy::Manual { system, tools, messages } => Self { system, tools: tools && caches_tools, messages },
         }
     }
 }
 
-/// The tools, and stand-ins for those that the conversation calls and nobody offers any more: without them the vendor
-/// refuses it. That the model must not call one cannot be said here.
+/// Declares the offered tools, plus stand-ins for tools that the conversation calls but that are no longer offered: the
+/// vendor rejects undeclared ones. The API cannot express that the model must not call a tool.
 fn tool_config<'a>(
     request: &'a Request,
     model: &Model,
@@ -128,7 +128,7 @@ fn tool_config<'a>(
     Some(ToolConfig { tools, tool_choice })
 }
 
-/// The conversation in turns that alternate, beginning with the user's, with results first in them.
+/// Converts the conversation to turns that alternate, starting with the user, with results first.
 fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Block<'a>>> {
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
@@ -157,7 +157,7 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     if content.is_empty() {
         content.push(Block::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
     }
-    // Models of other vendors do not take it.
+    // Models of other vendors reject a status.
     let takes_status = matches!(model.caching, Caching::Breakpoints);
     let tool_result = ToolResult {
         tool_use_id: call_id(&result.call_id, IDS),
@@ -167,11 +167,11 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     Block { tool_result: Some(tool_result), ..Block::default() }
 }
 
-/// A reply's parts in their order; nothing when it holds nothing but thinking, which cannot stand alone.
+/// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
 fn reply_blocks(reply: &AssistantMessage, is_own: bool) -> Vec<Block<'_>> {
     let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
-    let stands = blocks.iter().any(|block| block.reasoning_content.is_none());
-    if stands { blocks } else { Vec::new() }
+    let has_content = blocks.iter().any(|block| block.reasoning_content.is_none());
+    if has_content { blocks } else { Vec::new() }
 }
 
 fn reply_block(part: &Content, is_own: bool) -> Option<Block<'_>> {
@@ -217,7 +217,7 @@ struct InferenceConfig {
     temperature: Option<f64>,
 }
 
-/// A block holds one of these.
+/// A block of content, with exactly one field set.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Block<'a> {

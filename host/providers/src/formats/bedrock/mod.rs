@@ -1,9 +1,9 @@
-//! The wire format of Amazon Bedrock's ConverseStream, which is one for the models of many vendors.
+//! The wire format of Amazon Bedrock's ConverseStream, one format for the models of many vendors.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP or of signatures. What only one vendor's models know goes into `additionalModelRequestFields`: for a Claude the
-//! thinking fields of Anthropic's own format. The answer is an AWS event stream, not server-sent events; its token counts
-//! come after the reply's end.
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP or signatures.
+//! Parameters that only one vendor's models know go into `additionalModelRequestFields`: for Claude, the thinking
+//! fields of Anthropic's own format. The reply is an AWS event stream, not server-sent events, and its token counts
+//! follow its end.
 //!
 //! Documentation: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html>,
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>, `/claude-messages-adaptive-thinking.html`

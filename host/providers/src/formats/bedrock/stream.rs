@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::decode::json::parse;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 #[derive(Debug)]
 pub struct Decoder {
     frames: FrameReader,
@@ -17,7 +17,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the start of a reply. Calls that come without an id get one that begins with `id_seed`.
+    /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
         Self { frames: FrameReader::default(), reply: Reply { parts: Parts::new(id_seed.into()), stop: None } }
     }
@@ -33,7 +33,7 @@ impl decode::Decoder for Decoder {
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         match self.reply.stop {
             _ if self.reply.parts.ended() => Ok(()),
-            // The counts are missing; the reply is not.
+            // The reply is complete except for its token counts.
             Some(reason) if !self.frames.is_in_message() => {
                 self.reply.parts.end(reason, events);
                 Ok(())
@@ -43,10 +43,10 @@ impl decode::Decoder for Decoder {
     }
 }
 
-/// How far a reply has come.
+/// The state of one reply.
 #[derive(Debug)]
 struct Reply {
-    /// Keyed by the vendor's index of the block.
+    /// Keyed by the vendor's block index.
     parts: Parts<u64>,
     stop: Option<StopReason>,
 }
@@ -65,7 +65,7 @@ impl Reply {
             _ => {}
         }
         let kind = frame.header(":event-type");
-        if !KNOWN.contains(&kind) {
+        if !KNOWN_EVENTS.contains(&kind) {
             return Ok(());
         }
         let event: Event<'_> = parse(frame.payload)?;
@@ -91,7 +91,7 @@ impl Reply {
         }
     }
 
-    /// Only calls have a start of their own.
+    /// Adds a delta. Only tool calls announce their start, so other parts begin with their first delta.
     fn delta(&mut self, at: u64, delta: Delta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if let Some(text) = delta.text {
             self.begin(at, PartKind::Text, events)?;
@@ -117,7 +117,7 @@ impl Reply {
         }
     }
 
-    /// The last event of a reply.
+    /// Handles the last event of a reply.
     fn metadata(&mut self, usage: Option<WireUsage>, events: &mut Vec<StreamEvent>) {
         if let Some(usage) = usage {
             self.parts.usage(usage.into(), events);
@@ -128,7 +128,7 @@ impl Reply {
     }
 }
 
-const KNOWN: &[&str] =
+const KNOWN_EVENTS: &[&str] =
     &["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"];
 
 fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
@@ -136,14 +136,14 @@ fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
     match reason {
         "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
         "tool_use" => Ok(StopReason::ToolUse),
-        "guardrail_intervened" => ended("a guardrail of the account's cut the reply off"),
-        "content_filtered" => ended("the vendor's content filter cut the reply off"),
-        "refusal" => ended("the model refuses to answer"),
+        "guardrail_intervened" => ended("a guardrail of the account cut off the reply"),
+        "content_filtered" => ended("the vendor's content filter cut off the reply"),
+        "refusal" => ended("the model refused to answer"),
         "malformed_model_output" | "malformed_tool_use" => Err(ProviderError::Overloaded {
-            message: format!("the model's output made no sense ({reason})"),
+            message: format!("the model's output was malformed ({reason})"),
             retry_after: None,
         }),
-        // `end_turn`, `stop_sequence`, and what may come.
+        // `end_turn`, `stop_sequence`, and future reasons.
         _ => Ok(StopReason::Stop),
     }
 }
@@ -221,7 +221,7 @@ struct WireUsage {
 }
 
 impl From<WireUsage> for Usage {
-    /// The vendor's counts do not overlap.
+    /// The vendor's counts are disjoint.
     fn from(wire: WireUsage) -> Self {
         Self {
             input: wire.input_tokens,

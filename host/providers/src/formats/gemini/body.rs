@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use crate::formats::conversation::{
     IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, call_id, has_text, is_own,
@@ -15,13 +15,13 @@ use std::borrow::Cow;
 
 const IDS: IdRule = IdRule::AtMost(64);
 
-/// Stands for the signature of a call that another model made; the vendor documents it for that.
+/// Replaces the signature of a call that another model made, as the vendor documents.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     let declarations: Vec<Declaration<'_>> = request.tools.iter().map(|tool| Declaration::of(tool)).collect();
@@ -40,7 +40,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
     })
 }
 
-/// How long to think: older models take a number of tokens, newer ones a word.
+/// The thinking settings: older models take a number of tokens, newer ones a level.
 fn thinking(request: &Request, model: &Model) -> Option<ThinkingConfig> {
     let level = request.options.thinking;
     let off = level == ThinkingLevel::Off;
@@ -54,12 +54,12 @@ fn thinking(request: &Request, model: &Model) -> Option<ThinkingConfig> {
         }
         (_, None) if off => None,
         (_, None) => {
-            Some(ThinkingConfig { thinking_level: model.effort(level).map(word), ..ThinkingConfig::shown(true) })
+            Some(ThinkingConfig { thinking_level: model.effort(level).map(level_name), ..ThinkingConfig::shown(true) })
         }
     }
 }
 
-fn word(effort: Effort) -> &'static str {
+fn level_name(effort: Effort) -> &'static str {
     match effort {
         Effort::None => "OFF",
         Effort::Minimal => "MINIMAL",
@@ -83,7 +83,7 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
     }
 }
 
-/// The conversation in turns that alternate.
+/// Converts the conversation to turns that alternate.
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
     let mut pictures: Vec<Part<'a>> = Vec::new();
@@ -107,7 +107,7 @@ fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Cont
     alternate(turns).into_iter().map(contents).collect()
 }
 
-/// The images of the preceding results, where results cannot hold them.
+/// Takes the images of the preceding results, which results cannot contain, as a turn of the user.
 fn follow_up<'a>(pictures: &mut Vec<Part<'a>>) -> Option<(&'static str, Vec<Part<'a>>)> {
     let images = std::mem::take(pictures);
     (!images.is_empty()).then(|| ("user", std::iter::once(Part::text(IMAGES_FOLLOW)).chain(images).collect()))
@@ -121,7 +121,7 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
     }
 }
 
-/// A reply's parts in their order, each with the signature that came with it.
+/// Converts a reply's parts in order, each with the signature that came with it.
 fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
     let mut is_first_call = true;
@@ -143,12 +143,12 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
     }
-    let says_something =
+    let has_content =
         |part: &Part<'_>| part.function_call.is_some() || part.text.is_some_and(|text| !part.thought && has_text(text));
-    if parts.iter().any(says_something) { parts } else { Vec::new() }
+    if parts.iter().any(has_content) { parts } else { Vec::new() }
 }
 
-/// A result. Models that sign their calls also take pictures in results; elsewhere they follow.
+/// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
 fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pictures: &mut Vec<Part<'a>>) -> Part<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));

@@ -1,10 +1,10 @@
-//! The wire format of Google's Gemini API (`streamGenerateContent`), as streamed; Vertex AI speaks it too.
+//! The wire format of Google's Gemini API (`streamGenerateContent`), which Vertex AI shares.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP. Two habits of the vendor shape this file: every event is a whole answer in small, whose parts are pieces; and
-//! what the model thought is a signature on some part of its reply, which must come back on the same part. A signature
-//! on a call is the call's; one that came after text is kept as a part of its own, and goes back as the empty text with a
-//! signature that the vendor itself sends at the end of a stream.
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. Two traits of the
+//! vendor shape this format. Every event is a complete response whose parts are increments. And thinking is preserved
+//! as a signature on some part of the reply, which must return on the same part: a signature on a call belongs to the
+//! call; one after text is stored as a part of its own and returns as the empty, signed text that the vendor itself
+//! sends at the end of a stream.
 //!
 //! Documentation: <https://ai.google.dev/api/generate-content>, <https://ai.google.dev/gemini-api/docs/thought-signatures>,
 //! `/thinking`, `/function-calling` beside it.
@@ -14,5 +14,5 @@ mod stream;
 
 pub use body::request_body;
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

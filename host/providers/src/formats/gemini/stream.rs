@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::json::{self, parse};
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
@@ -84,7 +84,7 @@ impl Reply {
             None => self.writer.begin(PartKind::RedactedThinking, events)?,
         };
         self.writer.parts.sign(&key, &signature)?;
-        // Signed thinking is complete.
+        // A signature completes the thinking.
         self.writer.end_writing(events);
         self.writer.parts.end_part(&key, events);
         Ok(())
@@ -106,12 +106,12 @@ fn stop_reason(reason: &str, message: Option<&str>) -> Result<StopReason, Provid
         | "LANGUAGE"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Err(blocked(&said("the vendor's filter cut the reply off"))),
+        | "IMAGE_RECITATION" => Err(blocked(&said("the vendor's filter cut off the reply"))),
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
-            Err(ProviderError::Overloaded { message: said("the model's call made no sense"), retry_after: None })
+            Err(ProviderError::Overloaded { message: said("the model's call was malformed"), retry_after: None })
         }
         "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" => Err(blocked(&said("the vendor ended the reply"))),
-        // `STOP`, and what may come.
+        // `STOP` and future reasons.
         _ => Ok(StopReason::Stop),
     }
 }
@@ -193,7 +193,7 @@ struct WireUsage {
 }
 
 impl From<WireUsage> for Usage {
-    /// The vendor's prompt tokens hold the cached ones; its answer's tokens do not hold those of its thoughts.
+    /// The vendor counts cached tokens as part of the prompt, but thinking apart from the answer.
     fn from(wire: WireUsage) -> Self {
         let cache_read = wire.cached_content_token_count.min(wire.prompt_token_count);
         Self {

@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use crate::formats::conversation::{
     IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     serde_json::to_vec(&Body {
@@ -30,7 +30,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
     })
 }
 
-/// Models that can think do so unless told otherwise, and those that cannot do not mind being told not to.
+/// Models that can think do so by default; others accept an explicit `false`.
 fn think(level: ThinkingLevel, model: &Model) -> Option<Think> {
     match (model.thinking, level) {
         (ThinkingStyle::None, _) => None,
@@ -39,7 +39,7 @@ fn think(level: ThinkingLevel, model: &Model) -> Option<Think> {
     }
 }
 
-/// The conversation. Pictures that tools gave back are gathered and follow their results.
+/// Converts the conversation. Images that tools returned are collected and follow their results.
 fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<WireMessage<'a>> {
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
     if has_text(&request.system) {
@@ -73,7 +73,7 @@ fn flush(pictures: &mut Vec<String>, out: &mut Vec<WireMessage<'_>>) {
     }
 }
 
-/// The text of a message, and its pictures.
+/// Splits a message into its text and its images.
 fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String>) {
     let mut texts: Vec<&'a str> = Vec::new();
     let mut images = Vec::new();
@@ -91,7 +91,7 @@ fn split<'a>(content: &'a [Content], model: &Model) -> (Cow<'a, str>, Vec<String
     }
 }
 
-/// A reply, unless it holds nothing that the server accepts.
+/// Converts a reply; `None` when nothing in it is acceptable to the server.
 fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'_>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let calls = reply
@@ -152,7 +152,7 @@ struct Options {
     num_predict: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
-    /// What the user's table says of the model; the server's own default may be as small as 4,096 tokens.
+    /// The context window from the user's model table; the server's default may be as small as 4,096 tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     num_ctx: Option<u64>,
 }

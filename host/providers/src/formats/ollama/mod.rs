@@ -1,8 +1,8 @@
-//! The wire format of Ollama's own API (`/api/chat`), as streamed: one JSON object a line.
+//! The wire format of Ollama's own API (`/api/chat`): one JSON object per line.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP. The server would rather cut a prompt that is too long than refuse it; it is told not to, so that the agent can
-//! make it shorter by sense instead of by age.
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. By default the
+//! server truncates a prompt that is too long; `truncate: false` makes it fail instead, so that the agent can compact
+//! the conversation.
 //!
 //! Documentation: <https://docs.ollama.com/api/chat>, `/api/errors`, <https://docs.ollama.com/capabilities/thinking>,
 //! `/tool-calling`, `/vision` beside it.
@@ -12,5 +12,5 @@ mod stream;
 
 pub use body::request_body;
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::LineDecoder<stream::Reply>;

@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::json::{self, parse};
 use crate::decode::{ReplyState, Writer, Writing};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
@@ -51,7 +51,8 @@ impl ReplyState for Reply {
     }
 }
 
-/// The server says what happened and no more. In mid-reply that is its own failure, unless it says otherwise.
+/// The server reports only a message. In mid-reply it counts as the server's own failure unless the text says
+/// otherwise.
 fn failure(error: &Value) -> ProviderError {
     match classify_object(error) {
         ProviderError::Api { message, .. } => ProviderError::Overloaded { message, retry_after: None },

@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use crate::formats::conversation::{
     IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
@@ -12,28 +12,28 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// Where a vendor departs from OpenAI.
+/// The differences between a vendor and OpenAI.
 #[derive(Debug, Clone, Copy)]
 pub struct Quirks {
     /// The name of the output limit: `max_completion_tokens` or `max_tokens`.
     pub max_tokens: &'static str,
-    /// Takes `stream_options`, without which most vendors do not count tokens.
+    /// Accepts `stream_options`, without which most vendors omit token counts.
     pub stream_options: bool,
-    /// Takes `store`, which is set to false: nobody asked the vendor to keep the conversation.
+    /// Accepts `store`, which is sent as false so that the vendor does not retain the conversation.
     pub store: bool,
-    /// Takes `prompt_cache_key`, so that the requests of a session meet the same cache.
+    /// Accepts `prompt_cache_key`, which routes the requests of a session to the same cache.
     pub cache_key: bool,
-    /// How thinking is asked for.
+    /// The parameter that requests thinking.
     pub thinking: ThinkingParam,
-    /// How the model's thinking goes back to it, where the vendor wants it.
+    /// The place for thinking that is sent back to the model.
     pub thinking_back: ThinkingBack,
-    /// What the id of a tool call may be.
+    /// The constraint on tool call IDs.
     pub(crate) ids: IdRule,
-    /// A tool's result may hold pictures. Elsewhere they follow in a message of the user's.
+    /// Accepts images in tool results. Otherwise they follow in a user message.
     pub images_in_results: bool,
 }
 
-/// How a vendor is asked to think.
+/// The parameter with which a vendor requests thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingParam {
     /// `"reasoning_effort": "high"`.
@@ -44,19 +44,19 @@ pub enum ThinkingParam {
     Switch,
 }
 
-/// How a model's thinking goes back to it.
+/// The place for thinking that is sent back to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingBack {
-    /// Not at all.
+    /// Thinking is not sent back.
     No,
-    /// As a text in this field of the message.
+    /// Text in this field of the message.
     Field(&'static str),
-    /// As a part of the message's content, with its signature.
+    /// A part of the message's content, with its signature.
     Chunk,
 }
 
 impl Quirks {
-    /// OpenAI's own ways.
+    /// OpenAI itself.
     pub const OPENAI: Self = Self {
         max_tokens: "max_completion_tokens",
         stream_options: true,
@@ -68,14 +68,14 @@ impl Quirks {
         images_in_results: false,
     };
 
-    /// What every compatible server understands.
+    /// The subset that every compatible server understands.
     pub const PLAIN: Self = Self { max_tokens: "max_tokens", store: false, cache_key: false, ..Self::OPENAI };
 }
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// [`ProviderError::Api`] when the model takes no tools over this format and the request has some.
+/// [`ProviderError::Api`] when the request has tools and the model does not support them over this format.
 pub fn request_body(
     request: &Request,
     model: &Model,
@@ -116,7 +116,7 @@ pub fn request_body(
     serde_json::to_vec(&body).map_err(|error| ProviderError::Api { status: None, message: error.to_string() })
 }
 
-/// What says how long to think, as the vendor calls it.
+/// Returns the fields that set the thinking effort, under the vendor's names.
 fn thinking(request: &Request, model: &Model, quirks: &Quirks) -> Vec<(&'static str, Value)> {
     let off = request.options.thinking == ThinkingLevel::Off;
     if model.chat_tools == ChatTools::WithoutThinking && !request.tools.is_empty() {
@@ -151,8 +151,8 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
     }
 }
 
-/// The conversation. Pictures that tools gave back are gathered and follow their results, where the vendor takes them in
-/// no other place.
+/// Converts the conversation. Images that tools returned follow their results where the vendor accepts them nowhere
+/// else.
 fn messages<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<WireMessage<'a>> {
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
     if has_text(&request.system) {
@@ -211,7 +211,7 @@ fn result_message<'a>(
     WireMessage::Tool { tool_call_id: call_id(&result.call_id, quirks.ids), content: WireContent::joined(here) }
 }
 
-/// A reply, unless it holds nothing that the vendor accepts.
+/// Converts a reply; `None` when nothing in it is acceptable to the vendor.
 fn reply_message<'a>(
     reply: &'a AssistantMessage,
     model: &Model,
@@ -241,7 +241,7 @@ fn plain(text: &[&str]) -> Option<ReplyContent> {
     (!text.is_empty()).then(|| ReplyContent::Text(text.join("\n\n")))
 }
 
-/// A reply's thinking and text as a list of parts, when it thought at all.
+/// Converts a reply's thinking and text to a list of parts; `None` when it contains no thinking.
 fn chunks(reply: &AssistantMessage) -> Option<ReplyContent> {
     let chunk = |part: &Content| match part {
         Content::Text { text } => has_text(text).then(|| json!({ "type": "text", "text": text })),
@@ -311,7 +311,7 @@ enum WireMessage<'a> {
     },
 }
 
-/// What the model said: a text, or, for those who want its thinking back so, a list of parts.
+/// The content of a reply: text, or a list of parts for vendors that take thinking back as one.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ReplyContent {
@@ -319,7 +319,7 @@ enum ReplyContent {
     Chunks(Vec<Value>),
 }
 
-/// Content: plain text where that is all, which every server understands.
+/// Message content: a plain string where possible, which every server understands.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum WireContent<'a> {
@@ -335,7 +335,7 @@ impl<'a> WireContent<'a> {
         }
     }
 
-    /// As [`Self::of`], with several texts joined to one.
+    /// Like [`Self::of`], but joins several texts into one.
     fn joined(parts: Vec<Part<'a>>) -> Self {
         let texts: Option<Vec<&str>> = parts.iter().map(Part::as_text).collect();
         match texts {

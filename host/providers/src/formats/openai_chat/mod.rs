@@ -1,16 +1,16 @@
-//! The wire format of OpenAI's Chat Completions, as streamed, and of the many vendors that speak it nearly.
+//! The wire format of OpenAI's Chat Completions, streamed, and of the many vendors that are nearly compatible.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP. What a vendor does differently is data: [`Quirks`], one value a vendor in the registry. The decoder needs no
-//! quirks, because the forms of an answer can be told apart.
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. A vendor's
+//! differences are data: one value of [`Quirks`] in its row of [`PROVIDERS`](crate::PROVIDERS). The decoder needs no
+//! quirks, because the variants of a reply are distinguishable.
 //!
-//! Documentation: <https://developers.openai.com/api/reference/resources/chat>; xAI, Mistral, Groq, DeepSeek and
-//! OpenRouter as named at their entries in the registry.
+//! Documentation: <https://developers.openai.com/api/reference/resources/chat>; for other vendors, the links in their
+//! rows.
 
 mod body;
 mod stream;
 
 pub use body::{Quirks, ThinkingBack, ThinkingParam, request_body};
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

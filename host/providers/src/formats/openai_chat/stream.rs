@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::json::parse;
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
@@ -20,7 +20,7 @@ pub struct Reply {
     stop: Option<StopReason>,
 }
 
-/// A tool call as the vendor names it.
+/// The vendor's identification of a tool call.
 #[derive(Debug)]
 struct OpenCall {
     index: Option<u64>,
@@ -112,7 +112,7 @@ impl Reply {
         let id = delta.id.unwrap_or_default();
         let key = match self.known_call(delta.index, &id, &name) {
             Some(key) => key,
-            // A piece of a call that never began.
+            // A delta of a call that never began.
             None if name.is_empty() => return Ok(()),
             None => {
                 let id = id.into_owned();
@@ -126,8 +126,8 @@ impl Reply {
         Ok(())
     }
 
-    /// The call that a piece belongs to. Some servers number every call 0 and tell them apart by id, some leave the
-    /// number out, and some say id and name with every piece.
+    /// Finds the call that a delta belongs to. Some servers number every call 0 and tell them apart by ID, some omit
+    /// the number, and some repeat ID and name with every delta.
     fn known_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<u64> {
         let belongs = |call: &&OpenCall| match (index, id.is_empty()) {
             (Some(_), true) => call.index == index,
@@ -150,11 +150,11 @@ fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
         "tool_calls" | "function_call" => Ok(StopReason::ToolUse),
         "content_filter" => Err(ProviderError::Api {
             status: None,
-            message: "the vendor's content filter cut the reply off".to_owned(),
+            message: "the vendor's content filter cut off the reply".to_owned(),
         }),
-        "error" => retry("the vendor gave the reply up"),
-        "insufficient_system_resource" => retry("the vendor ran out of resources in mid-reply"),
-        // `stop`, `end`, `eos`, and what may come.
+        "error" => retry("the vendor aborted the reply"),
+        "insufficient_system_resource" => retry("the vendor ran out of resources during the reply"),
+        // `stop`, `end`, `eos`, and future reasons.
         _ => Ok(StopReason::Stop),
     }
 }
@@ -223,7 +223,7 @@ struct WireUsage {
     completion_tokens: Option<u64>,
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
-    /// DeepSeek's own name.
+    /// DeepSeek's name for cached tokens.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
@@ -234,8 +234,8 @@ struct PromptDetails {
 }
 
 impl From<WireUsage> for Usage {
-    /// The vendor's prompt tokens hold the cached ones. Some leave reasoning out of the completion's tokens (xAI) but
-    /// never out of the total.
+    /// The prompt tokens include the cached ones. Some vendors (xAI) leave reasoning out of the completion tokens, but
+    /// none out of the total.
     fn from(wire: WireUsage) -> Self {
         let prompt = wire.prompt_tokens.unwrap_or_default();
         let details = wire.prompt_tokens_details.unwrap_or_default();
@@ -251,13 +251,13 @@ impl From<WireUsage> for Usage {
     }
 }
 
-/// The content of a delta: a text, or a list of texts and thoughts (Mistral).
+/// The content of a delta: a string, or a list of text and thinking parts (Mistral).
 #[derive(Default)]
 struct Pieces<'a>(Vec<Piece<'a>>);
 
 enum Piece<'a> {
     Text(Cow<'a, str>),
-    /// With its signature, or a piece of it; may be empty.
+    /// Text and signature, either of which may be partial or empty.
     Thinking(Cow<'a, str>, String),
 }
 
@@ -290,7 +290,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
     }
 }
 
-/// `{"type":"text","text":"…"}` or `{"type":"thinking","thinking":[{"type":"text","text":"…"}]}`; others are skipped.
+/// Parses `{"type":"text","text":"…"}` or `{"type":"thinking","thinking":[{"type":"text","text":"…"}]}` and skips
+/// others.
 fn piece(part: &Value) -> Option<Piece<'static>> {
     let text_of = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
     match part.get("type")?.as_str()? {
@@ -304,7 +305,7 @@ fn piece(part: &Value) -> Option<Piece<'static>> {
     }
 }
 
-/// A piece of a call's arguments: a piece of JSON as a text, or, from some servers, all of them as an object.
+/// A delta of a call's arguments: a JSON fragment in a string or, from some servers, the complete object.
 #[derive(Default)]
 struct Arguments<'a>(Cow<'a, str>);
 

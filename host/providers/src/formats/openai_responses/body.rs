@@ -1,4 +1,4 @@
-//! Request bodies.
+//! The request body.
 
 use super::encrypted::EncryptedItem;
 use crate::formats::conversation::{
@@ -15,37 +15,37 @@ use std::borrow::Cow;
 
 const IDS: IdRule = IdRule::AtMost(64);
 
-/// The least that the vendor accepts as an output limit, in tokens.
+/// The smallest output limit that the vendor accepts, in tokens.
 const MIN_OUTPUT: u64 = 16;
 
-/// Where a vendor departs from OpenAI.
+/// The differences between a vendor and OpenAI.
 #[derive(Debug, Clone, Copy)]
 pub struct Quirks {
-    /// Takes `prompt_cache_key`, so that the requests of a session meet the same cache.
+    /// Accepts `prompt_cache_key`, which routes the requests of a session to the same cache.
     pub cache_key: bool,
-    /// Takes `prompt_cache_options` and breakpoints, for models that have them.
+    /// Accepts `prompt_cache_options` and breakpoints, for models that support them.
     pub cache_options: bool,
-    /// Takes `phase` on what the model said.
+    /// Accepts `phase` on the model's messages.
     pub phases: bool,
-    /// Takes `reasoning.summary`, without which some show nothing of what the model thinks.
+    /// Accepts `reasoning.summary`, without which some models reveal no thinking.
     pub summaries: bool,
-    /// A tool's result may hold pictures. Elsewhere they follow in a message of the user's.
+    /// Accepts images in tool results. Otherwise they follow in a user message.
     pub images_in_results: bool,
 }
 
 impl Quirks {
-    /// OpenAI's own ways.
+    /// OpenAI itself.
     pub const OPENAI: Self =
         Self { cache_key: true, cache_options: true, phases: true, summaries: true, images_in_results: true };
 
-    /// What every compatible server understands.
+    /// The subset that every compatible server understands.
     pub const PLAIN: Self = Self { cache_key: false, cache_options: false, phases: false, ..Self::OPENAI };
 }
 
-/// The body of a request, as JSON. `provider` is the name under which assistant messages of this provider were kept.
+/// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Quirks) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     let caching = Cache::of(options.cache, model, quirks);
@@ -55,7 +55,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
     }
     let system = has_text(&request.system).then_some(&*request.system);
     if let Some(text) = system.filter(|_| caching.system) {
-        // The instructions cannot hold a breakpoint.
+        // The field `instructions` does not support a breakpoint.
         let content = vec![Part::InputText { text, prompt_cache_breakpoint: Some(EXPLICIT) }];
         input.insert(0, Item::Message { role: "developer", content, phase: None });
     }
@@ -85,21 +85,23 @@ pub fn request_body(request: &Request, model: &Model, provider: &str, quirks: &Q
     })
 }
 
-/// What of the prompt the vendor is told to keep.
+/// The parts of the prompt to cache.
 struct Cache {
-    /// Only what is marked is kept, and nothing when nothing is.
+    /// Makes the vendor cache only the marked parts, and nothing when none is marked.
     is_explicit: bool,
     system: bool,
     messages: bool,
 }
 
 impl Cache {
-    /// The vendor's own breakpoint, near the end of the conversation, is what [`CachePolicy::Auto`] wants.
+    /// [`CachePolicy::Auto`] leaves the breakpoint to the vendor, which sets it near the end of the conversation.
     fn of(policy: CachePolicy, model: &Model, quirks: &Quirks) -> Self {
-        let is_told = quirks.cache_options && model.caching == Caching::Breakpoints;
+        let is_controllable = quirks.cache_options && model.caching == Caching::Breakpoints;
         match policy {
-            CachePolicy::Manual { system, messages, .. } if is_told => Self { is_explicit: true, system, messages },
-            CachePolicy::Off if is_told => Self { is_explicit: true, system: false, messages: false },
+            CachePolicy::Manual { system, messages, .. } if is_controllable => {
+                Self { is_explicit: true, system, messages }
+            }
+            CachePolicy::Off if is_controllable => Self { is_explicit: true, system: false, messages: false },
             _ => Self { is_explicit: false, system: false, messages: false },
         }
     }
@@ -130,8 +132,8 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
     }
 }
 
-/// The conversation as items. Pictures that tools gave back follow their results, where the vendor takes them in no other
-/// place.
+/// Converts the conversation to items. Images that tools returned follow their results where the vendor accepts them
+/// nowhere else.
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pictures: Vec<Part<'a>> = Vec::new();
@@ -173,7 +175,8 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
     }
 }
 
-/// A reply's items in their order. What the model thought goes back to it alone, and only before what came of it.
+/// Converts a reply's parts in order. Thinking returns only to the model that produced it, and only before the items
+/// that followed it.
 fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, items: &mut Vec<Item<'a>>) {
     let last_call = reply.content.iter().rposition(|part| matches!(part, Content::ToolCall(_)));
     let before = items.len();
@@ -202,7 +205,7 @@ fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, i
     }
 }
 
-/// What the decoder made of an encrypted item, back again.
+/// Restores the encrypted item that the decoder stored as a signature.
 fn reasoning_item(thinking: &Thinking) -> Option<Item<'_>> {
     let item: EncryptedItem<'_> = serde_json::from_str(thinking.signature.as_deref()?).ok()?;
     let summary = has_text(&thinking.text).then_some(Summary { r#type: "summary_text", text: &thinking.text });
@@ -229,7 +232,7 @@ fn result_item<'a>(
     Item::FunctionCallOutput { call_id: call_id(&result.call_id, IDS), output: Output::of(here) }
 }
 
-/// Sets a breakpoint at the end of the second-to-last message that can hold one.
+/// Sets a breakpoint at the end of the second-to-last message that supports one.
 fn mark_second_to_last(items: &mut [Item<'_>]) {
     let mut marks = items.iter_mut().rev().filter_map(|item| match item {
         Item::Message { content, .. } => content.last_mut()?.breakpoint(),
@@ -287,7 +290,7 @@ enum Item<'a> {
     Message {
         role: &'static str,
         content: Vec<Part<'a>>,
-        /// What the model said on the way, or at last: newer models do worse when they are not told.
+        /// Commentary or final answer. Newer models perform worse without it.
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'static str>,
     },
@@ -358,7 +361,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A result: plain text where that is all, which every server understands.
+/// A tool result: a plain string where possible, which every server understands.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Output<'a> {
@@ -386,7 +389,7 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
-    /// Strict schemas allow much less than tools need.
+    /// Strict schemas support much less than tools need.
     strict: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Encrypted reasoning items between the reply that brought them and the request that returns them.
+//! Encrypted reasoning items, stored between the reply that contained them and the request that returns them.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

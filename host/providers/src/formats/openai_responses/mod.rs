@@ -1,9 +1,9 @@
-//! The wire format of OpenAI's Responses API, as streamed; Azure and xAI speak it too.
+//! The wire format of OpenAI's Responses API, streamed, which Azure and xAI share.
 //!
-//! [`request_body`] turns a request into a body, [`Decoder`] turns the bytes of the answer into events; neither knows of
-//! HTTP. The vendor keeps nothing (`store: false`), so everything goes back with each request. A conversation is a flat
-//! list of items here, not of messages with parts: what the model thought is an item of its own, encrypted, and must be
-//! followed by what came of it.
+//! [`request_body`] serializes a request and [`Decoder`] decodes the reply; neither deals with HTTP. The vendor stores
+//! nothing (`store: false`), so every request carries the entire conversation. The conversation is a flat list of items
+//! rather than messages with parts: thinking is an encrypted item of its own, and must be followed by the items that
+//! resulted from it.
 //!
 //! Documentation: <https://developers.openai.com/api/reference/resources/responses>,
 //! <https://developers.openai.com/api/docs/guides/reasoning>, `/prompt-caching` beside it.
@@ -14,5 +14,5 @@ mod stream;
 
 pub use body::{Quirks, request_body};
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

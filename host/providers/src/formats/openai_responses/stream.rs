@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use super::encrypted::EncryptedItem;
 use crate::decode::json::{self, parse};
@@ -9,15 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     parts: Parts<Key>,
-    /// The number of the reasoning item that has readable text, and of the part of its text that is being written.
+    /// The index of the last readable reasoning item, and of the text within it.
     thinking: Option<(u64, u64)>,
 }
 
-/// An item, or a part of its content.
+/// An item, or a part of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Key {
     Text(u64, u64),
@@ -60,7 +60,7 @@ impl ReplyState for Reply {
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 self.end(event.response.unwrap_or_default(), events)?;
             }
-            // Ends of what ends anyway, tools of the vendor's own, and what may come.
+            // Redundant ends, the vendor's own tools, and future events.
             _ => {}
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Reply {
         Ok(())
     }
 
-    /// What the model thinks, as far as it can be read: several texts an item, with an empty line between them.
+    /// Appends readable thinking. An item may have several texts, which a blank line separates.
     fn think(&mut self, at: u64, text_at: u64, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if text.is_empty() {
             return Ok(());
@@ -110,14 +110,14 @@ impl Reply {
         Ok(())
     }
 
-    /// An item is complete. Servers that do not stream its content say all of it here.
+    /// Handles a complete item. Servers that do not stream its content include all of it here.
     fn item_done(&mut self, at: u64, item: OutputItem<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         match &*item.kind {
-            "reasoning" => self.thought(at, item, events),
+            "reasoning" => self.end_thinking(at, item, events),
             "message" => {
                 for (part, content) in item.content.iter().enumerate() {
                     let key = Key::Text(at, part as u64);
-                    if self.parts.was_begun(&key) {
+                    if self.parts.has_begun(&key) {
                         self.parts.end_part(&key, events);
                     } else {
                         self.write(key, &content.text, events)?;
@@ -130,7 +130,7 @@ impl Reply {
             "function_call" => {
                 let key = Key::Call(at);
                 let arguments = item.arguments.clone().into_owned();
-                if !self.parts.was_begun(&key) {
+                if !self.parts.has_begun(&key) {
                     self.item_added(at, item, events)?;
                 }
                 self.parts.set_initial(&key, arguments);
@@ -141,17 +141,22 @@ impl Reply {
         }
     }
 
-    /// Thinking is complete: what was read of it, and the encrypted whole.
-    fn thought(&mut self, at: u64, item: OutputItem<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    /// Ends a reasoning item and stores its encrypted form as a signature.
+    fn end_thinking(
+        &mut self,
+        at: u64,
+        item: OutputItem<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         let key = Key::Thinking(at);
-        if !self.parts.was_begun(&key) {
+        if !self.parts.has_begun(&key) {
             for (text_at, text) in item.summary.iter().chain(&item.content).enumerate() {
                 self.think(at, text_at as u64, &text.text, events)?;
             }
         }
         let encrypted = EncryptedItem { id: item.id, encrypted_content: item.encrypted_content.unwrap_or_default() };
         if !encrypted.encrypted_content.is_empty() {
-            if !self.parts.was_begun(&key) {
+            if !self.parts.has_begun(&key) {
                 self.parts.begin(key, PartKind::RedactedThinking, events)?;
             }
             let signature = serde_json::to_string(&encrypted)
@@ -171,7 +176,7 @@ impl Reply {
         let stop_reason = match (&*response.status, &*why) {
             ("failed", _) => return Err(failure(response.error.as_ref(), "", "")),
             ("cancelled", _) => return Err(api("the vendor cancelled the reply")),
-            ("incomplete", "content_filter") => return Err(api("the vendor's content filter cut the reply off")),
+            ("incomplete", "content_filter") => return Err(api("the vendor's content filter cut off the reply")),
             ("incomplete", _) => StopReason::Length,
             _ => StopReason::Stop,
         };
@@ -180,7 +185,7 @@ impl Reply {
     }
 }
 
-/// The error in an event; some say it in an object of its own, some beside the event's type.
+/// Classifies an error event. Some servers nest the error in an object, some put it beside the event's type.
 fn failure(error: Option<&Value>, code: &str, message: &str) -> ProviderError {
     match error.filter(|error| !error.is_null()) {
         Some(error) => classify_object(error),
@@ -276,7 +281,7 @@ struct InputDetails {
 }
 
 impl From<WireUsage> for Usage {
-    /// The vendor's input tokens hold the cached ones.
+    /// The input tokens include the cached ones.
     fn from(wire: WireUsage) -> Self {
         let input = wire.input_tokens.unwrap_or_default();
         let details = wire.input_tokens_details.unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The proxy protocol: another machine asks the models, and hands their replies on as they come.
+//! The proxy protocol: another machine calls the models and relays their replies.
 //!
-//! A request is one JSON object, posted to `/v1/stream` with a bearer token; the reply comes as server-sent events, each
-//! the smallest step that the loop knows: a part begins, grows, ends. Nothing is ever sent twice, and the message as it
-//! stands is not sent at all: the client puts it together again from the steps. Both ends of the protocol are here, so
-//! that they cannot drift apart; [`examples/proxy-server`] is a server in a few dozen lines.
+//! A request is one JSON object, posted to `/v1/stream` with a bearer token. The reply arrives as server-sent events,
+//! each the smallest step that the loop knows: a part begins, grows, ends. Nothing is sent twice, and the assembled
+//! message not at all: the client assembles it from the steps. Both ends of the protocol are in this module, so that
+//! they cannot drift apart; [`examples/proxy-server`] is a server in a few dozen lines.
 //!
 //! ```json
 //! {"version":1,"model":"anthropic/claude-opus-5-5","system":"…","messages":[…],"tools":[…],"options":{"thinking":"high"}}
@@ -26,5 +26,5 @@ mod stream;
 pub use request::{ProxyError, VERSION, forwarded, read_request, request_body};
 pub use stream::write_event;
 
-/// Decodes the stream of one reply.
+/// Decodes one streamed reply.
 pub type Decoder = crate::decode::SseDecoder<stream::Reply>;

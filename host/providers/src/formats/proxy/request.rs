@@ -1,4 +1,4 @@
-//! Requests.
+//! The request, for clients and for servers.
 
 use pinion_protocol::{
     AssistantMessage, Authority, CachePolicy, Execution, Message, Request, RequestOptions, ThinkingLevel, ToolChoice,
@@ -9,23 +9,23 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The version of the protocol.
+/// The protocol version.
 pub const VERSION: u32 = 1;
 
-/// The name under which clients keep what a proxy answered.
+/// The provider name that clients store with replies of a proxy.
 const NAME: &str = "proxy";
 
-/// The body of a request, as JSON.
+/// Serializes a request to JSON.
 ///
 /// # Errors
-/// None in practice: everything in a request can be written as JSON.
+/// None in practice: every request can be serialized.
 pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     serde_json::to_vec(&WireRequest {
         version: VERSION,
         model: Cow::Borrowed(&request.model),
         system: Cow::Borrowed(&request.system),
-        messages: request.messages.iter().filter_map(|message| for_model(message)).collect(),
+        messages: request.messages.iter().filter_map(|message| model_view(message)).collect(),
         tools: request.tools.iter().map(|tool| WireTool::of(tool)).collect(),
         tool_choice: WireChoice::of(&request.tool_choice),
         options: WireOptions {
@@ -39,8 +39,8 @@ pub fn request_body(request: &Request) -> serde_json::Result<Vec<u8>> {
     })
 }
 
-/// A message without what no model is to see.
-fn for_model(message: &Message) -> Option<Cow<'_, Message>> {
+/// Strips details that are not for the model; `None` when nothing remains.
+fn model_view(message: &Message) -> Option<Cow<'_, Message>> {
     match message {
         Message::Extension(_) => None,
         Message::ToolResult(result) if result.details.is_some() => {
@@ -50,24 +50,24 @@ fn for_model(message: &Message) -> Option<Cow<'_, Message>> {
     }
 }
 
-/// A request could not be read by a server.
+/// An invalid request, as a server reports it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// It is not JSON of the protocol's form.
+    /// The body is not a request of this protocol.
     #[error("malformed request")]
     Malformed(#[from] serde_json::Error),
-    /// It is of another version.
-    #[error("version {version} of the protocol is asked for, and {VERSION} is spoken here")]
+    /// The client speaks another version of the protocol.
+    #[error("unsupported protocol version {version}, expected {VERSION}")]
     Version {
-        /// The version asked for.
+        /// The client's version.
         version: u32,
     },
 }
 
-/// For servers: the request in a body.
+/// Parses a request body, for servers.
 ///
 /// # Errors
-/// It is malformed, or of another version.
+/// The body is malformed, or of another version.
 pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -96,8 +96,8 @@ pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
     })
 }
 
-/// For servers: the same request for the provider that will answer it. What a model said by way of this protocol is said
-/// to be that provider's, so that its thinking goes back to it.
+/// Prepares a request for the provider that will answer it, for servers. Messages that came through this protocol are
+/// attributed to that provider, so that it accepts its own thinking.
 #[must_use]
 pub fn forwarded(request: Request, provider: &str, model: &str) -> Request {
     let own = |message: Arc<Message>| match &*message {
@@ -140,7 +140,7 @@ impl WireTool {
 }
 
 impl From<WireTool> for ToolDefinition {
-    /// A server runs no tools, so what it would need for that is as little as can be.
+    /// A server does not run the tool, so everything but the model's view of it is minimal.
     fn from(tool: WireTool) -> Self {
         Self {
             name: tool.name,

@@ -1,4 +1,4 @@
-//! Replies.
+//! The reply decoder.
 
 use crate::decode::json::parse;
 use crate::decode::{Parts, ReplyState};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// For servers: one step of a reply, as it is sent.
+/// Serializes one event of a reply, for servers.
 pub fn write_event(event: &Result<StreamEvent, ProviderError>) -> Vec<u8> {
     let wire = match event {
         Ok(event) => WireEvent::of(event),
         Err(error) => WireEvent::Error(WireError::of(error)),
     };
-    // It holds nothing that JSON cannot.
+    // Every event can be serialized.
     let mut bytes = b"data: ".to_vec();
     if serde_json::to_writer(&mut bytes, &wire).is_err() {
         return Vec::new();
@@ -50,7 +50,7 @@ enum WireEvent<'a> {
         stop_reason: StopReason,
     },
     Error(WireError),
-    /// What a newer server may say.
+    /// An event that a newer server may send.
     #[serde(other)]
     Unknown,
 }
@@ -102,13 +102,13 @@ impl WireError {
         }
     }
 
-    /// Reports the vendor's error as if this client had asked the vendor itself. Only a cancellation on the server's side
-    /// is not one of this client's.
+    /// Converts the error as if this client had called the vendor directly. A cancellation on the server's side becomes
+    /// a network error, because this client cancelled nothing.
     fn into_error(self) -> ProviderError {
         let retry_after = self.retry_after_ms.map(|ms| Duration::from_millis(ms.min(86_400_000)));
         match self.kind {
             WireErrorKind::Known(ErrorKind::Cancelled) => {
-                ProviderError::Network { message: "the proxy gave the request up".to_owned() }
+                ProviderError::Network { message: "the proxy cancelled the request".to_owned() }
             }
             WireErrorKind::Known(kind) => kind.error(self.status, self.message, retry_after),
             WireErrorKind::Unknown(_) => ErrorKind::Api.error(self.status, self.message, retry_after),
@@ -116,7 +116,7 @@ impl WireError {
     }
 }
 
-/// The progress of a reply.
+/// The state of one reply.
 #[derive(Debug)]
 pub struct Reply {
     parts: Parts<usize>,
@@ -142,8 +142,8 @@ fn step(parts: &mut Parts<usize>, data: &[u8], events: &mut Vec<StreamEvent>) ->
     }
     match parse::<WireEvent<'_>>(data)? {
         WireEvent::Start { model } => parts.start(model.as_deref(), events),
-        WireEvent::Part { index, .. } if parts.was_begun(&index) => {
-            return Err(ProviderError::Malformed { message: format!("part {index} begins twice") });
+        WireEvent::Part { index, .. } if parts.has_begun(&index) => {
+            return Err(ProviderError::Malformed { message: format!("part {index} began twice") });
         }
         WireEvent::Part { index, part } => parts.begin(index, part, events)?,
         WireEvent::Delta { index, text } => parts.add(&index, &text, events),

@@ -1,4 +1,4 @@
-//! The wire formats and their fixtures, for tests that hold for all of them.
+//! The wire formats and their fixtures, for tests of all of them.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of fixtures, each a format.
+/// The directories of fixtures, one per format.
 pub(crate) const FORMATS: &[&str] = &["anthropic", "bedrock", "chat", "gemini", "ollama", "proxy", "responses"];
 
-/// What a format's decoder makes of ids that are missing begins so.
+/// The prefix of IDs that a decoder generates.
 pub(crate) const SEED: &str = "seed";
 
 pub(crate) fn decoder(format: &str) -> Box<dyn Decoder> {
@@ -26,13 +26,13 @@ pub(crate) fn decoder(format: &str) -> Box<dyn Decoder> {
     }
 }
 
-pub(crate) fn folder() -> PathBuf {
+pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// Every fixture of a format: its name, and the bytes that go over the wire.
+/// Returns every fixture of a format by name, as bytes on the wire.
 pub(crate) fn fixtures(format: &str) -> Vec<(String, Vec<u8>)> {
-    let files = fs::read_dir(folder().join(format)).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(directory().join(format)).unwrap().map(|entry| entry.unwrap().path());
     let is_stream =
         |file: &PathBuf| file.extension().is_some_and(|end| ["sse", "jsonl", "ndjson"].iter().any(|e| *e == end));
     let mut files: Vec<PathBuf> = files.filter(is_stream).collect();
@@ -41,12 +41,12 @@ pub(crate) fn fixtures(format: &str) -> Vec<(String, Vec<u8>)> {
     files.into_iter().map(named).map(|(name, bytes)| (name, on_the_wire(format, bytes))).collect()
 }
 
-/// One fixture.
+/// Returns one fixture.
 pub(crate) fn fixture(format: &str, name: &str) -> Vec<u8> {
-    on_the_wire(format, fs::read(folder().join(format).join(name)).unwrap())
+    on_the_wire(format, fs::read(directory().join(format).join(name)).unwrap())
 }
 
-/// Event streams are kept readable, and made here.
+/// Encodes an event stream, which is stored in a readable form.
 fn on_the_wire(format: &str, bytes: Vec<u8>) -> Vec<u8> {
     match format {
         "bedrock" => String::from_utf8(bytes).unwrap().lines().flat_map(frame).collect(),
@@ -54,7 +54,7 @@ fn on_the_wire(format: &str, bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// One message of AWS' framing: <https://smithy.io/2.0/aws/amazon-eventstream.html>.
+/// Encodes one message of an AWS event stream: <https://smithy.io/2.0/aws/amazon-eventstream.html>.
 fn frame(line: &str) -> Vec<u8> {
     let line: Value = serde_json::from_str(line).unwrap();
     let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();

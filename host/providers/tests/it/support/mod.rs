@@ -1,7 +1,7 @@
-//! What the tests share: conversations, decoding, a notation for events, and a server.
+//! Conversations, decoding, a notation for events, and a server.
 
-pub(crate) mod asking;
 pub(crate) mod formats;
+pub(crate) mod requests;
 pub(crate) mod server;
 pub(crate) mod tls;
 pub(crate) mod vendors;
@@ -15,7 +15,7 @@ use pinion_providers::Decoder;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A request with nothing but messages.
+/// Builds a request with nothing but messages.
 pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
     Request {
         model: model.to_owned(),
@@ -92,7 +92,7 @@ pub(crate) fn tool(name: &str) -> Arc<ToolDefinition> {
     })
 }
 
-/// Feeds packets until an error or the end, and finishes. What came, and the error.
+/// Feeds packets until an error or the end, and finishes. Returns the events and the error.
 pub(crate) fn decode(decoder: &mut dyn Decoder, packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderError>) {
     let mut events = Vec::new();
     let fed = packets.iter().try_for_each(|packet| decoder.feed(packet, &mut events));
@@ -100,7 +100,7 @@ pub(crate) fn decode(decoder: &mut dyn Decoder, packets: &[&[u8]]) -> (Vec<Strea
     (events, error)
 }
 
-/// A line an event, short enough to compare whole replies.
+/// Formats one line per event, short enough to compare entire replies.
 pub(crate) fn notation(events: &[StreamEvent]) -> Vec<String> {
     let line = |event: &StreamEvent| match event {
         StreamEvent::Start { model } => format!("start {}", model.as_deref().unwrap_or("-")),
@@ -119,16 +119,16 @@ pub(crate) fn notation(events: &[StreamEvent]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// Checks what holds for every stream of events, whatever a server sent.
+/// Checks the invariants of every event stream, whatever the server sent.
 pub(crate) fn assert_well_formed(events: &[StreamEvent], error: Option<&ProviderError>) {
     let mut open = Vec::new();
-    let mut begun = 0;
+    let mut count = 0;
     for (at, event) in events.iter().enumerate() {
         match event {
             StreamEvent::Start { .. } => assert_eq!(at, 0),
             StreamEvent::PartStart { index, .. } => {
-                assert_eq!(*index, begun);
-                begun += 1;
+                assert_eq!(*index, count);
+                count += 1;
                 open.push(*index);
             }
             StreamEvent::Delta { index, delta } => assert!(open.contains(index) && !delta.is_empty()),
@@ -144,7 +144,7 @@ pub(crate) fn assert_well_formed(events: &[StreamEvent], error: Option<&Provider
     assert!(ended != error.is_some(), "a reply either ends or fails: {error:?}");
 }
 
-/// `bytes` cut at every place into two packets, and into packets of one byte.
+/// Cuts `bytes` at every position into two packets, and into packets of one byte.
 pub(crate) fn every_split(bytes: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
     let pairs = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]);
     pairs.chain([bytes.chunks(1).collect()])

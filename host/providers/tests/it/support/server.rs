@@ -1,4 +1,4 @@
-//! A server on this machine that answers as told and keeps what it was asked.
+//! A local server that plays given steps and records the requests.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,30 +6,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-/// What it does with one request.
+/// A step of the response to a request.
 #[derive(Clone)]
 pub(crate) enum Step {
     /// Sends these bytes as they are.
     Send(Vec<u8>),
-    /// Says nothing more, and keeps the connection open.
+    /// Keeps the connection open without sending more.
     Hang,
-    /// Cuts the connection.
+    /// Closes the connection.
     Cut,
 }
 
-/// One request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Counts connections from 0.
+    /// The number of the connection, from 0.
     pub(crate) connection: usize,
 }
 
 pub(crate) struct Server {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// Told of each request when it has come.
+    /// Notifies of each received request.
     requests: mpsc::Receiver<()>,
     task: AbortHandle,
 }
@@ -41,22 +41,22 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Answers every request with `steps`.
+    /// Starts a server that answers every request with `steps`.
     pub(crate) async fn start(steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (told, requests) = mpsc::channel(64);
-        let task = tokio::spawn(serve(listener, steps, seen.clone(), told)).abort_handle();
+        let (notify, requests) = mpsc::channel(64);
+        let task = tokio::spawn(serve(listener, steps, seen.clone(), notify)).abort_handle();
         Self { url, seen, requests, task }
     }
 
-    /// Answers with status 200, these headers and this body.
+    /// Starts a server that answers with status 200, these headers and this body.
     pub(crate) async fn answering(headers: &str, body: &[u8]) -> Self {
         Self::start(vec![Step::Send(answer("200 OK", headers, body))]).await
     }
 
-    /// Waits until a request has come.
+    /// Waits for a request.
     pub(crate) async fn asked(&mut self) {
         self.requests.recv().await.unwrap();
     }
@@ -66,19 +66,19 @@ impl Server {
     }
 }
 
-/// An answer with its length.
+/// A response with a content length.
 pub(crate) fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut out = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len()).into_bytes();
     out.extend_from_slice(body);
     out
 }
 
-/// The head of an answer in chunks.
+/// The head of a chunked response.
 pub(crate) fn chunked_head() -> Vec<u8> {
     chunked_head_of("text/event-stream")
 }
 
-/// The same with another type.
+/// The head of a chunked response of another content type.
 pub(crate) fn chunked_head_of(kind: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n").into_bytes()
 }
@@ -91,11 +91,11 @@ pub(crate) fn chunk(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-async fn serve(listener: TcpListener, steps: Vec<Step>, seen: Arc<Mutex<Vec<Seen>>>, told: mpsc::Sender<()>) {
+async fn serve(listener: TcpListener, steps: Vec<Step>, seen: Arc<Mutex<Vec<Seen>>>, notify: mpsc::Sender<()>) {
     let mut connections = tokio::task::JoinSet::new();
     for connection in 0.. {
         let Ok((stream, _)) = listener.accept().await else { return };
-        connections.spawn(converse(stream, steps.clone(), seen.clone(), told.clone(), connection));
+        connections.spawn(converse(stream, steps.clone(), seen.clone(), notify.clone(), connection));
     }
 }
 
@@ -103,12 +103,12 @@ async fn converse(
     mut stream: TcpStream,
     steps: Vec<Step>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    told: mpsc::Sender<()>,
+    notify: mpsc::Sender<()>,
     connection: usize,
 ) {
     while let Some((head, body)) = read_request(&mut stream).await {
         seen.lock().unwrap().push(Seen { head, body, connection });
-        let _ = told.send(()).await;
+        let _ = notify.send(()).await;
         for step in &steps {
             match step {
                 Step::Send(bytes) => {

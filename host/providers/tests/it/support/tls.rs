@@ -1,6 +1,6 @@
 //! A server that speaks HTTP/2 over TLS and nothing else.
 
-use crate::support::formats::folder;
+use crate::support::formats::directory;
 use bytes::Bytes;
 use http::{Response, header};
 use rustls::ServerConfig;
@@ -26,7 +26,7 @@ impl Drop for Http2Server {
 
 /// The authority that signed the server's certificate, as PEM.
 pub(crate) fn authority() -> Vec<u8> {
-    fs::read(folder().join("tls/authority.pem")).unwrap()
+    fs::read(directory().join("tls/authority.pem")).unwrap()
 }
 
 impl Http2Server {
@@ -45,7 +45,7 @@ impl Http2Server {
 }
 
 fn config() -> ServerConfig {
-    let pem = |name: &str| fs::read(folder().join("tls").join(name)).unwrap();
+    let pem = |name: &str| fs::read(directory().join("tls").join(name)).unwrap();
     let certificate = CertificateDer::from_pem_slice(&pem("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));

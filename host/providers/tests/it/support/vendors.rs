@@ -1,4 +1,4 @@
-//! The providers, as tests of all of them need them: where they are asked, how they are told the key, what they answer.
+//! The providers as the tests of all of them need them: endpoints, authentication, and responses.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -9,17 +9,17 @@ pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 pub(crate) struct Vendor {
     pub(crate) name: &'static str,
     pub(crate) model: &'static str,
-    /// The folder of its fixtures.
+    /// The directory of its fixtures.
     pub(crate) format: &'static str,
-    /// Fixtures of a plain reply, of one that calls tools, and of one that thinks.
+    /// Fixtures of a plain reply, of one with tool calls, and of one with thinking.
     pub(crate) text: &'static str,
     pub(crate) tools: &'static str,
     pub(crate) thinking: &'static str,
-    /// The path and query of its requests, when its base URL is a host alone.
+    /// The path and query of its requests when its base URL is a host alone.
     pub(crate) path: &'static str,
-    /// The header that holds the key.
+    /// The header that contains the key.
     pub(crate) auth: &'static str,
-    /// The host that is asked when the user names none; where only the user knows it, a base URL.
+    /// The host of its usual URL, or a base URL where it has none.
     pub(crate) host: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) says: Envelope,
@@ -161,7 +161,7 @@ pub(crate) const PROXY: Vendor = Vendor {
     ..CHAT
 };
 
-/// How a vendor says that something is wrong.
+/// A vendor's error responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Envelope {
     /// <https://platform.claude.com/docs/en/api/errors>
@@ -184,7 +184,7 @@ pub(crate) enum Envelope {
     Proxy,
 }
 
-/// What is wrong.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
     Key,
@@ -194,12 +194,12 @@ pub(crate) enum Wrong {
     TooLong,
 }
 
-/// An answer that is not a reply.
+/// An error response.
 pub(crate) struct Refusal {
     pub(crate) status: &'static str,
     pub(crate) headers: &'static str,
     pub(crate) body: Value,
-    /// When it says to try again.
+    /// The requested delay before a retry.
     pub(crate) delay: Option<Duration>,
 }
 
@@ -375,7 +375,7 @@ fn xai(wrong: Wrong) -> Said {
     let said = |status, headers, code: &str, error: &str| (status, headers, json!({ "code": code, "error": error }));
     let invalid = "Client specified an invalid argument";
     match wrong {
-        // Not 401, as one would think.
+        // The status is not 401, as one would expect.
         Wrong::Key => said("400 Bad Request", "", invalid, "Incorrect API key provided: sk***ef."),
         Wrong::Request => {
             said("404 Not Found", "", "Some requested entity was not found", "The model x does not exist")
@@ -431,7 +431,7 @@ fn proxy(wrong: Wrong) -> Said {
     }
 }
 
-/// All of them.
+/// All providers.
 pub(crate) const ALL: &[Vendor] = &[
     ANTHROPIC,
     AZURE,

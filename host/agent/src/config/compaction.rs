@@ -29,7 +29,7 @@ impl CompactionPolicy {
         window - self.reserve.min(window / 4)
     }
 
-    pub(super) fn budget(&self, threshold: u64) -> u64 {
+    pub(crate) fn budget(&self, threshold: u64) -> u64 {
         (threshold as f64 * self.target.clamp(0.0, 1.0)) as u64
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a provider of the table, and what comes back.
+//! Requests to a provider of the table, and their outcome.
 
 use crate::support::tls::authority;
 use crate::support::vendors::{KEY, Vendor};

@@ -8,9 +8,9 @@
 
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
-use crate::hooks::{HookChain, Verdict};
-use crate::repetition::Repetition;
-use crate::spawn::Children;
+use crate::extension::hooks::{HookChain, Verdict};
+use crate::extension::spawn::Children;
+use crate::tools::repetition::Repetition;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use pinion_protocol::approval::{Decision, Question};
@@ -90,7 +90,7 @@ impl Interrupt {
 impl Dispatch<'_> {
     /// Runs the calls and returns their results in order: one for each, unless the session could not be written.
     pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<Stored> {
-        let definitions = self.config.tools.definitions();
+        let definitions = self.config.ports.tools.definitions();
         let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(calls.len());
         for call in calls {
             prepared.push(self.prepare(call, &definitions).await);
@@ -118,6 +118,10 @@ impl Dispatch<'_> {
         results
     }
 
+    async fn report(&self, kind: EventKind) {
+        self.config.report(self.events, self.loop_id, kind).await;
+    }
+
     /// Nothing is left half-done in it when a thread panics.
     pub(crate) fn failure(&self) -> MutexGuard<'_, Option<StoreError>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,10 +129,10 @@ impl Dispatch<'_> {
 
     /// Gives a result to the session's store, unless that failed before.
     fn store(&self, result: ToolResultMessage) -> Stored {
-        let message = Arc::new(self.config.secrets.clean_message(Message::ToolResult(result)));
+        let message = Arc::new(self.config.ports.secrets.clean_message(Message::ToolResult(result)));
         let mut failure = self.failure();
         if failure.is_none() {
-            *failure = self.config.store.append(&message).err();
+            *failure = self.config.ports.store.append(&message).err();
         }
         Stored { message, is_kept: failure.is_none() }
     }
@@ -137,7 +141,7 @@ impl Dispatch<'_> {
         if self.token.is_cancelled() {
             return Some(Interrupt::Aborted);
         }
-        (!self.config.steering.is_empty()).then_some(Interrupt::Steered)
+        (!self.config.inbox.steering.is_empty()).then_some(Interrupt::Steered)
     }
 
     /// Finds the tool and checks the arguments. What is wrong becomes the call's result, and no tool runs.
@@ -167,7 +171,7 @@ impl Dispatch<'_> {
     /// A call that led to the same result too often in a row is not made again. Was it?
     fn refuse_repetition(&self, prepared: &mut Prepared<'_>, repetition: &Repetition) -> bool {
         let times = repetition.times(&prepared.call);
-        let refused = prepared.tool.is_ok() && times >= self.config.max_repeats.max(1);
+        let refused = prepared.tool.is_ok() && times >= self.config.policy.max_repeats.max(1);
         if refused {
             prepared.tool = Err(ToolError::Repeated { tool: prepared.call.name.clone(), times });
         }
@@ -176,7 +180,7 @@ impl Dispatch<'_> {
 
     /// Calls that run beside each other.
     fn groups<'p, 'c>(&self, prepared: &'p mut [Prepared<'c>]) -> Vec<&'p mut [Prepared<'c>]> {
-        let most = match self.config.strategy {
+        let most = match self.config.policy.strategy {
             Strategy::Parallel => usize::MAX,
             Strategy::Sequential => 1,
             Strategy::Batched(n) => n.max(1),
@@ -202,7 +206,7 @@ impl Dispatch<'_> {
         let token = self.token.child_token();
         let calls = join_all(group.iter_mut().map(|prepared| self.execute(prepared, &token)));
         let steering = async {
-            self.config.steering.filled().await;
+            self.config.inbox.steering.filled().await;
             token.cancel();
             std::future::pending::<()>().await;
         };
@@ -214,7 +218,7 @@ impl Dispatch<'_> {
 
     async fn approve(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) {
         let Ok(tool) = &prepared.tool else { return };
-        if !self.config.approval.must_ask(tool) {
+        if !self.config.ports.approval.must_ask(tool) {
             return;
         }
         let call_id = prepared.call.id.clone();
@@ -223,10 +227,10 @@ impl Dispatch<'_> {
             tool: tool.name.clone(),
             authority: tool.authority,
         };
-        self.events.emit(self.loop_id, requested).await;
+        self.report(requested).await;
         let question = Question { call: &prepared.call, tool };
         let decision = tokio::select! {
-            decision = self.config.approval.ask(question, token) => decision,
+            decision = self.config.ports.approval.ask(question, token) => decision,
             () = token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
         };
         let (refused, unanswered) = match decision {
@@ -235,14 +239,14 @@ impl Dispatch<'_> {
             Decision::Unanswered { reason } => (Some(reason.clone()), Some(reason)),
         };
         let resolved = EventKind::ApprovalResolved { call_id, allowed: refused.is_none(), unanswered };
-        self.events.emit(self.loop_id, resolved).await;
+        self.report(resolved).await;
         if let Some(reason) = refused {
             prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
         }
     }
 
     fn hooks(&self) -> HookChain<'_> {
-        HookChain::new(&self.config.hooks, self.token)
+        HookChain::new(&self.config.ports.hooks, self.token)
     }
 
     /// The application's hooks have the last word.
@@ -262,7 +266,7 @@ impl Dispatch<'_> {
             tool: wrote.name.clone(),
             arguments: prepared.call.arguments.clone(),
         };
-        self.events.emit(self.loop_id, started).await;
+        self.report(started).await;
         let agents = self.children.map(|children| children.clone().for_call(wrote, token));
         let reply = self.call_as_decided(prepared, agents.as_ref(), token).await;
         let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
@@ -296,7 +300,7 @@ impl Dispatch<'_> {
 
     /// Prepares a call for the tool as it is now. A decision on the same code with the same arguments still holds.
     async fn decide_again(&self, prepared: &mut Prepared<'_>, decided_on: &ToolDefinition, token: &CancellationToken) {
-        let again = self.prepare(prepared.wrote, &self.config.tools.definitions()).await;
+        let again = self.prepare(prepared.wrote, &self.config.ports.tools.definitions()).await;
         let before = std::mem::replace(prepared, again);
         let is_same_code = prepared.tool.as_ref().is_ok_and(|tool| tool.runs_same_code(decided_on));
         if !is_same_code || before.call.arguments != prepared.call.arguments {
@@ -322,8 +326,14 @@ impl Dispatch<'_> {
             agents,
             token: token.clone(),
         };
-        let progress = Reporter { call_id: &call.id, events: self.events, loop_id: self.loop_id, hooks: self.hooks() };
-        self.config.tools.call(invocation, &progress).await
+        let progress = Reporter {
+            call_id: &call.id,
+            config: self.config,
+            events: self.events,
+            loop_id: self.loop_id,
+            hooks: self.hooks(),
+        };
+        self.config.ports.tools.call(invocation, &progress).await
     }
 
     /// Bounds the output, makes it the call's result, and stores that.
@@ -335,7 +345,7 @@ impl Dispatch<'_> {
         interrupt: Option<Interrupt>,
     ) -> Stored {
         let Finished { output, is_error } = Finished::of(reply.result, interrupt);
-        let content = self.config.output.apply(output.content);
+        let content = self.config.policy.output.apply(output.content);
         let ended = EventKind::ToolExecutionEnd {
             call_id: call.id.clone(),
             tool: call.name.clone(),
@@ -355,7 +365,7 @@ impl Dispatch<'_> {
             child_loop_id: child.map(|id| id.to_string()),
             timestamp: Timestamp::now(),
         });
-        self.events.emit(self.loop_id, ended).await;
+        self.report(ended).await;
         if let Some(result) = stored.result() {
             self.hooks().after_tool(call, result).await;
         }
@@ -401,6 +411,7 @@ impl Finished {
 /// Tells the watchers what a running call says; lost when they are behind.
 struct Reporter<'a> {
     call_id: &'a str,
+    config: &'a LoopConfig,
     events: &'a Events,
     loop_id: &'a Arc<str>,
     hooks: HookChain<'a>,
@@ -408,13 +419,14 @@ struct Reporter<'a> {
 
 impl ToolProgress for Reporter<'_> {
     fn report(&self, message: String) {
-        self.events.offer(self.loop_id, &EventKind::Progress { call_id: self.call_id.to_owned(), text: message });
+        let progress = EventKind::Progress { call_id: self.call_id.to_owned(), text: message };
+        self.config.offer(self.events, self.loop_id, &progress);
     }
 
     fn update(&self, partial: Vec<Content>) {
         self.hooks.update(self.call_id, partial, |partial| {
             let update = EventKind::ToolExecutionUpdate { call_id: self.call_id.to_owned(), partial };
-            self.events.offer(self.loop_id, &update);
+            self.config.offer(self.events, self.loop_id, &update);
         });
     }
 }

@@ -1,17 +1,20 @@
 //! One request to the model and its reply, with retries.
 
-use crate::assemble::{Assembly, Step};
+mod assemble;
+mod prompt;
+
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::hooks::HookChain;
-use crate::prompt::with_guidelines;
+use crate::extension::hooks::HookChain;
+use assemble::{Assembly, Step};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
+use prompt::with_guidelines;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +35,7 @@ impl Turn<'_> {
     /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
     /// The error comes beside it.
     pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
-        self.ask(self.config.tool_choice.clone()).await
+        self.ask(self.config.policy.tool_choice.clone()).await
     }
 
     /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
@@ -42,7 +45,7 @@ impl Turn<'_> {
     }
 
     async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<ProviderError>) {
-        let request = self.request(self.config.tools.definitions(), tool_choice);
+        let request = self.request(self.config.ports.tools.definitions(), tool_choice);
         let mut attempt = 0;
         loop {
             let mut assembly = Assembly::default();
@@ -55,7 +58,7 @@ impl Turn<'_> {
             if self.token.is_cancelled() {
                 return (self.message(assembly, StopReason::Aborted, None), None);
             }
-            let Some(delay) = self.config.retry.delay(&error, attempt) else {
+            let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
                 return (self.message(assembly, StopReason::Error, Some(error.to_string())), Some(error));
             };
             self.announce(attempt, delay, &error).await;
@@ -69,12 +72,12 @@ impl Turn<'_> {
     }
 
     fn request(&self, tools: Vec<Arc<ToolDefinition>>, tool_choice: ToolChoice) -> Request {
-        let hooks = HookChain::new(&self.config.hooks, self.token);
+        let hooks = HookChain::new(&self.config.ports.hooks, self.token);
         let messages = hooks.messages(&self.context.messages);
-        let mut options = self.config.options.clone();
+        let mut options = self.config.policy.options.clone();
         options.api_key = hooks.api_key().or(options.api_key);
         Request {
-            model: self.config.model.name.clone(),
+            model: self.config.policy.model.name.clone(),
             system: with_guidelines(&self.context.system_prompt, &tools),
             messages,
             tools,
@@ -88,7 +91,7 @@ impl Turn<'_> {
         // The provider's own token: what it still does when we leave early ends with it.
         let token = self.token.child_token();
         let _ended = token.clone().drop_guard();
-        let mut stream = self.config.provider.stream(request, token);
+        let mut stream = self.config.ports.provider.stream(request, token);
         self.emit(EventKind::MessageStart { role: Role::Assistant }).await;
         loop {
             let event = tokio::select! {
@@ -110,7 +113,7 @@ impl Turn<'_> {
 
     async fn announce(&self, attempt: u32, delay: Duration, error: &ProviderError) {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let max_attempts = self.config.retry.max_attempts();
+        let max_attempts = self.config.ports.retry.max_attempts();
         tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
         let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
         self.config.report(self.events, &self.context.loop_id, retry).await;
@@ -118,12 +121,12 @@ impl Turn<'_> {
 
     fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
         let usage = assembly.usage;
-        let model = assembly.model.clone().unwrap_or_else(|| self.config.model.name.clone());
-        let cost = self.config.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
+        let model = assembly.model.clone().unwrap_or_else(|| self.config.policy.model.name.clone());
+        let cost = self.config.policy.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
         AssistantMessage {
             content: assembly.content(),
             stop_reason,
-            provider: self.config.provider.name().to_owned(),
+            provider: self.config.ports.provider.name().to_owned(),
             model,
             usage,
             cost,
@@ -133,6 +136,6 @@ impl Turn<'_> {
     }
 
     async fn emit(&self, kind: EventKind) {
-        self.events.emit(&self.context.loop_id, kind).await;
+        self.config.report(self.events, &self.context.loop_id, kind).await;
     }
 }

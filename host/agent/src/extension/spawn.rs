@@ -5,8 +5,8 @@
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
+use crate::config::limits::Budget;
 use crate::context::Context;
-use crate::limits::Budget;
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;

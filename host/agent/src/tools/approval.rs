@@ -1,6 +1,6 @@
 //! Decides whether a call may run: by what it can do, which the executor enforces, and never by what it says it does.
 
-use crate::asking::Asking;
+use crate::tools::asking::Asking;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::ToolDefinition;

@@ -1,0 +1,216 @@
+//! The configuration of runs: ports, policy and inbox.
+
+pub(crate) mod compaction;
+pub(crate) mod limits;
+pub(crate) mod queue;
+pub(crate) mod retry;
+
+use crate::channel::Events;
+use crate::config::compaction::CompactionPolicy;
+use crate::config::limits::{Budget, RunLimits};
+use crate::config::queue::MessageQueue;
+use crate::config::retry::{Backoff, RetryPolicy};
+use crate::context::Context;
+use crate::extension::filter::InputFilter;
+use crate::extension::hooks::Hooks;
+use crate::extension::spawn::Spawner;
+use crate::tokens::{ByteCounter, TokenCounter};
+use crate::tools::approval::Approval;
+use crate::tools::schema::Schemas;
+use pinion_protocol::approval::{ApprovalMode, DenyAll};
+use pinion_protocol::authority::Authority;
+use pinion_protocol::bound::OutputBounds;
+use pinion_protocol::delegation::FoundModel;
+use pinion_protocol::event::EventKind;
+use pinion_protocol::model::Model;
+use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
+use pinion_protocol::secrets::Secrets;
+use pinion_protocol::store::{NoStore, SessionStore};
+use pinion_protocol::tool::ToolExecutor;
+use std::sync::Arc;
+
+/// How runs work. Shared by all runs of an agent; cheap to clone.
+#[derive(Clone)]
+pub struct LoopConfig {
+    /// What the loop calls.
+    pub ports: Ports,
+    /// What the loop decides by.
+    pub policy: Policy,
+    /// Messages that come in while a run is under way.
+    pub inbox: Inbox,
+    /// Tokens and money, shared with the runs that count against the same limits; each run makes its own when none.
+    pub budget: Option<Arc<Budget>>,
+    /// Compiled schemas of tools.
+    pub schemas: Arc<Schemas>,
+}
+
+/// The implementations that the loop calls.
+#[derive(Clone)]
+pub struct Ports {
+    /// The source of replies.
+    pub provider: Arc<dyn Provider>,
+    /// The executor of tool calls.
+    pub tools: Arc<dyn ToolExecutor>,
+    /// The store that keeps the session.
+    pub store: Arc<dyn SessionStore>,
+    /// The approval mode, and who decides about calls that need approval.
+    pub approval: Approval,
+    /// Decides when a failed request is made again.
+    pub retry: Arc<dyn RetryPolicy>,
+    /// Estimates tokens.
+    pub counter: Arc<dyn TokenCounter>,
+    /// The application's own code, called as the loop works.
+    pub hooks: Vec<Arc<dyn Hooks>>,
+    /// Filters of what the user says, before it is sent.
+    pub filters: Vec<Arc<dyn InputFilter>>,
+    /// Lets tools start other runs; none where they may not.
+    pub spawner: Option<Arc<dyn Spawner>>,
+    /// Secrets that no message may hold.
+    pub secrets: Secrets,
+}
+
+/// The choices that an application makes for its runs.
+#[derive(Clone)]
+pub struct Policy {
+    /// The model.
+    pub model: Model,
+    /// Options of requests.
+    pub options: RequestOptions,
+    /// Whether the model may, or must, call tools.
+    pub tool_choice: ToolChoice,
+    /// Which calls of one message run concurrently.
+    pub strategy: Strategy,
+    /// Bounds on what the model gets of a tool's output.
+    pub output: OutputBounds,
+    /// Limits of one run.
+    pub limits: RunLimits,
+    /// How often the same call may be made in a row with the same result.
+    pub max_repeats: u32,
+    /// When the conversation is compacted automatically.
+    pub compaction: CompactionPolicy,
+    /// The most that the tools of a parallel branch may do, as all branches work in the same directory.
+    pub branch_authority: Authority,
+    /// The middle of the ids of runs; provider, model and thinking when none.
+    pub config_id: Option<String>,
+}
+
+/// Messages that come in while a run is under way.
+#[derive(Clone, Default)]
+pub struct Inbox {
+    /// Messages that interrupt the tools of a turn, and come before the next request.
+    pub steering: Arc<MessageQueue>,
+    /// Messages that come when the agent would stop.
+    pub follow_up: Arc<MessageQueue>,
+}
+
+/// The relation of a run to the run that starts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildKind {
+    /// Works on a task of its own, with a conversation of its own.
+    Task,
+    /// Continues the parent's conversation beside other branches.
+    Branch,
+}
+
+/// Which calls of one assistant message run at the same time. A tool that demands to be alone is alone in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// All of them.
+    #[default]
+    Parallel,
+    /// One after the other.
+    Sequential,
+    /// So many, then the next ones.
+    Batched(usize),
+}
+
+impl LoopConfig {
+    /// What branches may do where nobody says otherwise: look, and let others look.
+    pub const BRANCH_AUTHORITY: Authority = Authority { delegates: true, ..Authority::READ_ONLY };
+
+    /// The defaults of everything but what has none. Calls that have to be approved are denied, and nothing is kept:
+    /// change the fields that should be otherwise.
+    pub fn new(provider: Arc<dyn Provider>, model: Model, tools: Arc<dyn ToolExecutor>) -> Self {
+        let reason = "nobody is there to approve it".to_owned();
+        let ports = Ports {
+            provider,
+            tools,
+            store: Arc::new(NoStore),
+            approval: Approval::new(ApprovalMode::default(), Arc::new(DenyAll { reason })),
+            retry: Arc::new(Backoff::default()),
+            counter: Arc::new(ByteCounter),
+            hooks: Vec::new(),
+            filters: Vec::new(),
+            spawner: None,
+            secrets: Secrets::default(),
+        };
+        let policy = Policy {
+            model,
+            options: RequestOptions::default(),
+            tool_choice: ToolChoice::Auto,
+            strategy: Strategy::default(),
+            output: OutputBounds::default(),
+            limits: RunLimits::default(),
+            max_repeats: 3,
+            compaction: CompactionPolicy::default(),
+            branch_authority: Self::BRANCH_AUTHORITY,
+            config_id: None,
+        };
+        Self { ports, policy, inbox: Inbox::default(), budget: None, schemas: Arc::default() }
+    }
+
+    /// Returns the config with another model and its provider.
+    #[must_use]
+    pub fn with_model(mut self, found: FoundModel) -> Self {
+        (self.ports.provider, self.policy.model) = (found.provider, found.model);
+        self
+    }
+
+    /// Returns the config that a child inherits: the one place that decides what it does not.
+    ///
+    /// No child shares the inbox: messages of the user are for the run that the user sees. A task is given by another run,
+    /// not by the user, so that the user's filters and the demand for a tool are not its own either, and it starts
+    /// no children unless its parent says so.
+    #[must_use]
+    pub fn child(&self, kind: ChildKind) -> Self {
+        let Self { ports, policy, inbox: _, budget, schemas } = self.clone();
+        let inbox = Inbox::default();
+        match kind {
+            ChildKind::Branch => Self { ports, policy, inbox, budget, schemas },
+            ChildKind::Task => {
+                let ports = Ports { filters: Vec::new(), spawner: None, ..ports };
+                let policy = Policy { tool_choice: ToolChoice::Auto, ..policy };
+                Self { ports, policy, inbox, budget, schemas }
+            }
+        }
+    }
+
+    /// Reports an event of a run to the session's store, then to the watchers.
+    pub async fn report(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
+        self.ports.store.observe(loop_id, &kind);
+        events.emit(loop_id, kind).await;
+    }
+
+    /// Reports an event that watchers may miss when they are behind.
+    pub(crate) fn offer(&self, events: &Events, loop_id: &Arc<str>, kind: &EventKind) {
+        self.ports.store.observe(loop_id, kind);
+        events.offer(loop_id, kind);
+    }
+
+    /// Returns the id that the next run of a conversation gets.
+    pub fn next_loop_id(&self, context: &Context) -> Arc<str> {
+        format!("{}.{}.{}", context.session_id, self.id(), context.loops.saturating_add(1)).into()
+    }
+
+    /// The middle of the ids of loops.
+    pub(crate) fn id(&self) -> String {
+        let id = || {
+            let thinking = match self.policy.options.thinking {
+                ThinkingLevel::Off => "",
+                _ => ".thinking",
+            };
+            format!("{}.{}{thinking}", self.ports.provider.name(), self.policy.model.name)
+        };
+        self.policy.config_id.clone().unwrap_or_else(id)
+    }
+}

@@ -1,0 +1,8 @@
+//! Tool calls: which tools there are, whether a call fits its schema and may run, and how the calls of a message run.
+
+pub(crate) mod approval;
+mod asking;
+pub(crate) mod dispatch;
+pub(crate) mod repetition;
+pub(crate) mod schema;
+pub(crate) mod selection;

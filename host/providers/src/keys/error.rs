@@ -1,0 +1,81 @@
+//! Errors of key sources. None of them contains a key.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// A source of keys failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// A file could not be read.
+    #[error("could not read `{}`", path.display())]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// Other users have access to the file.
+    #[error("`{}` is accessible to other users (mode {mode:04o})", path.display())]
+    Mode {
+        /// The path.
+        path: PathBuf,
+        /// The file's permissions.
+        mode: u32,
+    },
+    /// The file does not have the form that [`AuthFile`](super::AuthFile) describes.
+    #[error("invalid key file `{}`, line {line}", path.display())]
+    Malformed {
+        /// The path.
+        path: PathBuf,
+        /// The line number, from 1.
+        line: usize,
+    },
+    /// The operating system's keyring could not be queried.
+    #[error("could not query the keyring")]
+    Keyring {
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The user's command produced no key.
+    #[error("the key command for `{provider}` failed")]
+    Command {
+        /// The provider.
+        provider: &'static str,
+        /// The cause.
+        #[source]
+        source: KeyCommandError,
+    },
+}
+
+impl KeyError {
+    /// The remedy, where one is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Mode { path, .. } => Some(format!("run `chmod 600 {}`", path.display())),
+            _ => None,
+        }
+    }
+}
+
+/// The reason why a key command produced no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyCommandError {
+    /// The command could not be started, or its output not be read.
+    #[error("could not run it")]
+    Run(#[source] io::Error),
+    /// The command was killed after this time.
+    #[error("it took longer than {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// The command reported a failure.
+    #[error("{0}")]
+    Status(ExitStatus),
+    /// The command printed nothing, too much, or something other than text.
+    #[error("it printed no key")]
+    NoKey,
+}
