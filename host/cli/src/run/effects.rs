@@ -78,7 +78,7 @@ impl Chat<'_> {
             let listing = directory.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
             let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
             let lines = Text::join(lines, "\n");
-            self.say(&text!("sessions of this directory (resume one with /resume ID):\n{}", lines));
+            self.say(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
             return Ok(());
         };
         let path = directory.find(id).map_err(Failure::from)?;
