@@ -152,7 +152,11 @@ fn usage_error_exits_2() {
     assert_error(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
     assert_error(&pinion.run(["-p"]), 2, &["no prompt"]);
     assert_error(&pinion.run(["-p", "hi"]), 2, &["no model selected", "--model"]);
-    assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["no key for `anthropic`", "ANTHROPIC_API_KEY"]);
+    assert_error(
+        &pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]),
+        2,
+        &["no key for `anthropic`", "ANTHROPIC_API_KEY"],
+    );
     assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
     assert_error(
         &pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]),

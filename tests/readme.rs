@@ -1,13 +1,18 @@
 //! Each command in the README is run by a test or by the test script.
 
+use pinion_tests::Pinion;
 use std::path::Path;
 
 /// Prefixes of commands, and where each is run.
 const RUN: &[(&str, &str)] = &[
-    ("cargo run --release -- demo", "tests/run.sh"),
-    ("tests/run.sh", "CI"),
+    ("git clone ", "tests/run.sh"),
     ("cargo install --path host/cli", "tests/run.sh"),
+    ("tests/run.sh", "CI"),
     ("export ", "sets a variable"),
+    ("cd ", "changes the directory"),
+    ("mkdir -p ~/.config/pinion", "creates a directory"),
+    ("echo 'model = ", "writes a file"),
+    ("pinion demo", "tests/command.rs"),
     ("pinion --plan ", "tests/plan.rs"),
     ("pinion --execute ", "tests/plan.rs"),
     ("pinion -p --record ", "tests/providers.rs"),
@@ -15,18 +20,20 @@ const RUN: &[(&str, &str)] = &[
     ("pinion -p ", "tests/command.rs"),
     ("git diff | pinion -p ", "tests/command.rs"),
     ("pinion -c", "tests/command.rs"),
+    ("pinion -r ", "tests/command.rs"),
+    ("pinion trust add", "tests/untrusted.rs"),
+    ("pinion trust list", "tests/hostile/trust.rs"),
     ("pinion plugin new ", "tests/plugins.rs"),
-    ("cd ", "moves"),
     ("pinion plugin build", "tests/plugins.rs"),
     ("pinion plugin call ", "tests/plugins.rs"),
-    ("pinion plugin check ", "tests/plugins.rs"),
-    ("pinion doctor", "tests/command.rs"),
-    ("pinion model list", "tests/command.rs"),
+    ("pinion plugin list", "tests/hostile/loading.rs"),
     ("pinion session list", "tests/command.rs"),
-    ("plugins/build.sh", "tests/run.sh"),
-    ("plugins/setup-toolchain.sh", "tests/run.sh"),
-    ("cargo bench -p ", "by hand: it measures"),
-    ("pinion\n", "an interactive conversation, by hand"),
+    ("pinion session show ", "tests/hostile/secrets.rs"),
+    ("pinion session export ", "tests/hostile/repository.rs"),
+    ("cargo bench -p ", "manually: it measures"),
+    ("pinion\n", "manually: an interactive conversation"),
+    ("pinion \"", "tests/hostile/prompts.rs"),
+    ("pinion -m ", "manually: it needs a key"),
 ];
 
 #[test]
@@ -41,10 +48,22 @@ fn every_readme_command_is_tested() {
             command if in_shell && !command.is_empty() && !command.starts_with('#') => {
                 commands += 1;
                 let line = format!("{command}\n");
-                assert!(RUN.iter().any(|(beginning, _)| line.starts_with(beginning)), "nothing runs `{command}`");
+                assert!(RUN.iter().any(|(beginning, _)| line.starts_with(beginning)), "no test runs `{command}`");
             }
             _ => {}
         }
     }
     assert!(commands > 8);
+}
+
+/// The excerpt of the demo in the README is what the demo prints, except for measured values.
+#[test]
+fn readme_shows_what_the_demo_prints() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let excerpt = readme.split("$ pinion demo\n").nth(1).unwrap().split("```").next().unwrap();
+    let printed = Pinion::default().run(["demo"]).stdout;
+    let mut lines = printed.lines();
+    for line in excerpt.lines().filter(|line| *line != "…" && !line.contains(" ms · ")) {
+        assert!(lines.any(|printed| printed == line), "`{line}` is not in order in:\n{printed}");
+    }
 }

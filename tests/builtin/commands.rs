@@ -30,7 +30,7 @@ async fn commands_show_current_state() {
     let sandbox = with(&["commands", "fs", "shell"]).await;
     for (name, arguments, shown) in [
         ("help", "", "/compact [what to keep]"),
-        ("help", "/new", "`/new`: Begins a new session (plugin commands)"),
+        ("help", "/new", "`/new`: Start a new session (plugin commands)"),
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),
         ("model", "", "No models are known"),
