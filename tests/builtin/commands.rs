@@ -30,10 +30,10 @@ async fn commands_show_current_state() {
     let sandbox = with(&["commands", "fs", "shell"]).await;
     for (name, arguments, shown) in [
         ("help", "", "/compact [what to keep]"),
-        ("help", "/new", "`/new`: Begins a new session (plugin commands)"),
+        ("help", "/new", "`/new`: Start a new session (plugin commands)"),
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),
-        ("model", "", "No models are known"),
+        ("model", "", "No known models"),
         ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {

@@ -15,7 +15,7 @@ async fn write_creates_directories_and_keeps_the_mode() {
     let file = sandbox.workspace().join("a/b/run.sh");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o751)).unwrap();
     let (text, details) = called(&sandbox, "write", write("x")).await;
-    assert_eq!(text, "overwrote a/b/run.sh (1 line, 1 byte; it was 8 bytes)");
+    assert_eq!(text, "overwrote a/b/run.sh (1 line, 1 byte; previously 8 bytes)");
     assert_eq!((&details["created"], &details["old_bytes"]), (&json!(false), &json!(8)));
     assert_eq!(sandbox.read("a/b/run.sh"), "x");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o751);

@@ -62,7 +62,7 @@ async fn links_are_listed_but_not_followed() {
     symlink("inside.txt", sandbox.workspace().join("inside-link")).unwrap();
     symlink(".", sandbox.workspace().join("loop")).unwrap();
     let found = sandbox.text("find", json!({ "pattern": "*" })).await;
-    assert_eq!(found, "absolute-link\nfile-link\ndirectory-link\ninside-link\ninside.txt\nloop");
+    assert_eq!(found, "absolute-link\ndirectory-link\nfile-link\ninside-link\ninside.txt\nloop");
     assert_eq!(sandbox.text("search", json!({ "pattern": "secret" })).await, "inside.txt\n1: my secret");
     assert!(sandbox.text("read", json!({ "path": "inside-link" })).await.contains("my secret"));
 }
