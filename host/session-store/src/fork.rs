@@ -1,4 +1,4 @@
-//! Taking a branch of a session into a session of its own.
+//! Copies a branch of a session to a session of its own.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Copies a branch of the session in the file `source` to a new session in the folder `root` of sessions, and gives its
-/// file: the entries up to `at`, or to where the conversation stands. They keep their ids and times; the header says
-/// where they come from. Entries whose line is broken are left out. The source may be in use, and is not changed.
+/// Copies a branch of the session in the file `source` to a new session below `root`, and returns its file: the entries
+/// up to `at`, or the current branch. Entries keep their ids and times, and the header names their source. Skips
+/// entries whose line is broken. The source may be in use, and is not changed.
 ///
-/// The new session appears whole or not at all.
+/// The new session appears complete or not at all.
 pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
     let mut transcript = Transcript::open(source)?;
     let empty = || SessionError::new(source, SessionErrorKind::Empty);
@@ -28,7 +28,7 @@ pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &
     let copied = copy(&mut transcript, leaf, &header, file, &part);
     let moved = copied.and_then(|()| std::fs::rename(&part, &target).map_err(SessionError::io("create", &target)));
     if moved.is_err() {
-        // What could not be made whole is nothing.
+        // Half a copy is useless.
         let _ = std::fs::remove_file(&part);
     }
     moved.map(|()| target)
@@ -53,7 +53,7 @@ fn copy(
     let mut parent = None;
     while let Some(line) = branch.next_line() {
         let (node, line) = line?;
-        // A broken line would be broken in the copy, too; the source still has it.
+        // A broken line would be broken in the copy as well; the source still has it.
         let Ok(line) = format::encode_moved(line, parent) else { continue };
         out.write_all(&line).map_err(write)?;
         parent = Some(node.id);
