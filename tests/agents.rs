@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use pinion_agent::{
     Agent, Approval, ApprovalMode, Content, Context, DenyAll, EventStream, LoopConfig, Message, Model, Outcome,
-    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, Usage,
+    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, ToolExecutor as _, Usage,
 };
 use pinion_plugin_runtime::EngineLimits;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin};
@@ -144,13 +144,29 @@ async fn sub_agent_needs_a_grant_and_error_says_how() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sub_agent_is_limited_to_effects_of_its_tool() {
     let sandbox = delegator().agents("delegator", None).build().await;
-    for (tool, expected) in [("delegate_reading", vec!["read", "list", "find", "search"]), ("delegate_nothing", vec![])]
-    {
+    for (tool, expected) in [
+        ("delegate_reading", vec!["undeclared", "read", "list", "find", "search"]),
+        ("delegate_nothing", vec!["undeclared"]),
+    ] {
         let run = run(&sandbox, relay((tool, prompt()), write())).await;
         assert_eq!(run.offered[1], expected, "{tool}");
         assert!(run.outcome.text().contains("There is no tool `write`"), "{}", run.outcome.text());
         assert!(!sandbox.workspace().join("made.txt").exists());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_that_does_not_declare_delegates_starts_no_agent() {
+    let sandbox = delegator().agents("delegator", None).build().await;
+    let run = run(&sandbox, relay(("undeclared", prompt()), write())).await;
+    let text = run.outcome.text();
+    assert!(text.contains("this tool does not declare the effect `delegates`"), "{text}");
+    assert_eq!(run.offered.len(), 2, "no sub-agent asked the model");
+    let authority = |name: &str| {
+        let tools = sandbox.runtime.definitions();
+        tools.iter().find(|tool| tool.name == name).map(|tool| tool.authority.delegates)
+    };
+    assert_eq!([authority("delegate"), authority("undeclared")], [Some(true), Some(false)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Slash commands: definition, completion and handler.
 
-pub use crate::bindings::commands::exports::pinion::plugin::commands::{Completion, Effect, Mode};
+pub use crate::bindings::commands::exports::pinion::plugin::commands::{Completion, Effect};
 
 use crate::Call;
 use crate::bindings::commands::exports::pinion::plugin::commands::CommandDefinition;

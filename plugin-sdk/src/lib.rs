@@ -63,7 +63,7 @@ mod tool;
 
 pub use bindings::imports::pinion::plugin::{agents, cancellation, catalog, log, process, progress, workspace};
 pub use call::Call;
-pub use command::{Command, Completion, Effect, Mode};
+pub use command::{Command, Completion, Effect};
 pub use config::config;
 pub use error::{Error, Result};
 pub use output::Output;

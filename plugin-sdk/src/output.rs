@@ -8,7 +8,6 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub struct Output {
     pub(crate) content: Vec<Content>,
-    structured: Option<Value>,
     details: Option<Value>,
     display: Display,
 }
@@ -16,26 +15,19 @@ pub struct Output {
 impl Output {
     /// Creates a plain-text result.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::Text(text.into())], structured: None, details: None, display: Display::Plain }
+        Self { content: vec![Content::Text(text.into())], details: None, display: Display::Plain }
     }
 
     /// Creates an image result; `media_type` is image/png, image/jpeg, image/gif or image/webp.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         let image = Image { media_type: media_type.into(), data };
-        Self { content: vec![Content::Image(image)], structured: None, details: None, display: Display::Plain }
+        Self { content: vec![Content::Image(image)], details: None, display: Display::Plain }
     }
 
     /// Appends a text part.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.content.push(Content::Text(text.into()));
-        self
-    }
-
-    /// Sets the structured result; it must match the tool's output schema.
-    #[must_use]
-    pub fn structured(mut self, value: impl Serialize) -> Self {
-        self.structured = serde_json::to_value(value).ok();
         self
     }
 
@@ -82,11 +74,6 @@ impl From<&str> for Output {
 
 impl From<Output> for ToolOutput {
     fn from(output: Output) -> Self {
-        Self {
-            content: output.content,
-            structured: output.structured.map(|v| v.to_string()),
-            details: output.details.map(|v| v.to_string()),
-            display: output.display,
-        }
+        Self { content: output.content, details: output.details.map(|v| v.to_string()), display: output.display }
     }
 }

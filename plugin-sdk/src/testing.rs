@@ -45,8 +45,6 @@ pub struct Reply {
     pub text: String,
     /// All images.
     pub images: Vec<Image>,
-    /// Structured result, or [`Value::Null`].
-    pub structured: Value,
     /// Details for the UI, or [`Value::Null`].
     pub details: Value,
 }
@@ -106,12 +104,7 @@ impl From<Output> for Reply {
     fn from(output: Output) -> Self {
         let output = ToolOutput::from(output);
         let value = |json: Option<String>| json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-        let mut reply = Self {
-            text: String::new(),
-            images: Vec::new(),
-            structured: value(output.structured),
-            details: value(output.details),
-        };
+        let mut reply = Self { text: String::new(), images: Vec::new(), details: value(output.details) };
         for part in output.content {
             match part {
                 Content::Text(text) => reply.text.push_str(&text),

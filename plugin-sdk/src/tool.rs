@@ -16,7 +16,6 @@ pub struct Tool {
     label: String,
     description: String,
     input_schema: fn() -> Value,
-    output_schema: Option<fn() -> Value>,
     guidelines: Vec<String>,
     effects: Effects,
     execution: Execution,
@@ -47,7 +46,6 @@ impl Tool {
             label: name.replace(['_', '-'], " "),
             description: description.into(),
             input_schema: schema_of::<A>,
-            output_schema: None,
             guidelines: Vec::new(),
             effects: Effects::empty(),
             execution: Execution::Parallel,
@@ -66,13 +64,6 @@ impl Tool {
     #[must_use]
     pub fn guideline(mut self, sentence: impl Into<String>) -> Self {
         self.guidelines.push(sentence.into());
-        self
-    }
-
-    /// Declares `T` as the type of the structured output.
-    #[must_use]
-    pub fn structured<T: JsonSchema>(mut self) -> Self {
-        self.output_schema = Some(schema_of::<T>);
         self
     }
 
@@ -104,6 +95,13 @@ impl Tool {
         self
     }
 
+    /// Declares that the tool starts sub-agents, which get no more authority than its other effects declare.
+    #[must_use]
+    pub fn delegates(mut self) -> Self {
+        self.effects |= Effects::DELEGATES;
+        self
+    }
+
     /// Declares that the tool may destroy data irrecoverably.
     #[must_use]
     pub fn destructive(mut self) -> Self {
@@ -124,7 +122,6 @@ impl Tool {
             label: self.label.clone(),
             description: self.description.clone(),
             input_schema: (self.input_schema)().to_string(),
-            output_schema: self.output_schema.map(|schema| schema().to_string()),
             guidelines: self.guidelines.clone(),
             effects: self.effects,
             execution: self.execution,

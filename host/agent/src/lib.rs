@@ -4,8 +4,34 @@
 //! needs of the world it declares as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`]) that others
 //! implement.
 //!
-//! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] is the same
-//! with a conversation of its own, for applications.
+//! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] adds a
+//! conversation of its own, for applications. A complete agent with a tool, here with a scripted model:
+//!
+//! ```
+//! use pinion_agent::{Agent, Authority, Context, FunctionTool, FunctionTools, LoopConfig, Message, Model};
+//! use pinion_providers::{Replay, Reply, Script};
+//! use serde_json::json;
+//! use std::sync::Arc;
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let script = [Reply::call("add", json!([2, 3])), Reply::text("The sum is 5.")];
+//!     let provider = Arc::new(Replay::new(Script::new(script)));
+//!     let schema = json!({ "type": "array", "items": { "type": "integer" } });
+//!     let add = FunctionTool::new("add", "Adds numbers.", schema, |numbers: Vec<i64>| async move {
+//!         Ok::<_, String>(numbers.iter().sum::<i64>().to_string())
+//!     });
+//!     let tools = Arc::new(FunctionTools::new([add.authority(Authority::default())]));
+//!     let config = LoopConfig::new(provider, Model::default(), tools);
+//!     let agent = Agent::new(config, Context::new("You are terse.", "session-1"));
+//!     let outcome = agent.run(vec![Message::user("What is 2 + 3?")]).await?;
+//!     assert_eq!(outcome.text(), "The sum is 5.");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The crates whose types appear in signatures are re-exported: [`futures_util`], [`jiff`], [`secrecy`], [`serde_json`]
+//! and [`tokio_util`].
 
 mod agent;
 mod channel;
@@ -36,6 +62,8 @@ pub use pinion_protocol::{
     sort_results, text, view,
 };
 
+pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
+
 pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
 pub use compaction::{Compaction, CompactionError, compact};
@@ -51,6 +79,7 @@ pub use extension::spawn::{Children, Parent, Spawner};
 pub use run::{LIMIT_MESSAGE, run};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tools::approval::Approval;
+pub use tools::function::{FunctionTool, FunctionTools, NoTools};
 pub use tools::schema::Schemas;
 pub use tools::selection::Selection;
 

@@ -6,7 +6,7 @@
 //! from the same budget. Its events go to its parent's watchers, its sessions are linked both ways, and what it used counts as
 //! used by its parent. It is cancelled with the call that started it, and no run ends before its sub-agents have.
 //!
-//! Whatever becomes of it, the parent's model is told in words: see [`crate::Report::for_model`].
+//! Whatever becomes of it, the parent's model is told in words: see [`Report::for_model`].
 
 use crate::parallel::{BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;

@@ -1,5 +1,5 @@
 //! One tool call: a fresh instance, 1 KB in and out, through registry, limits, WASI context and ledger; against bare
-//! wasmtime with the same settings and component. Also: loading, reloading, and what fuel costs.
+//! wasmtime with the same settings and component. Also loading, reloading, and the cost of fuel.
 //!
 //! Needs the guests of the tests: `tests/build-guests.sh`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -31,7 +31,7 @@ fn one_call(c: &mut Criterion) {
     });
     let bare = Arc::new(bare::Bare::new(&guest("echo"), plugins.workspace()));
     let arguments = arguments.to_string();
-    // Where calls have to run, as guests may block.
+    // Calls run there, because guests may block.
     group.bench_function("bare wasmtime on a thread that may block, drop elsewhere", |b| {
         b.iter(|| tokio.block_on(bare.clone().call_on_blocking_thread(arguments.clone())));
     });
@@ -75,11 +75,11 @@ fn loading(c: &mut Criterion) {
     group.finish();
 }
 
-/// From the moment at which the file is whole to the result of the next call, which the new generation gives.
+/// Measures from the complete write of the file to the result of the next call, which the new generation returns.
 fn reloading(c: &mut Criterion) {
     let tokio = tokio();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("greet.wasm");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("greet.wasm");
     let versions = ["greet_one", "greet_two"].map(|name| guests::padded(&guest(name), 200 * 1024));
     std::fs::write(&file, &versions[0]).unwrap();
     let plugins = tokio.block_on(Plugins::load_file(file.clone()));
@@ -91,7 +91,7 @@ fn reloading(c: &mut Criterion) {
             let mut spent = Duration::ZERO;
             for _ in 0..n {
                 round += 1;
-                // Every version is one of its own, so that none comes from the cache.
+                // Each version is new, so that none comes from the cache.
                 let mut bytes = versions[round as usize % 2].clone();
                 bytes.extend([0, 6, 1, b'n']);
                 bytes.extend(round.to_le_bytes());

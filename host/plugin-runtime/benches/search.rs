@@ -1,7 +1,8 @@
 //! The tool `search` of the built-in plugin `fs`, from request to formatted result, against ripgrep over the same 2,000
 //! files, with as many threads and the same limits. Prints a line for each pattern.
 //!
-//! Takes the plugin from `$PINION_DIST`, or `plugins/dist`, and `rg` from the PATH; without one, only ours is measured.
+//! Reads the plugin from `$PINION_DIST` or `plugins/dist`, and runs `rg` from the PATH. Without `rg`, only the plugin is
+//! measured.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "search/corpus.rs"]
@@ -24,12 +25,12 @@ const LIMIT: u32 = 2_000;
 struct Case {
     name: &'static str,
     pattern: &'static str,
-    /// What only our tool is told, and what only `rg`.
+    /// Additional arguments of the tool, and of `rg`.
     ours: Value,
     rg: &'static [&'static str],
 }
 
-/// Each finds less than any limit, so that both do and show the same.
+/// Searches whose results stay below every limit, so that both programs do and show the same.
 fn cases() -> [Case; 6] {
     let case = |name, pattern, ours, rg| Case { name, pattern, ours, rg };
     [
@@ -46,11 +47,11 @@ fn main() {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let plugins = tokio.block_on(Plugins::load_file(component()));
     let corpus = corpus::write(plugins.workspace());
-    // As many as the runtime takes.
+    // The number of threads that the runtime uses.
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
     let size = corpus.bytes as f64 / 1e6;
     println!("{} files, {size:.1} MB, {threads} threads; median of {ROUNDS} rounds", corpus.files);
-    let rg = Rg { threads, folder: plugins.workspace() };
+    let rg = Rg { threads, directory: plugins.workspace() };
     let has_rg = rg.command().arg("--version").output().is_ok();
     if !has_rg {
         println!("no `rg` on the PATH: nothing to compare with");
@@ -71,7 +72,7 @@ fn main() {
     }
 }
 
-/// Both found as many lines, or files, and ours shows all of them.
+/// Checks that both found as many lines or files, and that the tool shows all of them.
 fn assert_same(case: &Case, ours: &ToolOutput, rg: &str) {
     let details = ours.details.as_ref().unwrap();
     assert_eq!(details["truncated"], false, "{}", case.name);
@@ -97,16 +98,16 @@ fn arguments(case: &Case) -> Value {
     arguments
 }
 
-/// The command with which `rg` does the same: ignore files count outside a repository, hidden files are searched.
+/// The same search with `rg`: ignore files apply outside a repository, and hidden files are searched.
 struct Rg<'a> {
     threads: usize,
-    folder: &'a Path,
+    directory: &'a Path,
 }
 
 impl Rg<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new("rg");
-        command.current_dir(self.folder).stdin(Stdio::null());
+        command.current_dir(self.directory).stdin(Stdio::null());
         command
     }
 

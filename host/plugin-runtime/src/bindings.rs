@@ -6,10 +6,11 @@ wasmtime::component::bindgen!({
     path: "../../wit",
     world: "host",
     imports: {
-        default: trappable,
-        "pinion:plugin/workspace": async | trappable,
-        "pinion:plugin/process": async | trappable,
-        "pinion:plugin/agents": async | trappable,
+        default: async | trappable,
+        // These never wait, and are called in inner loops.
+        "pinion:plugin/log": trappable,
+        "pinion:plugin/progress": trappable,
+        "pinion:plugin/cancellation": trappable,
     },
     exports: { default: async },
     require_store_data_send: true,

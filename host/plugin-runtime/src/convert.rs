@@ -48,12 +48,12 @@ pub(crate) fn is_empty(part: &wit::Content) -> bool {
 
 /// Returns the bytes that a result counts against the output limit.
 pub(crate) fn output_bytes(output: &wit::ToolOutput) -> usize {
-    let json = [&output.structured, &output.details].into_iter().flatten().map(String::len).sum::<usize>();
+    let details = output.details.as_ref().map_or(0, String::len);
     let language = match &output.display {
         wit::Display::Code(language) => language.len(),
         wit::Display::Plain | wit::Display::Markdown | wit::Display::Diff => 0,
     };
-    json + language + contents_bytes(&output.content)
+    details + language + contents_bytes(&output.content)
 }
 
 /// Returns the bytes that an error counts against the output limit.

@@ -10,54 +10,54 @@ pub(crate) trait LoadedPlugins: Send + Sync {
     fn plugins(&self) -> Vec<wit::PluginInfo>;
 }
 
-/// Answers what the runtime itself does not know. Implemented where the parts are put together.
+/// Provides facts that the runtime itself does not know. Implemented by the application.
 pub trait HostInfo: Send + Sync {
-    /// The models that can be chosen, and which one is in use.
+    /// The models that can be selected.
     fn models(&self) -> Vec<ModelInfo> {
         Vec::new()
     }
 
-    /// The sub-agents that the user has set up.
+    /// The kinds of sub-agents that the user configured.
     fn agents(&self) -> Vec<AgentInfo> {
         Vec::new()
     }
 
-    /// What the session has spent.
+    /// The usage of the session so far.
     fn spent(&self) -> Spent {
         Spent::default()
     }
 }
 
-/// A model that can be chosen.
+/// A model that can be selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// As after `--model`.
+    /// The name that `--model` accepts.
     pub name: String,
-    /// Is it the one in use?
+    /// Set for the model in use.
     pub current: bool,
 }
 
-/// A sub-agent that the user has set up.
+/// A kind of sub-agent that the user configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentInfo {
-    /// Its name.
+    /// The name of the kind.
     pub name: String,
-    /// What it is for.
+    /// Its purpose, in one line.
     pub description: String,
 }
 
-/// What a session has spent.
+/// The usage of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
-    /// Requests to models.
+    /// The number of requests to models.
     pub requests: u64,
-    /// Tokens.
+    /// The tokens of all requests.
     pub usage: Usage,
-    /// Money; none when the prices are not known.
+    /// The cost of all requests; none when the prices are unknown.
     pub cost: Option<Cost>,
 }
 
-/// Knows nothing: for commands and tests that have no session.
+/// Provides no facts: for commands and tests without a session.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoInfo;
 

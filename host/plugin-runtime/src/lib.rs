@@ -1,11 +1,12 @@
 //! The plugin runtime of Pinion: WebAssembly components under limits, grants and reload.
 //!
-//! A [`Runtime`] loads plugins from [`Source`]s and is the agent's [`ToolExecutor`](pinion_protocol::ToolExecutor). Each
-//! call runs on a fresh instance with fuel, a deadline, bounded memory and no more authority than asked for, granted and
-//! declared; its account, the ledger, comes back with the result. Files that change are loaded anew between two calls.
+//! A [`Runtime`] loads plugins from [`Source`]s and implements [`ToolExecutor`](pinion_protocol::ToolExecutor). Each call
+//! runs on a fresh instance with fuel, a deadline, bounded memory and the authority that the plugin asked for, the user
+//! granted and the tool declared; a ledger of what the call used comes back with the result. A plugin whose file changes
+//! is reloaded between two calls.
 //!
-//! Where to read: a call goes through `executor`, `registry`, `instance`, and what it asks of the host through `host/`
-//! and `capability`. Loading is `generation`, `manifest`, `cache`; reloading is `reload` and `registry`.
+//! To follow a call, read `calls::executor`, `registry` and `calls::instance`; its imports are in `host` and `capability`.
+//! To follow a load, read `registry::load`, `loading::generation` and `manifest`.
 
 mod bindings;
 mod calls;
@@ -24,7 +25,7 @@ mod registry;
 mod runtime;
 mod shared;
 
-pub use calls::commands::{CommandError, Completion, Effect, Mode};
+pub use calls::commands::{CommandError, Completion, Effect};
 pub use capability::{
     Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
     capability_forms, shell_word,

@@ -101,8 +101,7 @@ impl Ceiling {
     }
 }
 
-/// The declared effects beyond `most`, in words. Every tool may delegate as far as its plugin may, so that alone counts
-/// for nothing.
+/// The declared effects beyond `most`, in words.
 fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     let beyond = Authority {
         reads: declared.reads && !(most.reads || most.writes),
@@ -110,7 +109,7 @@ fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
         executes: declared.executes && !most.executes,
         network: declared.network && !most.network,
         destructive: false,
-        delegates: false,
+        delegates: declared.delegates && !most.delegates,
     };
     beyond.words()
 }

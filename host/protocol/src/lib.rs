@@ -19,6 +19,7 @@ pub mod event;
 pub mod identity;
 pub mod image;
 pub mod json;
+mod ledger;
 pub mod message;
 pub mod model;
 pub mod order;

@@ -7,6 +7,7 @@ use crate::delegation::SubAgents;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +95,18 @@ impl ToolOutput {
     /// A result of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
+    }
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for ToolOutput {
+    fn from(text: &str) -> Self {
+        Self::text(text)
     }
 }
 
@@ -234,4 +247,7 @@ pub struct Ledger {
     pub agents: u64,
     /// Bytes of the result.
     pub output: u64,
+    /// The counts of further capabilities, by the singular noun of what is counted, such as `request`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }

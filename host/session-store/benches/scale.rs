@@ -1,11 +1,10 @@
-//! How sessions grow: what it takes to append to, open, list, show, fork and export sessions of 1,000, 10,000 and 100,000
-//! entries of 1 KB, with the peak of memory of each, beside what the machine needs to read the same file and to parse
-//! its lines into nothing.
+//! Growth of sessions: time and peak memory to append to, open, list, show, fork and export sessions of 1,000, 10,000
+//! and 100,000 entries of 1 KB, beside the time to read the same file and to parse its lines into nothing.
 //!
 //! `cargo bench -p pinion-session-store --bench scale`. Each time is the best of five. Peaks are of the process, above
-//! what it held before, and only on Linux.
+//! its memory before, and only on Linux.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run has nothing to say, and says it")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that fails has no result, and prints the others")]
 
 mod shared;
 
@@ -27,14 +26,14 @@ const WORKSPACE: &str = "/home/me/project";
 const TRIES: usize = 5;
 
 fn main() {
-    // `cargo test --benches` only wants to know that it builds.
+    // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
     for entries in [1_000, 10_000, 100_000] {
         let root = TempDir::new().unwrap();
-        let folder = SessionDirectory::new(root.path());
-        let session = folder.begin(Path::new(WORKSPACE));
+        let directory = SessionDirectory::new(root.path());
+        let session = directory.begin(Path::new(WORKSPACE));
         let appending = Instant::now();
         write(&session, entries);
         let per_append = appending.elapsed() / u32::try_from(entries).unwrap();
@@ -51,14 +50,14 @@ fn main() {
         measure("open to continue, what the model sees", || {
             drop(black_box(view(open_to_continue(&path, Path::new(WORKSPACE)).unwrap().messages)));
         });
-        measure("list", || assert_eq!(folder.list(Scope::All).unwrap().sessions.len(), 1));
-        measure("fork", || fs::remove_file(folder.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
+        measure("list", || assert_eq!(directory.list(Scope::All).unwrap().sessions.len(), 1));
+        measure("fork", || fs::remove_file(directory.fork(&path, None, Path::new(WORKSPACE)).unwrap()).unwrap());
         measure("export to HTML", || written(&path, ExportFormat::Html));
         measure("export to Markdown", || written(&path, ExportFormat::Markdown));
     }
 }
 
-/// A conversation of user, call, result and reply in turn.
+/// Writes a conversation of user, call, result and reply in turn.
 fn write(session: &Session, entries: usize) {
     session.record(&Record::LoopStart(LoopStart { loop_id: "s.c.1".into(), ..LoopStart::default() })).unwrap();
     for number in 0..entries - 1 {
@@ -80,9 +79,9 @@ fn measure(what: &str, mut run: impl FnMut()) {
     let before = forget_peak();
     let best = (0..TRIES)
         .map(|_| {
-            let begun = Instant::now();
+            let started = Instant::now();
             run();
-            begun.elapsed()
+            started.elapsed()
         })
         .min()
         .unwrap_or(Duration::ZERO);
@@ -90,7 +89,7 @@ fn measure(what: &str, mut run: impl FnMut()) {
     println!("  {what:<40} {:>9.2} ms  {above:>7.1} MB", best.as_secs_f64() * 1e3);
 }
 
-/// Begins to look for a new peak; says what the process holds now, in MB.
+/// Resets the peak. Returns the memory of the process, in MB.
 fn forget_peak() -> Option<f64> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     memory("VmRSS:")

@@ -1,4 +1,4 @@
-//! Deleting a session, and what belongs to it.
+//! Deletes a session with everything that belongs to it.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Deletes a session with what was set aside of it and the sessions of its sub-agents. All are locked before the first
-/// is deleted, so that none is half gone because another is in use. The session itself goes last: when something
-/// fails before, it is still there to be deleted again.
+/// Deletes a session, the parts that were moved out of it, and the sessions of its sub-agents. Locks all of them before
+/// it deletes the first, so that a session in use never leaves a half-deleted one. Deletes the session itself last, so
+/// that a failure before leaves it to be deleted again.
 pub(crate) fn delete(path: &Path) -> Result<(), SessionError> {
     let mut locks = vec![lock::open_locked(path)?];
     require_session(path)?;
@@ -28,7 +28,7 @@ pub(crate) fn delete(path: &Path) -> Result<(), SessionError> {
     fs::remove_file(path).map_err(SessionError::io("delete", path))
 }
 
-/// A session of a version that this program does not know is one.
+/// Fails unless the file is a session. A session of an unknown version is one.
 fn require_session(path: &Path) -> Result<(), SessionError> {
     match Transcript::open(path) {
         Ok(_) | Err(SessionError { kind: SessionErrorKind::UnsupportedVersion { .. }, .. }) => Ok(()),
@@ -36,19 +36,19 @@ fn require_session(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Locks the sessions in a folder and in the folders in it. Links are not followed, as none are when it is deleted.
-fn lock_all(folder: &Path, locks: &mut Vec<File>) -> Result<(), SessionError> {
-    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
+/// Locks the sessions in a directory and below it. Does not follow links, as `remove_dir_all` does not either.
+fn lock_all(directory: &Path, locks: &mut Vec<File>) -> Result<(), SessionError> {
+    let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            entries => entries.map_err(SessionError::io("read", &folder))?,
+            entries => entries.map_err(SessionError::io("read", &directory))?,
         };
         for entry in entries {
-            let entry = entry.map_err(SessionError::io("read", &folder))?;
+            let entry = entry.map_err(SessionError::io("read", &directory))?;
             let kind = entry.file_type().map_err(SessionError::io("read", &entry.path()))?;
             if kind.is_dir() {
-                folders.push(entry.path());
+                directories.push(entry.path());
             } else if kind.is_file() && entry.path().extension().is_some_and(|e| e == files::EXTENSION) {
                 locks.push(lock::open_locked(&entry.path())?);
             }

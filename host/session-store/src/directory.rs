@@ -1,6 +1,6 @@
-//! The folder of all sessions: begin one, find one, list them.
+//! The directory of the sessions of a user: create a session, find one, list them.
 //!
-//! Nothing here reads whole files: sorting needs only what the file system says, and a summary the file's beginning.
+//! Nothing here reads a whole file: sorting uses the metadata of the file system, and a summary the start of each file.
 
 use crate::delete;
 use crate::error::{SessionError, SessionErrorKind, Subject};
@@ -9,103 +9,104 @@ use crate::fork;
 use crate::header::Header;
 use crate::id::EntryId;
 use crate::session::Session;
-use crate::summary::{Found, Summary, summary};
+use crate::summary::{SessionFile, Summary, summary};
 use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many ids an error names.
-const CANDIDATES: usize = 10;
-/// How deep folders are looked into, from the root of the file system.
-const MOST_NESTED: usize = 64;
+/// The most ids that an error names.
+const MAX_CANDIDATES: usize = 10;
+/// The deepest directory that is searched, counted from the root of the file system.
+const MAX_DEPTH: usize = 64;
 
-/// The folder in which all sessions are kept. It need not exist before the first of them does.
+/// The directory of the sessions of a user, of every workspace. The first session creates it.
 #[derive(Debug, Clone)]
 pub struct SessionDirectory {
     root: PathBuf,
 }
 
-/// Which sessions.
+/// The sessions that a list includes.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
-    /// Of all workspaces.
+    /// Sessions of every workspace.
     All,
-    /// Of the workspace with this absolute path.
+    /// Sessions of the workspace with this absolute path.
     Workspace(&'a Path),
 }
 
-/// The sessions of a folder.
+/// A list of sessions.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Those that can be opened, the one written to last first.
+    /// The sessions that can be opened, the last written first.
     pub sessions: Vec<Summary>,
-    /// What could not be listed, and why.
+    /// The files that could not be read, each with the reason.
     pub unreadable: Vec<SessionError>,
 }
 
 impl SessionDirectory {
-    /// Keeps sessions in `root`. Touches no disk.
+    /// Uses `root` as the directory. Touches no disk.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// A new session of `workspace`, an absolute path. Its file is made when something is said in it.
+    /// Creates a session of `workspace`, an absolute path. The first message creates its file.
     pub fn begin(&self, workspace: &Path) -> Session {
         let header = Header::new(workspace);
         Session::with_header(&files::path_of(&self.root, &header), header)
     }
 
-    /// The sessions of the sub-agents of the session in the file `path`, the one written to last first.
+    /// Lists the sessions of the sub-agents of the session in the file `path`, the last written first.
     ///
     /// # Errors
-    /// Their folder cannot be read.
+    /// The directory of these sessions cannot be read.
     pub fn children(&self, path: &Path) -> Result<Listing, SessionError> {
         let (mut listing, mut files) = (Listing::default(), Vec::new());
         find_in(&files::children_of(path), &mut files, &mut listing.unreadable)?;
         sort(&mut files);
-        summarise(files, &mut listing);
+        summarize(files, &mut listing);
         Ok(listing)
     }
 
-    /// Copies a branch of the session in the file `source` to a new session, and gives its file: the entries up to `at`,
-    /// or to where the conversation stands. They keep their ids and times; the header names the source and its last
-    /// entry. Entries whose line is broken are left out. The source may be in use, and is not changed. `workspace` is the
-    /// new session's when the source does not say which it has.
+    /// Copies a branch of the session in the file `source` to a new session, and returns its file: the entries up to
+    /// `at`, or the current branch. Entries keep their ids and times; the header names the source and its last entry.
+    /// Skips entries whose line is broken. The source may be in use, and is not changed. `workspace` is used when the
+    /// source does not name its own.
     ///
-    /// The new session appears whole or not at all.
+    /// The new session appears complete or not at all.
     ///
     /// # Errors
-    /// There is no such entry, or none at all, or the source cannot be read, or the copy not be written.
+    /// There is no such entry, the source is empty or cannot be read, or the copy cannot be written.
     pub fn fork(&self, source: &Path, at: Option<EntryId>, workspace: &Path) -> Result<PathBuf, SessionError> {
         fork::fork(source, at, &self.root, workspace)
     }
 
-    /// Deletes the session in the file `path`, with what was set aside of it and the sessions of its sub-agents. For ever.
+    /// Permanently deletes the session in the file `path`, the parts that were moved out of it, and the sessions of its
+    /// sub-agents.
     ///
     /// # Errors
-    /// It is no session, or a process writes to it or to one of those of its sub-agents: nothing is deleted then. Or the
-    /// system refuses: what could not be deleted is named, and what came before it is gone.
+    /// The file is not a session, or a process writes to the session or to one of its sub-agents: nothing is deleted
+    /// then. Or the system refuses: the error names the file, and files before it are deleted.
     pub fn delete(&self, path: &Path) -> Result<(), SessionError> {
         delete::delete(path)
     }
 
-    /// All sessions of `scope` in which something was said, the one written to last first. Broken files are told apart
-    /// and hinder nothing.
+    /// Lists the sessions of `scope` that have entries, the last written first. Reports files that cannot be read
+    /// beside them.
     ///
     /// # Errors
-    /// The folder itself cannot be read.
+    /// The directory itself cannot be read.
     pub fn list(&self, scope: Scope<'_>) -> Result<Listing, SessionError> {
         let mut listing = Listing::default();
         let files = self.files(scope, &mut listing.unreadable)?;
-        summarise(files, &mut listing);
+        summarize(files, &mut listing);
         Ok(listing)
     }
 
-    /// The session of `workspace` that was written to last; none when there is none in which something was said.
+    /// Returns the session of `workspace` that was written last; none when no session has entries.
     ///
     /// # Errors
-    /// The folder or that session cannot be read, or it has a version that this program does not know.
+    /// The directory or that session cannot be read, or the session has an unknown version.
     pub fn latest(&self, workspace: &Path) -> Result<Option<Summary>, SessionError> {
         for found in self.files(Scope::Workspace(workspace), &mut Vec::new())? {
             match summary(&found) {
@@ -116,16 +117,17 @@ impl SessionDirectory {
         Ok(None)
     }
 
-    /// The file of the one session of any workspace whose id begins with `prefix`, also of a sub-agent.
+    /// Returns the file of the only session whose id starts with `prefix`, in any workspace, sub-agents' sessions
+    /// included.
     ///
     /// # Errors
-    /// There is none, or more than one; the error names ids that would do.
+    /// No session matches, or more than one does; the error names candidates.
     pub fn find(&self, prefix: &str) -> Result<PathBuf, SessionError> {
         let mut files = self.files(Scope::All, &mut Vec::new())?;
         add_children(&mut files);
         let wanted = prefix.to_ascii_lowercase();
-        let begins = |found: &&Found| !wanted.is_empty() && files::id_of(&found.path).starts_with(&wanted);
-        let matching: Vec<&Found> = files.iter().filter(begins).collect();
+        let begins = |found: &&SessionFile| !wanted.is_empty() && files::id_of(&found.path).starts_with(&wanted);
+        let matching: Vec<&SessionFile> = files.iter().filter(begins).collect();
         let kind = match matching.as_slice() {
             [one] => return Ok(one.path.clone()),
             [] => SessionErrorKind::NotFound { recent: ids(files.iter()) },
@@ -134,16 +136,16 @@ impl SessionDirectory {
         Err(SessionError { subject: Subject::Id(prefix.to_owned()), kind })
     }
 
-    /// The files of `scope`, the one written to last first.
-    fn files(&self, scope: Scope<'_>, failed: &mut Vec<SessionError>) -> Result<Vec<Found>, SessionError> {
+    /// Returns the files of `scope`, the last written first.
+    fn files(&self, scope: Scope<'_>, failed: &mut Vec<SessionError>) -> Result<Vec<SessionFile>, SessionError> {
         let mut files = Vec::new();
         match scope {
             Scope::Workspace(workspace) => {
                 find_in(&self.root.join(files::project_slug(workspace)), &mut files, failed)?;
             }
             Scope::All => {
-                for folder in read_folder(&self.root)? {
-                    let found = if folder.is_dir() { find_in(&folder, &mut files, failed) } else { Ok(()) };
+                for directory in read_directory(&self.root)? {
+                    let found = if directory.is_dir() { find_in(&directory, &mut files, failed) } else { Ok(()) };
                     failed.extend(found.err());
                 }
             }
@@ -153,12 +155,12 @@ impl SessionDirectory {
     }
 }
 
-/// The file written to last first.
-fn sort(files: &mut [Found]) {
+/// Sorts files, the last written first.
+fn sort(files: &mut [SessionFile]) {
     files.sort_unstable_by(|a, b| (Reverse(a.modified), &b.path).cmp(&(Reverse(b.modified), &a.path)));
 }
 
-fn summarise(files: Vec<Found>, listing: &mut Listing) {
+fn summarize(files: Vec<SessionFile>, listing: &mut Listing) {
     for found in files {
         match summary(&found) {
             Ok(Some(summary)) => listing.sessions.push(summary),
@@ -168,42 +170,42 @@ fn summarise(files: Vec<Found>, listing: &mut Listing) {
     }
 }
 
-/// Adds the sessions of sub-agents, and of theirs. A folder that cannot be read hides what is in it.
-fn add_children(files: &mut Vec<Found>) {
+/// Adds the sessions of sub-agents, and of theirs. Skips a directory that cannot be read.
+fn add_children(files: &mut Vec<SessionFile>) {
     let mut at = 0;
     while let Some(found) = files.get(at) {
-        let folder = files::children_of(&found.path);
-        if folder.is_dir() && folder.components().count() <= MOST_NESTED {
-            let _ = find_in(&folder, files, &mut Vec::new());
+        let directory = files::children_of(&found.path);
+        if directory.is_dir() && directory.components().count() <= MAX_DEPTH {
+            let _ = find_in(&directory, files, &mut Vec::new());
         }
         at += 1;
     }
 }
 
-fn ids<'a>(files: impl Iterator<Item = &'a Found>) -> Vec<String> {
-    files.take(CANDIDATES).map(|found| files::id_of(&found.path)).collect()
+fn ids<'a>(files: impl Iterator<Item = &'a SessionFile>) -> Vec<String> {
+    files.take(MAX_CANDIDATES).map(|found| files::id_of(&found.path)).collect()
 }
 
-/// What is in a folder; nothing when it does not exist.
-fn read_folder(folder: &Path) -> Result<Vec<PathBuf>, SessionError> {
-    let entries = match fs::read_dir(folder) {
+/// Returns the paths in a directory; none when it does not exist.
+fn read_directory(directory: &Path) -> Result<Vec<PathBuf>, SessionError> {
+    let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(SessionError::io("read", folder))?,
+        entries => entries.map_err(SessionError::io("read", directory))?,
     };
     let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    paths.map_err(SessionError::io("read", folder))
+    paths.map_err(SessionError::io("read", directory))
 }
 
-/// Adds the session files of a folder. An empty file is one in which nothing was said yet; a pipe or device is passed
-/// over, for reading it could take for ever.
-fn find_in(folder: &Path, files: &mut Vec<Found>, failed: &mut Vec<SessionError>) -> Result<(), SessionError> {
-    for path in read_folder(folder)? {
+/// Adds the session files of a directory. Skips empty files, which are sessions without entries, and pipes and devices,
+/// whose reading could block without end.
+fn find_in(directory: &Path, files: &mut Vec<SessionFile>, failed: &mut Vec<SessionError>) -> Result<(), SessionError> {
+    for path in read_directory(directory)? {
         if path.extension().is_none_or(|extension| extension != files::EXTENSION) {
             continue;
         }
         match fs::metadata(&path).and_then(|found| Ok((found.modified()?, found))) {
             Ok((modified, found)) if found.is_file() && found.len() > 0 => {
-                files.push(Found { path, modified, size: found.len() })
+                files.push(SessionFile { path, modified, size: found.len() })
             }
             Ok(_) => {}
             Err(error) => failed.push(SessionError::io("read", &path)(error)),

@@ -6,30 +6,30 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// A folder whose sessions are each written to a second after the one before.
+/// A directory with sessions, each written one second after the one before.
 struct Fixture {
     root: TempDir,
-    folder: SessionDirectory,
+    directory: SessionDirectory,
     clock: u64,
 }
 
 impl Fixture {
     fn new() -> Self {
         let root = TempDir::new().unwrap();
-        let folder = SessionDirectory::new(root.path().join("sessions"));
-        Self { root, folder, clock: 1_000_000_000 }
+        let directory = SessionDirectory::new(root.path().join("sessions"));
+        Self { root, directory, clock: 1_000_000_000 }
     }
 
     fn session(&mut self, workspace: &str, prompt: &str) -> PathBuf {
-        let session = self.folder.begin(Path::new(workspace));
+        let session = self.directory.begin(Path::new(workspace));
         session.append(&user(prompt)).unwrap();
         self.touch(session.path());
         session.path().to_owned()
     }
 
-    /// A file in the workspace's folder.
+    /// Creates a file in the workspace's directory.
     fn file(&mut self, workspace: &str, name: &str, text: &str) -> PathBuf {
-        let path = self.folder.root.join(project_slug(workspace)).join(name);
+        let path = self.directory.root.join(project_slug(workspace)).join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         self.touch(&path);
@@ -43,7 +43,7 @@ impl Fixture {
     }
 
     fn titles(&self, scope: Scope<'_>) -> Vec<String> {
-        let listing = self.folder.list(scope).unwrap();
+        let listing = self.directory.list(scope).unwrap();
         listing.sessions.into_iter().map(|summary| summary.title.unwrap_or_default()).collect()
     }
 }
@@ -53,15 +53,15 @@ fn project_slug(workspace: &str) -> String {
 }
 
 #[test]
-fn a_folder_that_does_not_exist_holds_no_sessions() {
+fn missing_directory_has_no_sessions() {
     let fixture = Fixture::new();
     assert!(fixture.titles(Scope::All).is_empty());
-    assert_eq!(fixture.folder.latest(workspace()).unwrap(), None);
+    assert_eq!(fixture.directory.latest(workspace()).unwrap(), None);
     assert!(fixture.root.path().read_dir().unwrap().next().is_none());
 }
 
 #[test]
-fn the_session_written_to_last_comes_first() {
+fn last_written_session_comes_first() {
     let mut fixture = Fixture::new();
     let first = fixture.session("/a", "first");
     fixture.session("/a", "second");
@@ -69,75 +69,75 @@ fn the_session_written_to_last_comes_first() {
     assert_eq!(fixture.titles(Scope::All), ["third", "second", "first"]);
     assert_eq!(fixture.titles(Scope::Workspace(Path::new("/a"))), ["second", "first"]);
     fixture.touch(&first);
-    let latest = fixture.folder.latest(Path::new("/a")).unwrap().unwrap();
+    let latest = fixture.directory.latest(Path::new("/a")).unwrap().unwrap();
     assert_eq!((latest.path, latest.header.unwrap().workspace), (first, PathBuf::from("/a")));
 }
 
 #[test]
-fn a_session_is_found_by_the_beginning_of_its_id() {
+fn session_is_found_by_the_start_of_its_id() {
     let mut fixture = Fixture::new();
     let one = fixture.file("/a", "20260101T000000Z_ab1.jsonl", "x");
     fixture.file("/b", "20260101T000000Z_ab2.jsonl", "x");
     fixture.file("/b", "20260101T000000Z_ab2.jsonl.torn-1", "x");
-    assert_eq!(fixture.folder.find("AB1").unwrap(), one);
-    let ambiguous = fixture.folder.find("ab").unwrap_err();
+    assert_eq!(fixture.directory.find("AB1").unwrap(), one);
+    let ambiguous = fixture.directory.find("ab").unwrap_err();
     assert_eq!(ambiguous.to_string(), "2 session ids start with `ab`: ab2, ab1");
     for prefix in ["", "abc", "20260101", "../"] {
-        let error = fixture.folder.find(prefix).unwrap_err();
+        let error = fixture.directory.find(prefix).unwrap_err();
         let SessionErrorKind::NotFound { recent } = &error.kind else { panic!("{error}") };
         assert_eq!(*recent, ["ab2", "ab1"]);
     }
 }
 
 #[test]
-fn broken_files_are_told_and_hinder_nothing() {
+fn unreadable_files_are_reported_beside_the_sessions() {
     let mut fixture = Fixture::new();
     fixture.session("/a", "good");
     fixture.file("/a", "1_notes.jsonl", "these are notes\n");
     fixture.file("/a", "2_new.jsonl", "{\"type\":\"session\",\"version\":9}\n");
-    fs::create_dir(fixture.folder.root.join(project_slug("/a")).join("3_folder.jsonl")).unwrap();
-    let listing = fixture.folder.list(Scope::All).unwrap();
+    fs::create_dir(fixture.directory.root.join(project_slug("/a")).join("3_directory.jsonl")).unwrap();
+    let listing = fixture.directory.list(Scope::All).unwrap();
     assert_eq!(listing.sessions.len(), 1);
-    let mut told: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
-    told.sort();
-    assert!(told[0].ends_with("1_notes.jsonl` is not a session"), "{told:?}");
-    assert!(told[1].ends_with("has format version 9, but this program reads version 1"), "{told:?}");
-    assert_eq!(told.len(), 2);
+    let mut errors: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
+    errors.sort();
+    assert!(errors[0].ends_with("1_notes.jsonl` is not a session"), "{errors:?}");
+    assert!(errors[1].ends_with("has format version 9, but this program reads version 1"), "{errors:?}");
+    assert_eq!(errors.len(), 2);
 }
 
 #[test]
-fn a_newer_session_is_not_passed_over_in_favour_of_an_older_one() {
+fn latest_session_of_unknown_version_is_an_error() {
     let mut fixture = Fixture::new();
     fixture.session("/a", "good");
     fixture.file("/a", "notes.jsonl", "these are notes\n");
-    assert!(fixture.folder.latest(Path::new("/a")).unwrap().is_some());
+    assert!(fixture.directory.latest(Path::new("/a")).unwrap().is_some());
     fixture.file("/a", "new.jsonl", "{\"type\":\"session\",\"version\":9}\n");
-    let error = fixture.folder.latest(Path::new("/a")).unwrap_err();
+    let error = fixture.directory.latest(Path::new("/a")).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::UnsupportedVersion { found: 9 }));
 }
 
 #[test]
-fn a_session_killed_before_its_first_entry_was_whole_is_not_listed() {
+fn session_without_a_complete_entry_is_not_listed() {
     let mut fixture = Fixture::new();
     let whole = fs::read(fixture.session("/a", "hello")).unwrap();
     for cut in 0..whole.len() - 1 {
         fixture.file("/b", "cut.jsonl", &String::from_utf8_lossy(&whole[..cut]));
-        assert_eq!(fixture.folder.latest(Path::new("/b")).unwrap(), None, "{cut}");
-        assert!(fixture.folder.list(Scope::Workspace(Path::new("/b"))).unwrap().unreadable.is_empty(), "{cut}");
+        assert_eq!(fixture.directory.latest(Path::new("/b")).unwrap(), None, "{cut}");
+        assert!(fixture.directory.list(Scope::Workspace(Path::new("/b"))).unwrap().unreadable.is_empty(), "{cut}");
     }
 }
 
 #[test]
-fn a_session_whose_header_is_broken_is_listed_by_the_name_of_its_file() {
+fn session_with_broken_header_is_listed_by_file_name() {
     let mut fixture = Fixture::new();
     let text = fs::read_to_string(fixture.session("/a", "hello")).unwrap();
     fixture.file("/b", "20260101T000000Z_ab1.jsonl", &text.replacen("session", "sessiom", 1));
-    let summary = fixture.folder.latest(Path::new("/b")).unwrap().unwrap();
+    let summary = fixture.directory.latest(Path::new("/b")).unwrap().unwrap();
     assert_eq!((summary.id.as_str(), summary.header, summary.title.as_deref()), ("ab1", None, Some("hello")));
 }
 
 #[test]
-fn a_title_is_one_short_line_that_a_terminal_can_show() {
+fn title_is_one_short_printable_line() {
     let mut fixture = Fixture::new();
     fixture.session("/a", &format!("\n  \n\x1b[31mfix\tit {}\nnow", "x".repeat(200)));
     let titles = fixture.titles(Scope::All);
@@ -146,10 +146,10 @@ fn a_title_is_one_short_line_that_a_terminal_can_show() {
 }
 
 #[test]
-fn a_prompt_that_is_too_far_into_the_file_gives_no_title() {
+fn prompt_beyond_the_summary_limit_gives_no_title() {
     let mut fixture = Fixture::new();
     fixture.session("/a", &"x".repeat(SUMMARY_LIMIT as usize));
-    let session = fixture.folder.begin(Path::new("/a"));
+    let session = fixture.directory.begin(Path::new("/a"));
     session.append(&calls(&["1"])).unwrap();
     assert_eq!(fixture.titles(Scope::All), ["", ""]);
 }
@@ -165,9 +165,9 @@ fn spawn(parent: &Session, call_id: &str) -> crate::Spawn {
 }
 
 #[test]
-fn a_sub_agents_session_names_its_call_and_is_found_but_not_listed() {
+fn sub_agent_session_is_found_but_not_listed() {
     let fixture = Fixture::new();
-    let parent = fixture.folder.begin(workspace());
+    let parent = fixture.directory.begin(workspace());
     parent.append(&user("delegate")).unwrap();
     parent.append(&calls(&["1"])).unwrap();
     let child = parent.begin_child(spawn(&parent, "1"));
@@ -181,24 +181,24 @@ fn a_sub_agents_session_names_its_call_and_is_found_but_not_listed() {
     assert_eq!(header.workspace, workspace());
 
     assert_eq!(fixture.titles(Scope::All), ["delegate"]);
-    assert_eq!(fixture.folder.latest(workspace()).unwrap().unwrap().path, parent.path());
-    let children = fixture.folder.children(parent.path()).unwrap().sessions;
+    assert_eq!(fixture.directory.latest(workspace()).unwrap().unwrap().path, parent.path());
+    let children = fixture.directory.children(parent.path()).unwrap().sessions;
     assert_eq!(children.into_iter().map(|child| child.path).collect::<Vec<_>>(), [child.path()]);
     for session in [&child, &grandchild] {
-        assert_eq!(fixture.folder.find(session.id()).unwrap(), session.path());
+        assert_eq!(fixture.directory.find(session.id()).unwrap(), session.path());
     }
 }
 
 #[test]
-fn a_fork_holds_the_branch_names_its_source_and_goes_on_by_itself() {
+fn fork_copies_the_branch_and_names_its_source() {
     let fixture = Fixture::new();
-    let source = fixture.folder.begin(workspace());
+    let source = fixture.directory.begin(workspace());
     for text in ["one", "two", "three"] {
         source.append(&user(text)).unwrap();
     }
     let before = fs::read(source.path()).unwrap();
     let two = "2".parse().unwrap();
-    let path = fixture.folder.fork(source.path(), Some(two), workspace()).unwrap();
+    let path = fixture.directory.fork(source.path(), Some(two), workspace()).unwrap();
     let opened = crate::open_to_continue(&path, Path::new("/")).unwrap();
     assert_eq!(opened.messages, [user("one"), user("two")]);
     assert_eq!(opened.recovery, crate::Recovery::default());
@@ -208,17 +208,17 @@ fn a_fork_holds_the_branch_names_its_source_and_goes_on_by_itself() {
     assert_ne!(header.id, source.id());
     opened.session.append(&user("another three")).unwrap();
     assert_eq!(fs::read(source.path()).unwrap(), before);
-    assert_eq!(fixture.folder.list(Scope::All).unwrap().sessions.len(), 2);
+    assert_eq!(fixture.directory.list(Scope::All).unwrap().sessions.len(), 2);
 
-    let unknown = fixture.folder.fork(source.path(), Some("9".parse().unwrap()), workspace()).unwrap_err();
+    let unknown = fixture.directory.fork(source.path(), Some("9".parse().unwrap()), workspace()).unwrap_err();
     assert!(matches!(unknown.kind, SessionErrorKind::UnknownEntry { .. }), "{unknown}");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2);
 }
 
 #[test]
-fn a_fork_leaves_broken_lines_and_other_branches_behind() {
+fn fork_skips_broken_lines_and_other_branches() {
     let mut fixture = Fixture::new();
-    let source = fixture.folder.begin(workspace());
+    let source = fixture.directory.begin(workspace());
     for text in ["one", "two", "three"] {
         source.append(&user(text)).unwrap();
     }
@@ -230,13 +230,14 @@ fn a_fork_leaves_broken_lines_and_other_branches_behind() {
     group.end(Some(0), pinion_protocol::Usage::default()).unwrap();
     let text = fs::read_to_string(source.path()).unwrap().replacen(r#""text":"two""#, "", 1);
     let path = fixture.file("/b", "source_ab1.jsonl", &text);
-    let opened = crate::open_to_continue(&fixture.folder.fork(&path, None, workspace()).unwrap(), workspace()).unwrap();
+    let opened =
+        crate::open_to_continue(&fixture.directory.fork(&path, None, workspace()).unwrap(), workspace()).unwrap();
     assert_eq!(opened.messages, [user("one"), user("aside")]);
     assert_eq!(opened.recovery, crate::Recovery::default());
 }
 
 #[test]
-fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
+fn deleting_removes_torn_parts_and_sub_agent_sessions() {
     let mut fixture = Fixture::new();
     let path = fixture.session("/a", "hello");
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -247,7 +248,7 @@ fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
     child.append(&user("task")).unwrap();
     drop(parent);
 
-    let error = fixture.folder.delete(&path).unwrap_err();
+    let error = fixture.directory.delete(&path).unwrap_err();
     assert!(
         matches!(error.kind, SessionErrorKind::Locked { .. })
             && error.subject == Subject::File(child.path().to_owned()),
@@ -255,29 +256,29 @@ fn a_deleted_session_is_gone_with_all_that_belongs_to_it() {
     );
     assert!(path.exists() && child.path().exists());
     drop(child);
-    fixture.folder.delete(&path).unwrap();
+    fixture.directory.delete(&path).unwrap();
     let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, [other]);
 }
 
 #[test]
-fn a_session_in_use_and_what_is_no_session_are_not_deleted() {
+fn session_in_use_and_other_files_are_not_deleted() {
     let mut fixture = Fixture::new();
-    let session = fixture.folder.begin(workspace());
+    let session = fixture.directory.begin(workspace());
     session.append(&user("hello")).unwrap();
-    assert!(matches!(fixture.folder.delete(session.path()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
+    assert!(matches!(fixture.directory.delete(session.path()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
     let notes = fixture.file("/a", "notes.jsonl", "my notes\n");
-    assert!(matches!(fixture.folder.delete(&notes).unwrap_err().kind, SessionErrorKind::Corrupt));
+    assert!(matches!(fixture.directory.delete(&notes).unwrap_err().kind, SessionErrorKind::Corrupt));
     assert!(session.path().exists() && notes.exists());
 }
 
 #[cfg(unix)]
 #[test]
-fn what_was_deleted_while_it_was_being_opened_is_not_written_to() {
+fn session_deleted_during_opening_is_not_found() {
     let mut fixture = Fixture::new();
     let path = fixture.session("/a", "hello");
     let file = File::options().read(true).append(true).open(&path).unwrap();
-    fixture.folder.delete(&path).unwrap();
+    fixture.directory.delete(&path).unwrap();
     assert!(crate::lock::is_deleted(&file));
     let error = crate::open_to_continue(&path, workspace()).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::NotFound { .. }), "{error}");

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct SessionError {
     /// The session.
     pub subject: Subject,
-    /// What is wrong with it.
+    /// The kind of failure, with its cause.
     pub kind: SessionErrorKind,
 }
 
@@ -224,7 +224,7 @@ impl BadLines {
         &self.first
     }
 
-    /// The number of all of them.
+    /// The number of skipped lines, with and without a reason.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -1,27 +1,28 @@
-//! Session files and their folders: how they are named, made and protected.
+//! Names, creation and protection of session files.
 //!
-//! `<root>/<project>/<time>_<id>.jsonl`: a folder for each workspace, and names in the order of time. Only their owner
-//! may read them.
+//! The path is `<root>/<project>/<time>_<id>.jsonl`: each workspace has a directory, and names sort by time. Only the
+//! owner can read the files.
 
 use crate::error::SessionError;
 use crate::header::Header;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
-/// How session files end.
+/// The extension of session files.
 pub(crate) const EXTENSION: &str = "jsonl";
 
-/// How much of a workspace's name its folder shows, in bytes.
+/// The most of a workspace's name that its directory shows, in characters.
 const READABLE: usize = 40;
-/// How much of the path's hash, in hex digits: 60 bits.
+/// The length of the path's hash in the name, in hex digits: 60 bits.
 const HASHED: usize = 15;
-/// How often one session may be torn before somebody has to look.
-const MOST_ASIDE: u32 = 10_000;
+/// The most parts that are moved out of one session.
+const MAX_ASIDE: u32 = 10_000;
 
-/// The folder name of a workspace: the end of its path, for people, and a hash of all of it, so that two workspaces
-/// never share a folder. `workspace` is absolute and always spelled alike, so symbolic links are to be resolved
-/// before.
+/// Returns the directory name of a workspace: the end of its path, for people, and a hash of the whole path, so that
+/// two workspaces never share a directory. `workspace` is absolute, with its symbolic links resolved, so that it is
+/// always spelled the same.
 pub fn project_slug(workspace: &Path) -> String {
     let name = workspace.file_name().unwrap_or_default().to_string_lossy();
     let readable: String = name.chars().take(READABLE).map(|c| if is_plain(c) { c } else { '-' }).collect();
@@ -33,61 +34,65 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// Where a session is kept that begins now.
+/// Returns the file of a new session below `root`.
 pub(crate) fn path_of(root: &Path, header: &Header) -> PathBuf {
     path_in(&root.join(project_slug(&header.workspace)), header)
 }
 
-/// The same, in a folder of its own.
-pub(crate) fn path_in(folder: &Path, header: &Header) -> PathBuf {
+/// Returns the file of a new session in `directory`.
+pub(crate) fn path_in(directory: &Path, header: &Header) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ");
-    folder.join(format!("{time}_{}.{EXTENSION}", header.id))
+    directory.join(format!("{time}_{}.{EXTENSION}", header.id))
 }
 
-/// What a session is called while it is being made. Its extension is not a session's.
-pub(crate) fn part_of(path: &Path) -> PathBuf {
-    path.with_extension("part")
+/// Creates a file beside `target` for a session that is not complete yet, with the directories above it. Lists skip it by
+/// its extension, and dropping it deletes it.
+pub(crate) fn create_part(target: &Path) -> Result<NamedTempFile, SessionError> {
+    let directory = target.parent().unwrap_or(Path::new("."));
+    private_directory().create(directory).map_err(SessionError::io("create", directory))?;
+    let part = tempfile::Builder::new().suffix(".part").tempfile_in(directory);
+    part.map_err(SessionError::io("create a file in", directory))
 }
 
-/// The folder for the sessions of a session's sub-agents: beside its file, with its name.
+/// Returns the directory of a session's sub-agents: beside its file, with its name.
 pub(crate) fn children_of(path: &Path) -> PathBuf {
     path.with_extension("")
 }
 
-/// A session's id, as its file's name tells it: what follows the last underscore.
+/// Returns the session's id from its file name: the text after the last underscore.
 pub(crate) fn id_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.rsplit('_').next().unwrap_or_default().to_owned()
 }
 
-/// Tells one line from every other.
+/// Returns a hash of a line.
 pub(crate) fn digest(line: &[u8]) -> String {
     blake3::hash(line).to_hex().to_string()
 }
 
-/// Makes a session's file, which must not exist, with the folders above it, and locks it.
+/// Creates and locks a session's file, with the directories above it. The file must not exist.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        private_folder().create(folder)?;
+    if let Some(directory) = path.parent() {
+        private_directory().create(directory)?;
     }
     let file = create_private(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(error) => {
-            // Nobody has written to it.
+            // The file is still empty.
             let _ = std::fs::remove_file(path);
             Err(error.into())
         }
     }
 }
 
-/// The files beside a session that hold what was taken out of it.
+/// Returns the files with the parts that were moved out of a session.
 pub(crate) fn asides_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".torn-");
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let mut asides = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
             asides.push(entry.path());
@@ -96,7 +101,7 @@ pub(crate) fn asides_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(asides)
 }
 
-/// Makes a file beside a session for what is taken out of it: `<path>.torn-<n>`, with the first `n` that is free.
+/// Creates a file for a part of a session: `<path>.torn-<n>`, with the first `n` that is free.
 pub(crate) fn create_aside(path: &Path) -> Result<(PathBuf, File), SessionError> {
     let mut number = 1_u32;
     loop {
@@ -105,13 +110,13 @@ pub(crate) fn create_aside(path: &Path) -> Result<(PathBuf, File), SessionError>
         let aside = PathBuf::from(name);
         match create_private(&aside) {
             Ok(file) => return Ok((aside, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_ASIDE => number += 1,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_ASIDE => number += 1,
             Err(error) => return Err(SessionError::io("create", &aside)(error)),
         }
     }
 }
 
-/// Makes a file that only its owner may read. It must not exist.
+/// Creates a file that only its owner can read. The file must not exist.
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create_new(true).read(true).append(true);
@@ -120,7 +125,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn private_folder() -> DirBuilder {
+fn private_directory() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -128,11 +133,11 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Waits until the disk knows of a new file.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+/// Syncs the directory of a new file, so that the file survives a loss of power.
+pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
     match path.parent() {
-        // Only Unix can open a folder.
-        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        // Only Unix can open a directory as a file.
+        Some(directory) if cfg!(unix) => File::open(directory)?.sync_all(),
         _ => Ok(()),
     }
 }
@@ -142,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_named_after_its_workspace_and_its_whole_path() {
+    fn directory_name_has_workspace_name_and_path_hash() {
         let slug = project_slug(Path::new("/home/me/my project"));
         assert_eq!(slug, "my-project-5253996e1ae13ae");
         assert_ne!(slug, project_slug(Path::new("/home/you/my project")));
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_name_is_short_and_plain_whatever_the_workspace_is_called() {
+    fn directory_name_is_short_and_plain_for_any_workspace() {
         for workspace in ["/", "/..", "/.git", "/tmp/\u{1b}[2J\n", "/tmp/äöü", &format!("/{}", "x".repeat(5000))] {
             let slug = project_slug(Path::new(workspace));
             assert!(slug.len() <= READABLE + 1 + HASHED, "{slug}");
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_tells_its_session_by_name() {
+    fn file_name_has_time_and_id() {
         let id = "0d2f3c4e-0000-4000-8000-000000000000".to_owned();
         let created = "2026-01-02T03:04:05.678Z".parse().unwrap();
         let header = Header { created, ..Header::named(id.clone(), Path::new("/w")) };

@@ -1,4 +1,4 @@
-//! Taking a branch of a session into a session of its own.
+//! Copies a branch of a session to a session of its own.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Copies a branch of the session in the file `source` to a new session in the folder `root` of sessions, and gives its
-/// file: the entries up to `at`, or to where the conversation stands. They keep their ids and times; the header says
-/// where they come from. Entries whose line is broken are left out. The source may be in use, and is not changed.
+/// Copies a branch of the session in the file `source` to a new session below `root`, and returns its file: the entries
+/// up to `at`, or the current branch. Entries keep their ids and times, and the header names their source. Skips
+/// entries whose line is broken. The source may be in use, and is not changed.
 ///
-/// The new session appears whole or not at all.
+/// The new session appears complete or not at all.
 pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &Path) -> Result<PathBuf, SessionError> {
     let mut transcript = Transcript::open(source)?;
     let empty = || SessionError::new(source, SessionErrorKind::Empty);
@@ -23,15 +23,10 @@ pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &
     let workspace = transcript.header().map_or(workspace, |header| &header.workspace);
     let header = Header { forked_from: Some(origin), ..Header::new(workspace) };
     let target = files::path_of(root, &header);
-    let part = files::part_of(&target);
-    let file = files::create(&part).map_err(SessionError::io("create", &part))?;
-    let copied = copy(&mut transcript, leaf, &header, file, &part);
-    let moved = copied.and_then(|()| std::fs::rename(&part, &target).map_err(SessionError::io("create", &target)));
-    if moved.is_err() {
-        // What could not be made whole is nothing.
-        let _ = std::fs::remove_file(&part);
-    }
-    moved.map(|()| target)
+    let part = files::create_part(&target)?;
+    copy(&mut transcript, leaf, &header, part.as_file(), part.path())?;
+    part.persist_noclobber(&target).map_err(|error| SessionError::io("create", &target)(error.error))?;
+    Ok(target)
 }
 
 fn session_id(transcript: &Transcript) -> String {
@@ -42,7 +37,7 @@ fn copy(
     transcript: &mut Transcript,
     leaf: EntryId,
     header: &Header,
-    file: File,
+    file: &File,
     path: &Path,
 ) -> Result<(), SessionError> {
     let write = |error: io::Error| SessionError::io("write", path)(error);
@@ -53,7 +48,7 @@ fn copy(
     let mut parent = None;
     while let Some(line) = branch.next_line() {
         let (node, line) = line?;
-        // A broken line would be broken in the copy, too; the source still has it.
+        // A broken line would be broken in the copy as well; the source still has it.
         let Ok(line) = format::encode_moved(line, parent) else { continue };
         out.write_all(&line).map_err(write)?;
         parent = Some(node.id);

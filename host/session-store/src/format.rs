@@ -1,4 +1,4 @@
-//! The lines of a session file: their form on disk, which is versioned and apart from the types of the agent.
+//! The lines of a session file: a versioned format, apart from the types of the agent.
 //!
 //! ```json
 //! {"type":"session","version":1,"id":"…","workspace":"/home/me/project","created":"2026-01-02T03:04:05Z"}
@@ -7,20 +7,20 @@
 //! {"id":"3","parent":"1","time":"2026-01-02T03:05:00Z","type":"position","data":{"left":"2"}}
 //! ```
 //!
-//! The first line is the header. Every other line is an entry of the session's tree: `parent` names an entry further
-//! up, and is null for a root. `data` is what the type says: for `message` a [`Message`] in its own serialized form,
-//! which a test below pins; for `position` what was left to go on from `parent`; for all others a [`Record`].
+//! The first line is the header. Every other line is an entry of the session's tree: `parent` names an earlier entry,
+//! and is null for a root. The type decides what `data` is: for `message` a [`Message`] in its own serialized form,
+//! which a test below pins; for `position` the entry that the conversation left; for all others a [`Record`].
 //!
-//! The conversation stands where it was written to last: at the last entry of the file, or at the parent of that when it
-//! is a `position`. Entries with the field `side` do not count: they are what a loop of a parallel group says, on a
-//! branch of its own, and the field is the loop's id.
+//! The conversation is at its last write: at the last entry of the file, or at the parent of that entry when it is a
+//! `position`. Entries with the field `side` do not count: they are on the branch of a run of a parallel group, and the
+//! field is the run's id.
 //!
-//! What may change without a new version: further fields of the header, further types of entries. A reader keeps an
-//! entry whose type it does not know as a link of the tree, and passes over its data. Everything else needs a new
-//! [`VERSION`], which older programs refuse.
+//! Further fields of the header and further types of entries need no new version. A reader keeps an entry of an unknown
+//! type as a link of the tree, and skips its data. Everything else needs a new [`VERSION`], which older programs
+//! refuse.
 //!
-//! `data` comes last, so that the links of the tree are read without parsing it ([`Head`]): opening a large session
-//! costs little more than reading it, and an entry whose data is broken still tells where it belongs.
+//! `data` comes last, so that [`Head`] reads the links of the tree without parsing it: opening a large session costs
+//! little more than reading it, and an entry whose data is broken keeps its place.
 
 use crate::id::EntryId;
 use crate::lines::{Line, MAX_LINE};
@@ -34,44 +34,44 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The version of the format that this program writes, and the only one that it reads.
+/// The version of the format that this program writes, and the only one it reads.
 pub const VERSION: u64 = 1;
 
 /// An entry of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its name.
+    /// The id of the entry.
     pub id: EntryId,
-    /// The entry that it follows, as the file says; none for a root.
+    /// The entry that it follows, according to the file; none for a root.
     pub parent: Option<EntryId>,
-    /// When it was written.
+    /// The time of the write.
     pub time: Timestamp,
-    /// The loop of a parallel group on whose own branch it is.
+    /// The run of a parallel group whose branch it is on.
     pub side: Option<String>,
-    /// What it holds.
+    /// The content of the entry.
     pub payload: Payload,
 }
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Payload {
     /// A message of the conversation.
     Message(Message),
-    /// The conversation went on from this entry's parent.
+    /// The conversation moved to this entry's parent.
     Position {
-        /// Where it was before; none when nothing was said yet.
+        /// The entry that it left; none before the first one.
         left: Option<EntryId>,
     },
-    /// Something that happened besides messages.
+    /// Something that happened, other than a message.
     Record(Record),
-    /// Something that a newer version of this program wrote.
+    /// An entry that a newer program wrote.
     Unknown {
-        /// The type that the entry has.
+        /// The type of the entry.
         kind: String,
     },
 }
 
-/// What is known of an entry without reading its data.
+/// The part of an entry that is read without its data.
 #[derive(Deserialize)]
 pub(crate) struct Head<'a> {
     pub(crate) id: EntryId,
@@ -83,7 +83,7 @@ pub(crate) struct Head<'a> {
     kind: Cow<'a, str>,
 }
 
-/// What an entry is, by its type.
+/// The kind of an entry, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Message,
@@ -114,7 +114,7 @@ struct PositionData {
 const MESSAGE_TYPE: &str = "message";
 const POSITION_TYPE: &str = "position";
 const DATA: &[u8] = br#","data":"#;
-/// Everything before the data fits into this, when this program wrote it.
+/// The most bytes before the data of an entry that this program wrote.
 const HEAD_LENGTH: usize = 384;
 
 impl Kind {
@@ -132,11 +132,11 @@ impl Kind {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head of a line, or says what is wrong with it. A line that did not end may be cut off anywhere, and
-    /// only a complete one has a head.
+    /// Reads the head of a line, or returns the reason it has none. A line that did not end may be cut off anywhere; it
+    /// has a head only when it is complete.
     pub(crate) fn read(line: &Line<'a>) -> Result<Self, String> {
         if line.too_long {
-            return Err("longer than an entry may be".to_owned());
+            return Err("longer than the limit for an entry".to_owned());
         }
         if line.ended
             && let Some(head) = Self::before_data(line.bytes)
@@ -146,8 +146,8 @@ impl<'a> Head<'a> {
         serde_json::from_slice(line.bytes).map_err(|error| format!("not an entry: {error}"))
     }
 
-    /// Reads a line of this program's making up to its data. An inner quote would be escaped, so the first match is
-    /// where the data begins.
+    /// Reads a line that this program wrote, up to its data. JSON escapes inner quotes, so the first match is the start
+    /// of the data.
     fn before_data(line: &[u8]) -> Option<Self> {
         let start = &line[..line.len().min(HEAD_LENGTH)];
         let at = start.windows(DATA.len()).position(|window| window == DATA)?;
@@ -164,7 +164,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reads a whole entry of a kind that its head told.
+/// Reads an entry of a known kind.
 pub(crate) fn decode_entry(line: &[u8], kind: Kind) -> Result<Entry, serde_json::Error> {
     match kind {
         Kind::Message => decode(line, |message, _| Ok(Payload::Message(message))),
@@ -188,61 +188,61 @@ fn decode<'a, T: Deserialize<'a>>(
     })
 }
 
-/// An entry could not be made into a line.
+/// An entry could not be encoded as a line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EncodeError {
-    #[error("the entry takes {0} bytes, and at most {MAX_LINE} can be read back")]
+    #[error("the entry has {0} bytes, more than the limit of {MAX_LINE}")]
     TooLong(usize),
     #[error("a value in the message nests deeper than {MAX_VALUE_NESTING} levels")]
     TooDeep,
-    #[error("the session has as many entries as there are names for")]
+    #[error("all entry ids of the session are in use")]
     Full,
-    #[error("the entry cannot be written as JSON: {0}")]
+    #[error("the entry cannot be encoded as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// What an entry is called, and where it belongs.
+/// The id of an entry, and its links.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Link<'a> {
     pub(crate) id: EntryId,
     pub(crate) parent: Option<EntryId>,
     pub(crate) time: Timestamp,
     pub(crate) side: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Link<'a> {
     fn line<T: Serialize>(self, kind: &'a str, data: T) -> Result<Vec<u8>, EncodeError> {
         let Self { id, parent, time, side } = self;
         encode(&EntryLine { id, parent, time, side: side.map(Cow::Borrowed), kind: kind.into(), data })
     }
 }
 
-/// A message as a line of the file, newline included.
-pub(crate) fn encode_message(place: Place<'_>, message: &Message) -> Result<Vec<u8>, EncodeError> {
+/// Encodes a message as a line of the file, newline included.
+pub(crate) fn encode_message(link: Link<'_>, message: &Message) -> Result<Vec<u8>, EncodeError> {
     if values(message).any(|value| nests_deeper(value, MAX_VALUE_NESTING)) {
         return Err(EncodeError::TooDeep);
     }
-    place.line(MESSAGE_TYPE, with_readable_cost(message))
+    link.line(MESSAGE_TYPE, with_readable_cost(message))
 }
 
-/// The line that says where the conversation goes on, newline included.
-pub(crate) fn encode_position(place: Place<'_>, left: Option<EntryId>) -> Result<Vec<u8>, EncodeError> {
-    place.line(POSITION_TYPE, PositionData { left })
+/// Encodes a move of the conversation as a line of the file, newline included.
+pub(crate) fn encode_position(link: Link<'_>, left: Option<EntryId>) -> Result<Vec<u8>, EncodeError> {
+    link.line(POSITION_TYPE, PositionData { left })
 }
 
-/// A record as a line of the file, newline included.
-pub(crate) fn encode_record(place: Place<'_>, record: &Record) -> Result<Vec<u8>, EncodeError> {
-    place.line(record.type_name(), record)
+/// Encodes a record as a line of the file, newline included.
+pub(crate) fn encode_record(link: Link<'_>, record: &Record) -> Result<Vec<u8>, EncodeError> {
+    link.line(record.type_name(), record)
 }
 
-/// An entry's line as it is, newline included, but on the main line and after `parent`.
+/// Encodes the entry of a line as a line of the main branch after `parent`, newline included. All else is unchanged.
 pub(crate) fn encode_moved(line: &[u8], parent: Option<EntryId>) -> Result<Vec<u8>, EncodeError> {
     let entry: EntryLine<'_, &RawValue> = serde_json::from_slice(line)?;
-    let place = Place { id: entry.id, parent, time: entry.time, side: None };
-    place.line(&entry.kind, entry.data)
+    let link = Link { id: entry.id, parent, time: entry.time, side: None };
+    link.line(&entry.kind, entry.data)
 }
 
-/// The present, as precise as the file keeps it.
+/// Returns the current time, as precise as the file stores it.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     now.round(Unit::Millisecond).unwrap_or(now)
@@ -257,7 +257,7 @@ pub(crate) fn encode<T: Serialize>(line: &T) -> Result<Vec<u8>, EncodeError> {
     Ok(bytes)
 }
 
-/// The free-form values of a message.
+/// Returns the free-form values of a message.
 fn values(message: &Message) -> Box<dyn Iterator<Item = &Value> + '_> {
     match message {
         Message::User(m) => Box::new(arguments(&m.content)),
@@ -271,8 +271,8 @@ fn arguments(content: &[Content]) -> impl Iterator<Item = &Value> {
     content.iter().filter_map(Content::as_tool_call).map(|call| &call.arguments)
 }
 
-/// Leaves out a cost that is not a number (prices come from files that users write): JSON has none such, and the whole
-/// message would not be readable.
+/// Drops a cost that is not a number, which prices in a user's file can cause. JSON has no such number, and the whole
+/// message would be unreadable.
 fn with_readable_cost(message: &Message) -> Cow<'_, Message> {
     match message {
         Message::Assistant(m) if m.cost.is_some_and(|cost| !cost.total().is_finite()) => {

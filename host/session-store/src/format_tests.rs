@@ -16,12 +16,12 @@ fn id(text: &str) -> EntryId {
     text.parse().unwrap()
 }
 
-fn place(name: &str, parent: Option<&str>) -> Place<'static> {
-    Place { id: id(name), parent: parent.map(id), time: time(), side: None }
+fn link(name: &str, parent: Option<&str>) -> Link<'static> {
+    Link { id: id(name), parent: parent.map(id), time: time(), side: None }
 }
 
 fn encoded(message: &Message) -> String {
-    let line = encode_message(place("b", Some("a")), message).unwrap();
+    let line = encode_message(link("b", Some("a")), message).unwrap();
     String::from_utf8(line).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn head(line: &[u8], ended: bool) -> Result<Head<'_>, String> {
     Head::read(&Line { number: 2, offset: 0, length: line.len() as u64, bytes: line, ended, too_long: false })
 }
 
-/// A message of every kind, with every field that a message can have.
+/// One message of every kind, with every field that a message can have.
 fn one_of_each() -> [Message; 4] {
     let signed = ToolCall { signature: Some("sig".into()), ..ToolCall::new("c1", "read", json!({ "path": "a" })) };
     let partial = ToolCall { partial: Some("{\"pa".into()), ..ToolCall::new("c2", "read", Value::Null) };
@@ -76,10 +76,10 @@ fn one_of_each() -> [Message; 4] {
     ]
 }
 
-/// If this fails, sessions that exist cannot be read any more, or older programs cannot read new ones. Then the format
-/// needs a new version, and a reader for the old one.
+/// If this fails, existing sessions cannot be read any more, or older programs cannot read new ones: the format needs a
+/// new version, and a reader for the old one.
 #[test]
-fn the_form_on_disk_is_as_it_was() {
+fn format_on_disk_is_unchanged() {
     let messages = one_of_each();
     let expected = [
         r#"{"role":"user","content":[{"type":"text","text":"look:\n\"\u001b\""},{"type":"image","media_type":"image/png","data":"AP8="}],"timestamp":"2026-01-02T03:04:05.678Z"}"#,
@@ -100,9 +100,9 @@ fn the_form_on_disk_is_as_it_was() {
     assert!(is_beginning_of_header(&header.encode().unwrap()));
 }
 
-/// As above, for what is no message.
+/// The same, for records.
 #[test]
-fn the_form_of_records_on_disk_is_as_it_was() {
+fn format_of_records_on_disk_is_unchanged() {
     let loop_id = || "s.c.1".to_owned();
     let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 };
     let records = [
@@ -179,7 +179,7 @@ fn the_form_of_records_on_disk_is_as_it_was() {
         ),
     ];
     for (record, rest) in records {
-        let line = String::from_utf8(encode_record(place("b", None), &record).unwrap()).unwrap();
+        let line = String::from_utf8(encode_record(link("b", None), &record).unwrap()).unwrap();
         assert_eq!(
             line,
             format!("{{\"id\":\"b\",\"parent\":null,\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"{rest}}}\n")
@@ -191,13 +191,13 @@ fn the_form_of_records_on_disk_is_as_it_was() {
 }
 
 #[test]
-fn the_form_of_positions_and_of_what_is_said_aside_is_as_it_was() {
-    let line = encode_position(place("b", Some("a")), Some(id("9"))).unwrap();
+fn format_of_positions_and_side_entries_is_unchanged() {
+    let line = encode_position(link("b", Some("a")), Some(id("9"))).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","type":"position","data":{"left":"9"}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
     assert_eq!(decode_entry(&line, Kind::Position).unwrap().payload, Payload::Position { left: Some(id("9")) });
 
-    let aside = Place { side: Some("s.c.1"), ..place("b", Some("a")) };
+    let aside = Link { side: Some("s.c.1"), ..link("b", Some("a")) };
     let line = encode_record(aside, &Record::Compacted(Compacted { loop_id: "s.c.1".into(), dropped: 4 })).unwrap();
     let text = r#"{"id":"b","parent":"a","time":"2026-01-02T03:04:05.678Z","side":"s.c.1","type":"compacted","data":{"loop_id":"s.c.1","dropped":4}}"#;
     assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{text}\n"));
@@ -210,7 +210,7 @@ fn the_form_of_positions_and_of_what_is_said_aside_is_as_it_was() {
 }
 
 #[test]
-fn the_form_of_a_header_with_all_its_links_is_as_it_was() {
+fn format_of_header_links_is_unchanged() {
     let header = Header {
         created: time(),
         agent_id: Some("a".into()),
@@ -231,13 +231,13 @@ fn the_form_of_a_header_with_all_its_links_is_as_it_was() {
 }
 
 #[test]
-fn a_header_may_have_fields_of_a_later_program() {
+fn header_may_have_unknown_fields() {
     let line = br#"{"colour":{"name":"y"},"type":"session","version":1,"id":"x","workspace":"/w","created":"2026-01-02T03:04:05Z"}"#;
     assert!(matches!(first_line(line), FirstLine::Header(header) if header.id == "x"));
 }
 
 #[test]
-fn a_header_of_another_version_is_told_from_what_is_no_header() {
+fn header_of_another_version_is_recognized() {
     assert!(matches!(first_line(br#"{"type":"session","version":2,"anything":[]}"#), FirstLine::Foreign(2)));
     for line in ["", "{}", "hello", r#"{"type":"message","version":1}"#, r#"{"type":"session","version":1}"#] {
         assert!(matches!(first_line(line.as_bytes()), FirstLine::Other), "{line}");
@@ -245,7 +245,7 @@ fn a_header_of_another_version_is_told_from_what_is_no_header() {
 }
 
 #[test]
-fn an_entry_whose_data_is_broken_still_tells_where_it_belongs() {
+fn head_is_readable_when_data_is_broken() {
     let line = br#"{"id":"2","parent":"1","time":"?","type":"message","data":{"role":"#;
     let head = head(line, true).unwrap();
     assert_eq!((head.id, head.parent, head.kind()), (id("2"), Some(id("1")), Kind::Message));
@@ -253,7 +253,7 @@ fn an_entry_whose_data_is_broken_still_tells_where_it_belongs() {
 }
 
 #[test]
-fn a_cut_off_line_has_no_head() {
+fn cut_off_line_has_no_head() {
     let line = encoded(&user("hello"));
     let whole = line.trim_end().as_bytes();
     for end in 0..whole.len() {
@@ -263,7 +263,7 @@ fn a_cut_off_line_has_no_head() {
 }
 
 #[test]
-fn the_order_of_fields_does_not_matter() {
+fn order_of_fields_does_not_matter() {
     let line = br#"{"data":{"x":",\"data\":"},"type":"label","time":"2026-01-02T03:04:05Z","id":"2"}"#;
     let head = head(line, true).unwrap();
     assert_eq!((head.id, head.parent, head.kind()), (id("2"), None, Kind::Unknown));
@@ -280,8 +280,8 @@ fn call_with(arguments: Value) -> Message {
 }
 
 #[test]
-fn arguments_as_deep_as_json_can_be_are_kept() {
-    // The deepest that serde_json reads by default, which is how arguments come from a model.
+fn arguments_at_the_nesting_limit_are_kept() {
+    // The deepest value that serde_json reads by default, as it does for arguments from a model.
     let deepest: Value = serde_json::from_str(&nested(127).to_string()).unwrap();
     let message = call_with(deepest);
     assert_eq!(decoded(&encoded(&message)), message);
@@ -290,20 +290,20 @@ fn arguments_as_deep_as_json_can_be_are_kept() {
 }
 
 #[test]
-fn what_nests_deeper_than_can_be_read_is_not_written() {
+fn value_nested_too_deep_is_not_written() {
     let message = call_with(nested(MAX_VALUE_NESTING + 1));
-    let error = encode_message(place("1", None), &message).unwrap_err();
+    let error = encode_message(link("1", None), &message).unwrap_err();
     assert_eq!(error.to_string(), "a value in the message nests deeper than 128 levels");
 }
 
 #[test]
-fn a_line_that_nests_without_end_is_an_error() {
+fn endlessly_nested_line_is_an_error() {
     let line = format!(r#"{{"id":"1","type":"message","data":{}"#, "[".repeat(1_000_000));
     assert!(decode_entry(line.as_bytes(), Kind::Message).is_err());
 }
 
 #[test]
-fn a_cost_that_is_no_number_does_not_make_the_message_unreadable() {
+fn message_with_nan_cost_is_readable() {
     let Message::Assistant(reply) = assistant(vec![Content::text("hi")]) else { panic!() };
     let costly = AssistantMessage { cost: Some(Cost { input: f64::NAN, ..Cost::default() }), ..reply.clone() };
     assert_eq!(decoded(&encoded(&Message::Assistant(costly))), Message::Assistant(reply));
@@ -388,8 +388,8 @@ fn any_reply() -> impl Strategy<Value = AssistantMessage> {
 
 fn any_tool_result() -> impl Strategy<Value = ToolResultMessage> {
     let names = any::<(String, String, Option<String>, bool)>();
-    // `null` is how a detail that is not there reads, and serde takes it for that.
-    let details = prop::option::of(any_value().prop_filter("null is none", |value| !value.is_null()));
+    // serde reads `null` as an absent detail.
+    let details = prop::option::of(any_value().prop_filter("null reads as absent", |value| !value.is_null()));
     (names, any_content(), details, any_time()).prop_map(
         |((call_id, tool_name, child_loop_id, is_error), content, details, timestamp)| ToolResultMessage {
             call_id,
@@ -415,7 +415,7 @@ fn any_message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn every_message_is_read_back_as_it_was_written(message in any_message()) {
+    fn every_message_round_trips(message in any_message()) {
         let line = encoded(&message);
         prop_assert_eq!(line.matches('\n').count(), 1);
         prop_assert_eq!(decoded(&line), message);

@@ -1,4 +1,4 @@
-//! The first line of a session: what it is, and in which version of the format the rest is.
+//! The first line of a session: its facts, and the version of its format.
 
 use crate::format::{self, EncodeError, VERSION, encode};
 use crate::id::{self, EntryId};
@@ -7,21 +7,20 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// What the first line of a session says.
+/// The facts of a session, from its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The session's id.
     pub id: String,
-    /// The absolute path of the folder that the session is about. Where it is not Unicode, what could not be written
-    /// is replaced.
+    /// The absolute path of the directory in which the session works. Bytes that are not Unicode are replaced.
     pub workspace: PathBuf,
-    /// When it began.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// The agent that began it, where agents have ids.
+    /// The agent that created it, where agents have ids.
     pub agent_id: Option<String>,
-    /// Where it comes from, when it is a fork.
+    /// The entry that it was forked at, for a fork.
     pub forked_from: Option<Origin>,
-    /// Whose sub-agent's session it is.
+    /// The tool call that it works on, for a sub-agent's session.
     pub spawned_by: Option<Spawn>,
 }
 
@@ -34,26 +33,26 @@ pub struct Origin {
     pub entry: EntryId,
 }
 
-/// The tool call on which a sub-agent works. The link back is in the session that made the call: the result names the
-/// sub-agent's loop, and a record [`crate::Spawned`] does.
+/// The tool call that a sub-agent works on. The link back is in the session that made the call: the result names the
+/// sub-agent's run, and so does a record, [`Spawned`](crate::record::Spawned).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawn {
     /// The id of the session that made the call.
     pub session: String,
-    /// Its entry with the call, where that is known.
+    /// The entry with the call, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryId>,
-    /// The call.
+    /// The id of the call.
     pub call_id: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// The loop that made the call.
+    /// The run that made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_id: Option<String>,
 }
 
 impl Header {
-    /// A new session of `workspace`, an absolute path.
+    /// The header of a new session of `workspace`, an absolute path.
     pub(crate) fn new(workspace: &Path) -> Self {
         Self::named(id::new_session_id(), workspace)
     }
@@ -82,7 +81,7 @@ struct HeaderLine<'a> {
     spawned_by: Option<Cow<'a, Spawn>>,
 }
 
-/// As much of a header as every version has.
+/// The part of a header that every version has.
 #[derive(Deserialize)]
 struct HeaderStart<'a> {
     #[serde(rename = "type", borrow)]
@@ -93,17 +92,17 @@ struct HeaderStart<'a> {
 const HEADER_TYPE: &str = "session";
 const HEADER_BEGINNING: &[u8] = br#"{"type":"session","version":"#;
 
-/// What a first line turned out to be.
+/// The result of reading a first line.
 pub(crate) enum FirstLine {
     Header(Box<Header>),
-    /// A header of a version that is not ours.
+    /// A header of another version.
     Foreign(u64),
-    /// No header.
+    /// Anything else.
     Other,
 }
 
 impl Header {
-    /// As a line of the file, newline included.
+    /// Encodes the header as a line of the file, newline included.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         encode(&HeaderLine {
             kind: HEADER_TYPE.into(),
@@ -139,7 +138,7 @@ pub(crate) fn first_line(bytes: &[u8]) -> FirstLine {
     }
 }
 
-/// Whether a file's only, unended line can be what a kill left of a header.
+/// Returns whether a file's only, unended line can be the start of a header that a kill cut off.
 pub(crate) fn is_beginning_of_header(bytes: &[u8]) -> bool {
     bytes.starts_with(HEADER_BEGINNING) || HEADER_BEGINNING.starts_with(bytes)
 }

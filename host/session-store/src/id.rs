@@ -1,4 +1,4 @@
-//! Names of entries and of sessions.
+//! Ids of entries and of sessions.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -6,18 +6,18 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// The name of an entry, unique in its session: a counter from 1, in base 36 when written.
+/// The id of an entry, unique in its session: a counter from 1, written in base 36.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(u64);
 
-/// At most eight digits. Far more than a session can hold, and far from where counting on would overflow.
+/// The largest id, of eight digits. No session has as many entries, and counting stays far from overflow.
 const MAX: u64 = 36_u64.pow(8) - 1;
 
 impl EntryId {
-    /// The first of a session.
+    /// The id of the first entry of a session.
     pub(crate) const FIRST: Self = Self(1);
 
-    /// The one after this; none after the last possible one.
+    /// Returns the next id; none after the largest.
     pub(crate) fn next(self) -> Option<Self> {
         (self.0 < MAX).then_some(Self(self.0 + 1))
     }
@@ -49,7 +49,7 @@ impl FromStr for EntryId {
     }
 }
 
-/// The text is not the name of an entry.
+/// The text is not the id of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an entry id: expected one to eight digits or lower-case letters")]
 pub struct InvalidEntryId;
@@ -67,8 +67,8 @@ impl<'de> Deserialize<'de> for EntryId {
     }
 }
 
-/// A new name for a session. Random from its first digit, unlike a UUID made from the time, so that a few digits of it
-/// tell it from the others; the order of time is in the file's name.
+/// Creates the id of a session. It is random from its first digit, unlike a UUID made from the time, so that a few
+/// digits identify it; the file name has the time.
 pub(crate) fn new_session_id() -> String {
     Uuid::new_v4().to_string()
 }
@@ -77,7 +77,7 @@ pub(crate) fn new_session_id() -> String {
 pub(crate) mod testing {
     use super::*;
 
-    /// The name of the entry of this number.
+    /// Returns the id of the entry with this number.
     pub(crate) fn name(number: usize) -> String {
         EntryId(number as u64).to_string()
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_id_is_written_in_base_36_and_read_back() {
+    fn entry_id_round_trips_in_base_36() {
         for (number, text) in [(0, "0"), (1, "1"), (35, "z"), (36, "10"), (MAX, "zzzzzzzz")] {
             assert_eq!(EntryId(number).to_string(), text);
             assert_eq!(text.parse(), Ok(EntryId(number)));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_entry_id_is_refused() {
+    fn malformed_entry_ids_are_refused() {
         for text in ["", "A", "+1", "-1", " 1", "ä", "100000000"] {
             assert_eq!(text.parse::<EntryId>(), Err(InvalidEntryId), "{text:?}");
         }

@@ -1,12 +1,11 @@
-//! What stands where in a session file: one pass over it that reads the links of the tree and no data.
+//! The positions and links of the entries in a session file, read in one pass without parsing their data.
 //!
-//! The file is not trusted. Whatever it holds, the result is a forest whose parents stand before their children, made
-//! of every line that says where it belongs; the others are reported. Memory grows with the number of entries, not
-//! with their size.
+//! The file is not trusted. The result is a forest in which parents come before their children, of the lines
+//! whose place can be read; the other lines are reported. Memory grows with the number of entries, not with their size.
 //!
-//! A parent that is not there (its line is broken) is replaced by the entry that was written last before it, on the same
-//! side. A `position` that was lost costs nothing, for what follows names its parent itself; and when the first entry
-//! after one is lost, what follows that finds the `position`, and with it the right branch.
+//! A parent whose line is broken is replaced by the last entry before it on the same side. A lost `position` costs
+//! nothing, because the next entry names its parent itself; and when the first entry after a `position` is lost, the
+//! next one finds the `position`, and with it the right branch.
 
 use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
 use crate::format::{Head, Kind};
@@ -18,18 +17,18 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
-/// One entry, and where to find it.
+/// An entry and its place in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) id: EntryId,
-    /// Index of the parent's node; always smaller than the node's own.
+    /// The index of the parent's node, which is always smaller than the node's own.
     pub(crate) parent: Option<usize>,
     pub(crate) line: u64,
     pub(crate) offset: u64,
-    /// In the file, newline included.
+    /// The length of its line, newline included.
     pub(crate) length: u64,
     pub(crate) kind: Kind,
-    /// On whose branch it is; 0 is the main line.
+    /// The parallel branch that it is on; 0 is the main line.
     pub(crate) side: Side,
 }
 
@@ -38,14 +37,14 @@ pub(crate) type Side = usize;
 
 const MAIN: Side = 0;
 
-/// What follows the last line that ended.
+/// The bytes after the last line that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// Nothing.
+    /// There are none.
     None,
     /// A complete line; only its newline is missing.
     Unended,
-    /// What a kill left of a line.
+    /// A part of a line, cut off by a kill.
     Torn,
 }
 
@@ -53,33 +52,33 @@ pub(crate) enum Tail {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HeaderState {
     Good(Box<Header>),
-    /// The file is empty, or a kill left only the beginning of a header.
+    /// The file is empty, or has only the start of a header.
     Missing,
-    /// It is something else.
+    /// The line is not a header.
     Broken,
 }
 
-/// What stands where.
+/// The entries of a session file, and their places.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) header: HeaderState,
     pub(crate) nodes: Vec<Node>,
     pub(crate) bad_lines: BadLines,
-    /// Where the last good line ends; a torn tail begins here.
+    /// The end of the last good line; a torn tail starts here.
     pub(crate) end: u64,
     pub(crate) tail: Tail,
     by_id: BTreeMap<EntryId, usize>,
-    /// The loops of parallel groups, by their ids.
+    /// The runs of parallel groups, by their ids.
     sides: BTreeMap<Box<str>, Side>,
     /// The last node of each side; none for a main line without entries.
     last_of_side: Vec<Option<usize>>,
 }
 
 impl Index {
-    /// Reads all of `reader`. `path` is for messages.
+    /// Reads all of `reader`. `path` is for errors.
     ///
     /// # Errors
-    /// The file cannot be read, has another version, or is no session at all.
+    /// The file cannot be read, has another version, or is not a session.
     pub(crate) fn read(path: &Path, reader: impl BufRead) -> Result<Self, SessionError> {
         let mut index = Self {
             header: HeaderState::Missing,
@@ -93,7 +92,7 @@ impl Index {
         };
         let mut lines = Lines::new(reader, MAX_LINE);
         while let Some(line) = lines.next().map_err(SessionError::io("read", path))? {
-            index.take(path, &line)?;
+            index.add_line(path, &line)?;
         }
         if index.header == HeaderState::Broken && index.nodes.is_empty() {
             return Err(SessionError::new(path, SessionErrorKind::Corrupt));
@@ -101,15 +100,15 @@ impl Index {
         Ok(index)
     }
 
-    /// Where the conversation stands: the node that the next entry follows. None when nothing was said, or the last word
-    /// was to begin anew.
+    /// Returns the position of the conversation: the node that the next entry follows. None in a session without
+    /// entries, or after a return to before its first entry.
     pub(crate) fn position(&self) -> Option<usize> {
         let last = self.last_of_side.first().copied().flatten()?;
         let node = self.nodes.get(last)?;
         if node.kind == Kind::Position { node.parent } else { Some(last) }
     }
 
-    /// The nodes from a root to this one.
+    /// Returns the nodes from a root to this one.
     pub(crate) fn branch(&self, leaf: Option<usize>) -> Vec<Node> {
         let mut branch = Vec::new();
         let mut next = leaf.and_then(|leaf| self.nodes.get(leaf));
@@ -121,28 +120,28 @@ impl Index {
         branch
     }
 
-    /// The node of this name.
+    /// Returns the node of this entry.
     pub(crate) fn find(&self, id: EntryId) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
 
-    /// The name of a node.
+    /// Returns the id of a node.
     pub(crate) fn id_of(&self, node: Option<usize>) -> Option<EntryId> {
         node.and_then(|node| self.nodes.get(node)).map(|node| node.id)
     }
 
-    /// How many loops began.
+    /// Counts the runs that started.
     pub(crate) fn loops(&self) -> u64 {
         self.nodes.iter().filter(|node| node.kind == Kind::Record(RecordKind::LoopStart)).count() as u64
     }
 
-    /// The largest id that is in use.
+    /// Returns the largest id in use.
     pub(crate) fn last_id(&self) -> Option<EntryId> {
         self.by_id.last_key_value().map(|(id, _)| *id)
     }
 
-    fn take(&mut self, path: &Path, line: &Line<'_>) -> Result<(), SessionError> {
-        let good = (line.number == 1 && self.take_header(path, line)?) || self.take_entry(line);
+    fn add_line(&mut self, path: &Path, line: &Line<'_>) -> Result<(), SessionError> {
+        let good = (line.number == 1 && self.read_header(path, line)?) || self.read_entry(line);
         if good || line.ended {
             self.end = line.offset + line.length;
         }
@@ -154,8 +153,8 @@ impl Index {
         Ok(())
     }
 
-    /// Whether the line is a header.
-    fn take_header(&mut self, path: &Path, line: &Line<'_>) -> Result<bool, SessionError> {
+    /// Reads the first line, and returns whether it is a header.
+    fn read_header(&mut self, path: &Path, line: &Line<'_>) -> Result<bool, SessionError> {
         self.header = match header::first_line(line.bytes) {
             FirstLine::Header(header) => HeaderState::Good(header),
             FirstLine::Foreign(found) => {
@@ -167,8 +166,8 @@ impl Index {
         Ok(matches!(self.header, HeaderState::Good(_)))
     }
 
-    /// Whether the line is an entry. One that should be is reported.
-    fn take_entry(&mut self, line: &Line<'_>) -> bool {
+    /// Adds an entry, and returns whether the line is one. Reports a complete line that is not.
+    fn read_entry(&mut self, line: &Line<'_>) -> bool {
         match Head::read(line) {
             Ok(head) => self.add(line, &head),
             Err(reason) => {
@@ -192,7 +191,7 @@ impl Index {
             kind: head.kind(),
             side,
         };
-        // The later of two entries of one name takes it over: whoever follows was written after both.
+        // Of two entries with the same id, the later one wins: its followers were written after both.
         self.by_id.insert(head.id, self.nodes.len());
         if let Some(last) = self.last_of_side.get_mut(side) {
             *last = Some(self.nodes.len());
@@ -200,7 +199,7 @@ impl Index {
         self.nodes.push(node);
     }
 
-    /// The number of a side.
+    /// Returns the number of a side.
     fn side(&mut self, name: &str) -> Side {
         if let Some(side) = self.sides.get(name) {
             return *side;
@@ -211,8 +210,8 @@ impl Index {
         side
     }
 
-    /// The entry of this name. Where its line is broken, the last one written before it: names are counted up. When that
-    /// is on another side, the last one of this side.
+    /// Returns the entry of this id. Where its line is broken, returns the last one before it, since ids count up; when
+    /// that is on another side, the last one of this side.
     fn nearest(&self, id: EntryId, side: Side) -> Option<usize> {
         let (found, index) = self.by_id.range(..=id).next_back()?;
         let same_side = || self.nodes.get(*index).is_some_and(|node| node.side == side);

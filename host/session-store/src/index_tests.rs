@@ -22,7 +22,7 @@ fn branch(index: &Index) -> String {
 }
 
 #[test]
-fn the_branch_ends_at_the_last_entry_and_leaves_out_its_siblings() {
+fn branch_ends_at_the_last_entry_without_siblings() {
     let root = r#"{"id":"1","parent":null,"type":"message","data":0}"#;
     let index = index(&[HEADER, root, &entry("2", "1"), &entry("3", "2"), &entry("4", "1"), &entry("5", "4")]);
     assert_eq!(branch(&index), "1 4 5");
@@ -30,7 +30,7 @@ fn the_branch_ends_at_the_last_entry_and_leaves_out_its_siblings() {
 }
 
 #[test]
-fn the_children_of_a_broken_line_follow_the_entry_before_it() {
+fn followers_of_a_broken_line_follow_the_entry_before_it() {
     // Line 4 was entry 3. Entry 4 is another branch, and no ancestor of 5.
     let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), "broken", &entry("4", "1"), &entry("5", "3")];
     let index = index(&lines);
@@ -40,25 +40,25 @@ fn the_children_of_a_broken_line_follow_the_entry_before_it() {
 }
 
 #[test]
-fn an_entry_without_any_ancestor_left_becomes_a_root() {
+fn entry_without_ancestors_becomes_a_root() {
     let index = index(&[HEADER, "broken", &entry("2", "1"), &entry("3", "2")]);
     assert_eq!(branch(&index), "2 3");
 }
 
 #[test]
-fn entries_that_share_an_id_by_damage_are_all_kept() {
+fn entries_with_the_same_id_are_all_kept() {
     let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("2", "2"), &entry("4", "3")];
     assert_eq!(branch(&index(&lines)), "1 2 2 4");
 }
 
 #[test]
-fn a_parent_that_stands_further_down_makes_no_circle() {
+fn parent_after_its_child_makes_no_cycle() {
     let lines = [HEADER, &entry("1", "2"), &entry("2", "3"), &entry("3", "3")];
     assert_eq!(branch(&index(&lines)), "1 2 3");
 }
 
 #[test]
-fn an_entry_of_unknown_type_is_a_link_of_the_tree() {
+fn entry_of_unknown_type_links_the_tree() {
     let unknown = r#"{"id":"2","parent":"1","time":"2026-01-02T03:04:05Z","type":"label","data":{"text":"a"}}"#;
     let index = index(&[HEADER, &entry("1", "0"), unknown, &entry("3", "2")]);
     assert_eq!(branch(&index), "1 2 3");
@@ -69,13 +69,13 @@ fn an_entry_of_unknown_type_is_a_link_of_the_tree() {
 }
 
 #[test]
-fn blank_lines_are_passed_over_in_silence() {
+fn blank_lines_are_ignored() {
     let index = index(&[HEADER, "", &entry("1", "0"), " \r"]);
     assert_eq!((branch(&index).as_str(), index.bad_lines.count()), ("1", 0));
 }
 
 #[test]
-fn a_session_without_its_header_is_read() {
+fn session_without_its_header_is_readable() {
     let index = index(&["broken", &entry("1", "0")]);
     assert_eq!(index.header, HeaderState::Broken);
     assert_eq!(branch(&index), "1");
@@ -83,7 +83,7 @@ fn a_session_without_its_header_is_read() {
 }
 
 #[test]
-fn a_file_without_header_and_entries_is_no_session() {
+fn file_without_header_and_entries_is_not_a_session() {
     for text in ["\n", "notes\n", "notes", "\0\0\0", "{}\n{}\n"] {
         let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "`/s` is not a session", "{text:?}");
@@ -91,21 +91,21 @@ fn a_file_without_header_and_entries_is_no_session() {
 }
 
 #[test]
-fn a_newer_version_is_refused_with_both_versions_named() {
+fn unsupported_version_error_names_both_versions() {
     let text = "{\"type\":\"session\",\"version\":7}\nwhatever\n";
     let error = Index::read(Path::new("/s"), text.as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "session `/s` has format version 7, but this program reads version 1");
 }
 
 #[test]
-fn many_broken_lines_are_counted_and_few_kept() {
+fn many_broken_lines_are_counted_and_few_have_reasons() {
     let text = format!("{HEADER}\n{}", "x\n".repeat(5_000));
     let index = Index::read(Path::new("/s"), text.as_bytes()).unwrap();
     assert_eq!((index.bad_lines.count(), index.bad_lines.first().len()), (5_000, BadLines::MAX_REASONS));
 }
 
 #[test]
-fn a_position_moves_the_conversation_and_is_no_part_of_it() {
+fn position_moves_the_conversation() {
     let position = |parent| other("4", parent, "position", "");
     let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("3", "2")];
     let with = |more: &[&str]| branch(&index(&[&lines[..], more].concat()));
@@ -115,7 +115,7 @@ fn a_position_moves_the_conversation_and_is_no_part_of_it() {
 }
 
 #[test]
-fn a_lost_position_and_a_lost_first_entry_after_one_cost_only_themselves() {
+fn lost_position_or_its_follower_costs_only_itself() {
     let lines = [HEADER, &entry("1", "0"), &entry("2", "1"), &entry("3", "2")];
     let position = other("4", "\"1\"", "position", "");
     let with = |more: &[&str]| branch(&index(&[&lines[..], more].concat()));
@@ -124,7 +124,7 @@ fn a_lost_position_and_a_lost_first_entry_after_one_cost_only_themselves() {
 }
 
 #[test]
-fn what_is_said_aside_moves_nothing() {
+fn side_entries_do_not_move_the_conversation() {
     let a = |id, parent| other(id, parent, "message", r#""side":"a","#);
     let b = |id, parent| other(id, parent, "message", r#""side":"b","#);
     let lines = [HEADER, &entry("1", "0"), &a("2", "\"1\""), &b("3", "\"1\""), &a("4", "\"2\""), &b("5", "\"3\"")];
@@ -135,7 +135,7 @@ fn what_is_said_aside_moves_nothing() {
 }
 
 #[test]
-fn a_broken_line_does_not_mix_branches_that_were_written_side_by_side() {
+fn broken_line_does_not_mix_parallel_branches() {
     let a = |id, parent| other(id, parent, "message", r#""side":"a","#);
     let b = |id, parent| other(id, parent, "message", r#""side":"b","#);
     let lines =

@@ -1,17 +1,18 @@
 //! Sessions on disk.
 //!
-//! A session is one JSONL file, `<root>/<project>/<time>_<id>.jsonl`, that only grows: a header, then one entry a line,
-//! each naming the entry it follows, so that the entries make a tree. The form of the lines is in `format.rs`.
+//! A session is one JSONL file, `<root>/<project>/<time>_<id>.jsonl`, that only grows: a header, then one entry a line.
+//! Each entry names the entry it follows, so the entries form a tree. `format.rs` describes the lines.
 //!
-//! What holds:
-//! - When [`Session`]'s `append` returns, the entry survives a kill of the process; when it fails, the file is as it
-//!   was.
-//! - A file can be cut off at any byte, or have any line broken: [`open_to_continue`] loses no entry whose line is
-//!   whole, and deletes nothing.
-//! - One process writes to a session; a second one is told who does. Anybody may read meanwhile ([`Transcript`]).
-//! - Nothing is read into memory whole except the messages of the branch that is gone on with.
+//! Guarantees:
+//! - When [`Session`]'s `append` returns, the entry survives a kill of the process. When it fails, the file is
+//!   unchanged.
+//! - A file can be cut off at any byte, or have any line broken: [`open_to_continue`] keeps every entry whose line is
+//!   intact, and deletes nothing.
+//! - One process writes to a session; a second one gets an error that names the first. Any process may read meanwhile,
+//!   with a [`Transcript`].
+//! - Memory holds the messages of the branch that is continued, and never a whole file.
 //!
-//! This crate reads no environment and knows no home folder: the caller says where sessions are kept.
+//! This crate reads no environment variables and knows no home directory: the caller says where sessions are.
 
 mod delete;
 mod directory;
@@ -54,7 +55,7 @@ pub use format::{Entry, Payload, VERSION};
 pub use header::{Header, Origin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
 pub use loop_name::LoopName;
-pub use loops::{Began, GroupPlace, LoopRecord, LoopStatus, Loops};
+pub use loops::{GroupMembership, LoopRecord, LoopStatus, Loops, RunStart};
 pub use memory::MemorySession;
 pub use pairing::{Pairing, repair_pairing};
 pub use printable::printable;

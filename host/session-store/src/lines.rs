@@ -1,27 +1,27 @@
-//! Reads a file line by line, in bounded memory whatever the file holds.
+//! Reads a file line by line, in bounded memory.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line that is read or written, newline excluded, in bytes.
+/// The longest line that is read or written, without its newline, in bytes.
 pub(crate) const MAX_LINE: usize = 64 << 20;
 
 /// One line of a file.
 pub(crate) struct Line<'a> {
-    /// From 1.
+    /// Its number, from 1.
     pub(crate) number: u64,
-    /// Where it begins.
+    /// The offset of its first byte in the file.
     pub(crate) offset: u64,
     /// Its length in the file, newline included.
     pub(crate) length: u64,
-    /// What it says, without the newline; only its beginning when it is longer than the limit.
+    /// Its bytes without the newline; only the first ones when it exceeds the limit.
     pub(crate) bytes: &'a [u8],
-    /// It ends with a newline. Only the last line of a file may not.
+    /// True if it ends with a newline. Only the last line of a file may lack one.
     pub(crate) ended: bool,
-    /// It is longer than the limit.
+    /// True if it exceeds the limit.
     pub(crate) too_long: bool,
 }
 
-/// Reads line by line into one buffer.
+/// A reader of lines, with one buffer for all of them.
 pub(crate) struct Lines<R> {
     reader: R,
     limit: usize,
@@ -31,12 +31,12 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads lines of at most `limit` bytes.
+    /// Creates a reader of lines of at most `limit` bytes.
     pub(crate) fn new(reader: R, limit: usize) -> Self {
         Self { reader, limit, buffer: Vec::new(), number: 0, offset: 0 }
     }
 
-    /// The next line; none at the end.
+    /// Reads the next line; none at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let allowed = self.limit as u64 + 1;
@@ -61,7 +61,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(Line { number: self.number, offset, length, bytes: &self.buffer, ended, too_long }))
     }
 
-    /// Passes over the rest of a line; says how long that was, and whether it ended with a newline.
+    /// Skips the rest of a line. Returns its length, and whether it ended with a newline.
     fn skip(&mut self) -> io::Result<(u64, bool)> {
         let mut skipped = 0;
         loop {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_know_their_place_and_whether_they_ended() {
+    fn lines_have_offsets_and_an_ended_flag() {
         assert_eq!(
             read(b"one\n\nthree", 10),
             [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_passed_over_and_the_next_one_read() {
+    fn line_over_the_limit_is_skipped() {
         let seen = read(b"0123456789abc\nok\n0123456789", 4);
         assert_eq!(seen[0], (1, 0, 14, b"01234".to_vec(), true, true));
         assert_eq!(seen[1], (2, 14, 3, b"ok".to_vec(), true, false));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_exactly_the_limit_is_read() {
+    fn line_of_exactly_the_limit_is_read() {
         assert_eq!(read(b"0123\n", 4)[0], (1, 0, 5, b"0123".to_vec(), true, false));
         assert_eq!(read(b"0123", 4)[0], (1, 0, 4, b"0123".to_vec(), false, false));
     }

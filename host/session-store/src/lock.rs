@@ -1,7 +1,6 @@
-//! One writer a session: an exclusive lock on the session's own file.
+//! One writer per session: an exclusive lock on the session's own file.
 //!
-//! The system gives the lock back when the process ends, however it ends, so nothing is ever left locked. Readers take
-//! no lock.
+//! The system releases the lock when the process ends in any way, so no session stays locked. Readers take no lock.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::transcript::require_file;
@@ -15,13 +14,14 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     lock(path, &file)?;
     make_private(&file);
     match is_deleted(&file) {
-        // It was opened before it was deleted and locked after that: what is written to it would be lost.
+        // Another process deleted the file between opening and locking: writes would be lost.
         true => Err(SessionError::new(path, SessionErrorKind::NotFound { recent: Vec::new() })),
         false => Ok(file),
     }
 }
 
-/// Takes a session away from others who may read it, as after it was copied. That it cannot be is no reason to refuse it.
+/// Takes away the permissions of other users, such as those of a copied file. A failure is ignored: the session is
+/// usable anyway.
 #[cfg(unix)]
 fn make_private(file: &File) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -45,7 +45,7 @@ pub(crate) fn is_deleted(_: &File) -> bool {
     false
 }
 
-/// Locks a file for as long as it stays open; does not wait.
+/// Locks a file for as long as it is open. Does not wait.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -54,7 +54,7 @@ pub(crate) fn lock(path: &Path, file: &File) -> Result<(), SessionError> {
     }
 }
 
-/// Who holds the lock on a file.
+/// Returns the process that holds the lock on a file.
 #[cfg(target_os = "linux")]
 fn holder(file: &File) -> Option<u32> {
     use std::io::Read;
@@ -68,15 +68,15 @@ fn holder(file: &File) -> Option<u32> {
     holder_in(&locks, &place)
 }
 
-/// Other systems do not tell.
+/// Other systems do not report the process.
 #[cfg(not(target_os = "linux"))]
 fn holder(_: &File) -> Option<u32> {
     None
 }
 
-/// Looks for a lock on `place` in the text of `/proc/locks`, whose lines are made like
-/// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`, with `->` before `FLOCK` for those who wait. The process is 0
-/// where it belongs to another container.
+/// Finds the holder of a lock on `place` in the text of `/proc/locks`. Its lines look like `1: FLOCK  ADVISORY  WRITE
+/// 4242 fe:00:1234 0 EOF`, with `->` before `FLOCK` for a waiting process. The process is 0 when it belongs to another
+/// container.
 #[cfg(target_os = "linux")]
 fn holder_in(locks: &str, place: &str) -> Option<u32> {
     let pid = locks.lines().find_map(|line| {
@@ -99,7 +99,7 @@ mod tests {
         nonsense\n";
 
     #[test]
-    fn the_holder_is_found_by_the_place_of_the_file() {
+    fn lock_holder_is_found_by_device_and_inode() {
         assert_eq!(holder_in(LOCKS, "fe:00:1"), Some(4242));
         assert_eq!(holder_in(LOCKS, "fe:00:2"), None);
         assert_eq!(holder_in(LOCKS, "fe:01:1"), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_lock_is_refused_and_names_the_holder() {
+    fn second_lock_is_refused_and_names_the_holder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let _held = open_locked(file.path()).unwrap();
         let error = open_locked(file.path()).unwrap_err();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_ends_with_its_holder() {
+    fn lock_ends_with_its_holder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         drop(open_locked(file.path()).unwrap());
         open_locked(file.path()).unwrap();

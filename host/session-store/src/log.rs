@@ -1,18 +1,18 @@
-//! Appends whole lines to a file, or nothing.
+//! Appends complete lines to a file, or nothing.
 //!
-//! Each append is one write at the end of the file. Once it returned, the system has the bytes, and no kill of this
-//! process takes them back. When it fails half way, the file is cut back to the last whole line, so that the next line
-//! does not begin in the middle of a broken one.
+//! Each append is one write at the end of the file. After it returns, no kill of this process can remove the bytes.
+//! When it fails halfway, the file is cut back to its last complete line, so that the next line does not start inside a
+//! broken one.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-/// What a log is written to. A trait, because a disk that is full at the right moment is hard to come by in a test.
+/// The file of a log. A trait, so that tests can fill a disk at the right moment.
 pub(crate) trait Backing: Write + Send {
     /// Cuts the file to `length` bytes.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 
-    /// Waits until the disk has the bytes.
+    /// Blocks until the bytes are on the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -29,27 +29,27 @@ impl Backing for File {
 /// A file of lines, open for appending.
 pub(crate) struct Log {
     backing: Box<dyn Backing>,
-    /// The length of the file up to the end of its last whole line.
+    /// The length of the file up to the end of its last complete line.
     good: u64,
-    /// Something may stand after `good`: an append failed, and cutting it off failed too.
+    /// Set while bytes may follow `good`: an append failed, and cutting the file back failed as well.
     dirty: bool,
 }
 
 impl Log {
-    /// Goes on after the `good` bytes that the file has.
+    /// Continues a file of `good` bytes.
     pub(crate) fn new(backing: impl Backing + 'static, good: u64) -> Self {
         Self { backing: Box::new(backing), good, dirty: false }
     }
 
-    /// Appends `lines`, which end with a newline. On an error the file is as before.
+    /// Appends `lines`, which end with a newline. On an error the file is unchanged.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.dirty {
             self.cut()?;
         }
-        // One call of `write` for a file, unless a signal or a full disk cuts it short.
+        // A file takes all bytes in one call, unless a signal or a full disk interrupts it.
         if let Err(error) = self.backing.write_all(lines) {
             self.dirty = true;
-            // When this fails too, the next append tries again, and after a crash the next opening does.
+            // When this fails as well, the next append tries again, and after a crash the next opening does.
             let _ = self.cut();
             return Err(error);
         }
@@ -57,7 +57,7 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until the disk has everything.
+    /// Blocks until everything is on the disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.backing.sync()
     }
@@ -78,7 +78,7 @@ pub(crate) mod testing {
     #[derive(Default)]
     pub(crate) struct Disk {
         pub(crate) bytes: Vec<u8>,
-        /// How long the file may become.
+        /// The most bytes that fit.
         pub(crate) space: usize,
         pub(crate) truncation_fails: bool,
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_leaves_no_half_line() {
+    fn full_disk_leaves_no_partial_line() {
         let (file, mut log) = disk(7);
         log.append(b"one\n").unwrap();
         assert_eq!(log.append(b"second\n").unwrap_err().kind(), io::ErrorKind::StorageFull);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_appended_to_a_half_line_that_could_not_be_cut_off() {
+    fn append_fails_while_a_partial_line_remains() {
         let (file, mut log) = disk(5);
         log.append(b"one\n").unwrap();
         file.0.lock().unwrap().truncation_fails = true;

@@ -1,4 +1,4 @@
-//! The loops that worked on a session, as its records tell: which came of which, how each ended, what all used.
+//! The runs of a session, from its records: their links, their ends and their usage.
 
 use crate::error::SessionError;
 use crate::format::{Entry, Payload};
@@ -9,63 +9,63 @@ use jiff::Timestamp;
 use pinion_protocol::Usage;
 use std::collections::BTreeMap;
 
-/// The loops of a session, in the order in which they were heard of.
+/// The runs of a session, in the order of their first record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loops {
     loops: Vec<LoopRecord>,
     by_id: BTreeMap<String, usize>,
 }
 
-/// What a session knows of a loop.
+/// The records of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopRecord {
-    /// Its id.
+    /// The id of the run.
     pub loop_id: String,
-    /// How it began; none when it is only announced, by its group, or the record of it is lost.
-    pub start: Option<Began>,
-    /// How it ended; none when it runs, or was killed.
+    /// Its start; none when only its group names it, or the record is lost.
+    pub start: Option<RunStart>,
+    /// Its end; none while it runs, or when it was killed.
     pub end: Option<(Timestamp, LoopEnd)>,
-    /// The sub-agents that worked for it.
+    /// The sub-agents that it started.
     pub spawned: Vec<Spawned>,
-    /// The group to which it belongs.
-    pub group: Option<GroupPlace>,
-    /// Requests that were made again.
+    /// The parallel group that it belongs to.
+    pub group: Option<GroupMembership>,
+    /// The number of requests that were sent again.
     pub retries: u32,
 }
 
-/// How a loop began.
+/// The start of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Began {
-    /// The entry that says so.
+pub struct RunStart {
+    /// The entry of the record.
     pub entry: EntryId,
-    /// When.
+    /// The time of the record.
     pub time: Timestamp,
-    /// As what.
+    /// The record.
     pub start: LoopStart,
 }
 
-/// A loop's place in a parallel group.
+/// The membership of a run in a parallel group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupPlace {
-    /// The group.
+pub struct GroupMembership {
+    /// The id of the group.
     pub group_id: String,
-    /// Whether it was chosen; none while none was.
+    /// True if the run was chosen; none while the group has no result.
     pub is_chosen: Option<bool>,
 }
 
-/// Where a loop is in its life.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopStatus {
-    /// Announced, and not begun.
+    /// Announced by its group, but not started.
     Pending,
-    /// Begun, and not ended as far as the session knows: it runs, or was killed.
+    /// Started and, as far as the session knows, not ended: it runs, or was killed.
     Running,
     /// Ended.
     Ended,
 }
 
 impl LoopRecord {
-    /// Where it is in its life.
+    /// Returns the state of the run.
     pub fn status(&self) -> LoopStatus {
         match (&self.start, &self.end) {
             (_, Some(_)) => LoopStatus::Ended,
@@ -80,17 +80,16 @@ impl LoopRecord {
 }
 
 impl Transcript {
-    /// The loops that worked on the session, on all its branches. Records that cannot be read are passed over. Reads only
-    /// records, and no messages.
+    /// Reads the runs of the session, on all its branches. Skips records that cannot be read. Reads no messages.
     ///
     /// # Errors
-    /// The file cannot be read any more.
+    /// The file can no longer be read.
     pub fn loops(&mut self) -> Result<Loops, SessionError> {
         let nodes = self.index().nodes.iter().filter(|node| node.kind.is_record()).copied().collect();
         let mut loops = Loops::default();
         for entry in self.entries(nodes) {
             match entry {
-                Ok(Entry { id, time, payload: Payload::Record(record), .. }) => loops.take(id, time, record),
+                Ok(Entry { id, time, payload: Payload::Record(record), .. }) => loops.apply(id, time, record),
                 Ok(_) | Err(EntryError::Broken(_)) => {}
                 Err(EntryError::Session(error)) => return Err(error),
             }
@@ -100,27 +99,27 @@ impl Transcript {
 }
 
 impl Loops {
-    /// All of them.
+    /// Returns all runs.
     pub fn iter(&self) -> impl Iterator<Item = &LoopRecord> {
         self.loops.iter()
     }
 
-    /// The loop of this id.
+    /// Returns the run with this id.
     pub fn get(&self, loop_id: &str) -> Option<&LoopRecord> {
         self.loops.get(*self.by_id.get(loop_id)?)
     }
 
-    /// Those that go on from no loop of this session.
+    /// Returns the runs that continue no run of this session.
     pub fn roots(&self) -> impl Iterator<Item = &LoopRecord> {
         self.loops.iter().filter(|found| found.parent().is_none_or(|parent| !self.by_id.contains_key(parent)))
     }
 
-    /// Those that go on from this loop.
+    /// Returns the runs that continue this one.
     pub fn children_of(&self, loop_id: &str) -> impl Iterator<Item = &LoopRecord> {
         self.loops.iter().filter(move |found| found.parent() == Some(loop_id))
     }
 
-    /// The other loops of its group.
+    /// Returns the other runs of its group.
     pub fn siblings_of(&self, loop_id: &str) -> impl Iterator<Item = &LoopRecord> {
         let group = self.get(loop_id).and_then(|found| found.group.as_ref()).map(|group| &group.group_id);
         let is_sibling = move |found: &&LoopRecord| {
@@ -129,17 +128,17 @@ impl Loops {
         self.loops.iter().filter(is_sibling)
     }
 
-    /// Tokens of all that ended.
+    /// Adds up the tokens of the runs that ended.
     pub fn usage(&self) -> Usage {
         let ends = self.loops.iter().filter_map(|found| found.end.as_ref());
         ends.fold(Usage::default(), |sum, (_, end)| sum.combine(&end.usage))
     }
 
-    fn take(&mut self, entry: EntryId, time: Timestamp, record: Record) {
+    fn apply(&mut self, entry: EntryId, time: Timestamp, record: Record) {
         match record {
             Record::LoopStart(start) => {
                 let id = start.loop_id.clone();
-                self.named(&id).start = Some(Began { entry, time, start });
+                self.named(&id).start = Some(RunStart { entry, time, start });
             }
             Record::LoopEnd(end) => {
                 let id = end.loop_id.clone();
@@ -158,7 +157,7 @@ impl Loops {
 
     fn begin_group(&mut self, start: GroupStart) {
         for loop_id in &start.loop_ids {
-            self.named(loop_id).group = Some(GroupPlace { group_id: start.group_id.clone(), is_chosen: None });
+            self.named(loop_id).group = Some(GroupMembership { group_id: start.group_id.clone(), is_chosen: None });
         }
     }
 

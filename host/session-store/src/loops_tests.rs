@@ -21,8 +21,8 @@ fn end(loop_id: &str, input: u64) -> Record {
     })
 }
 
-fn session(folder: &TempDir) -> Arc<Session> {
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+fn session(directory: &TempDir) -> Arc<Session> {
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     session.append(&user("go")).unwrap();
     Arc::new(session)
 }
@@ -36,9 +36,9 @@ fn ids<'a>(loops: impl Iterator<Item = &'a LoopRecord>) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_session_tells_which_loop_came_of_which_and_what_they_used() {
-    let folder = TempDir::new().unwrap();
-    let session = session(&folder);
+fn runs_have_parents_children_and_usage() {
+    let directory = TempDir::new().unwrap();
+    let session = session(&directory);
     let spawned =
         Spawned { loop_id: "s.c.1".into(), child_loop_id: "k.c.1".into(), call_id: "call".into(), tool: "task".into() };
     let records = [
@@ -63,9 +63,9 @@ fn a_session_tells_which_loop_came_of_which_and_what_they_used() {
 }
 
 #[test]
-fn the_loops_of_a_group_are_known_before_they_begin_and_one_is_chosen() {
-    let folder = TempDir::new().unwrap();
-    let session = session(&folder);
+fn group_names_its_runs_before_they_start() {
+    let directory = TempDir::new().unwrap();
+    let session = session(&directory);
     let names = ["s.c.1".to_owned(), "s.d.2".to_owned()];
     let group = session.clone().begin_group("g", &names).unwrap().unwrap();
     let before = loops(&session);

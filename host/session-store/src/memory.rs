@@ -1,21 +1,21 @@
-//! A session that is kept nowhere, for tests and for users who want no trace.
+//! A session without a file, for tests and for users who want no trace.
 
 use pinion_protocol::{Message, SessionStore, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Keeps messages in memory, until it is dropped.
+/// Keeps messages in memory until it is dropped.
 #[derive(Debug, Default)]
 pub struct MemorySession {
     messages: Mutex<Vec<Arc<Message>>>,
 }
 
 impl MemorySession {
-    /// An empty session.
+    /// Creates an empty session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What was appended so far.
+    /// Returns the messages so far.
     pub fn messages(&self) -> Vec<Arc<Message>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

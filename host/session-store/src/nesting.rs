@@ -1,16 +1,16 @@
-//! JSON that nests deeply, which is where serde_json stops by default, for fear of the stack.
+//! Reading of deeply nested JSON, beyond the default limit of serde_json, which protects the stack.
 //!
-//! Tool calls and results hold JSON that serde_json read once, up to its own limit of 127 levels. A line of the file
-//! wraps that in a few levels more, and has to be read all the same. So the limit is moved by as much, and kept.
+//! Tool calls and results contain JSON that serde_json already read with its limit of 127 levels. A line of the file
+//! wraps it in a few more levels and must be readable as well, so this limit is higher by as many levels.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How deep arrays and objects in a message's free-form values may nest. JSON that came from outside never nests
+/// The deepest nesting of arrays and objects in the free-form values of a message. JSON from outside never nests
 /// deeper.
 pub(crate) const MAX_VALUE_NESTING: usize = 128;
 
-/// How deep a whole line may nest: a value, and the envelope, message, list and part around it.
+/// The deepest nesting of a line: a value inside its envelope, message, list and part.
 const MAX_LINE_NESTING: usize = MAX_VALUE_NESTING + 4;
 
 /// Reads a line of JSON whose values nest up to [`MAX_VALUE_NESTING`] levels.
@@ -29,7 +29,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, serde_j
     Ok(value)
 }
 
-/// An upper bound of how deep a line of JSON nests: brackets in strings count too when a line is malformed.
+/// Returns an upper bound of the nesting of a line. In a malformed line it may count brackets in strings.
 fn line_nesting(line: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in line {
@@ -46,7 +46,7 @@ fn line_nesting(line: &[u8]) -> usize {
     deepest
 }
 
-/// Whether a value nests deeper than `levels`.
+/// Returns whether a value nests deeper than `levels`.
 pub(crate) fn nests_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|item| nests_deeper(item, levels - 1)),

@@ -1,36 +1,38 @@
-//! Every tool call is followed by its result, and every result has its call: providers refuse anything else.
+//! Repairs the pairing of tool calls and results: providers refuse a call without a result, and a result without a
+//! call.
 //!
-//! The loop keeps it so. It breaks when the process is killed while tools run, and when a line of the file is broken.
+//! The loop keeps them paired. A kill while tools run, or a broken line of the file, leaves one without the other.
 
 use jiff::Timestamp;
 use pinion_protocol::{Content, Message, ToolCall, ToolResultMessage};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What the model is told of a call that has no result.
-const INTERRUPTED: &str = "interrupted: the program ended before this tool call did, and what it did is not known";
+/// The result of a call that a kill interrupted, for the model.
+const INTERRUPTED: &str = "interrupted: the program ended before this tool call finished, and its effects are unknown";
 
-/// What it is told when the conversation went back to before the result.
-pub(crate) const LEFT_BEHIND: &str = "left out: the conversation went back to before this tool call had a result";
+/// The result of a call whose own result is on the branch that was left, for the model.
+pub(crate) const LEFT_BEHIND: &str =
+    "skipped: the conversation returned to a point before the result of this tool call";
 
-/// What was done to pair calls with results.
+/// The repairs of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pairing {
-    /// Results that were added at the end: the last messages of the list.
+    /// The number of results added at the end: the last messages of the list.
     pub at_end: usize,
-    /// Results that were added before other messages.
+    /// The number of results added before other messages.
     pub inside: usize,
-    /// Results that were taken out, because nothing before them asks for them.
+    /// The number of results removed because no call before them asks for them.
     pub removed: usize,
 }
 
-/// Pairs tool calls with results: adds an error result, written at `time`, for each call that has none before the next
-/// message of the user or the model, and takes out results without a call. Results that are there keep their place.
+/// Pairs tool calls with results. Adds an error result, written at `time`, for each call without one before the next
+/// message of the user or the model, and removes results without a call. Other messages keep their places.
 pub fn repair_pairing(messages: &mut Vec<Arc<Message>>, time: Timestamp) -> Pairing {
     repair_pairing_with(messages, time, INTERRUPTED)
 }
 
-/// The same, with something else to say at the end.
+/// Pairs tool calls with results, with another text for the results at the end.
 pub(crate) fn repair_pairing_with(messages: &mut Vec<Arc<Message>>, time: Timestamp, at_end: &str) -> Pairing {
     let mut pairing = Pairing::default();
     let mut open = VecDeque::new();
@@ -58,7 +60,7 @@ pub(crate) fn repair_pairing_with(messages: &mut Vec<Arc<Message>>, time: Timest
     pairing
 }
 
-/// Adds a result for each call that is open; says how many.
+/// Adds a result for each open call, and returns their number.
 fn close(open: &mut VecDeque<ToolCall>, messages: &mut Vec<Arc<Message>>, time: Timestamp, why: &str) -> usize {
     let count = open.len();
     messages.extend(open.drain(..).map(|call| Arc::new(without_result(call, time, why))));
@@ -83,7 +85,7 @@ mod tests {
     use crate::testing::{calls, result, user};
     use proptest::prelude::*;
 
-    /// The messages as letters: `u`ser, `a`ssistant, `r`esult of call, `!` added result of call.
+    /// Messages in short: `u`ser, `a`ssistant with its calls, `r`esult, `!` for an error.
     fn written(messages: &[Arc<Message>]) -> String {
         let words = messages.iter().map(|message| match &**message {
             Message::User(_) => "u".to_owned(),
@@ -107,26 +109,27 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_result_is_added_before_the_next_message() {
+    fn missing_result_is_added_before_the_next_message() {
         let (after, pairing) = repaired(vec![calls(&["1"]), user("steer"), calls(&["2"]), result("2")]);
         assert_eq!(after, "a1 !1 u a2 r2");
         assert_eq!(pairing, Pairing { inside: 1, ..Pairing::default() });
     }
 
     #[test]
-    fn a_result_without_a_call_is_taken_out() {
+    fn result_without_a_call_is_removed() {
         let (after, pairing) = repaired(vec![user("go"), result("1"), calls(&["1"]), result("1"), result("1")]);
         assert_eq!(after, "u a1 r1");
         assert_eq!(pairing, Pairing { removed: 2, ..Pairing::default() });
     }
 
     #[test]
-    fn calls_of_the_same_id_get_a_result_each() {
+    fn calls_with_the_same_id_get_one_result_each() {
         let (after, _) = repaired(vec![calls(&["1", "1"]), result("1"), calls(&["1"])]);
         assert_eq!(after, "a11 r1 !1 a1 !1");
     }
 
-    /// Whether a provider would take it: every call answered, in the results right after it, and no other result.
+    /// Returns whether a provider accepts the messages: every call is followed by its result, and there is no other
+    /// result.
     fn is_paired(messages: &[Arc<Message>]) -> bool {
         let mut open: Vec<String> = Vec::new();
         for message in messages {
@@ -157,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_history_is_paired_after_the_repair_and_another_changes_nothing(mut messages in any_messages()) {
+        fn repair_pairs_any_history_and_is_idempotent(mut messages in any_messages()) {
             repair_pairing(&mut messages, Timestamp::UNIX_EPOCH);
             prop_assert!(is_paired(&messages), "{}", written(&messages));
             let before = messages.clone();

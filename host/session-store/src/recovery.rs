@@ -1,4 +1,4 @@
-//! Opening a session to go on with it, whatever the last process left behind.
+//! Opens a session to continue it, in whatever state the last process left it.
 
 use crate::error::{BadLines, SessionError};
 use crate::files;
@@ -16,60 +16,60 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A session to go on with.
+/// A session that can be continued.
 #[derive(Debug)]
 pub struct Opened {
-    /// Takes what follows.
+    /// The session itself, to append to.
     pub session: Session,
-    /// What was said so far, from the root of the tree to where the conversation stands. Every tool call is followed by
-    /// its result.
+    /// The messages from the root of the tree to the position of the conversation. Every tool call is followed by its
+    /// result.
     pub messages: Vec<Arc<Message>>,
-    /// How many loops began in the session so far, on any branch: the number of the last one, for loop ids.
+    /// The number of runs so far, on all branches: the number of the last one, for the ids of further runs.
     pub loops: u64,
-    /// The loop that began last on this branch, for what goes on from it.
+    /// The last run that started on this branch, which the next run continues.
     pub last_loop: Option<LoopStart>,
-    /// What was found and put right.
+    /// The repairs.
     pub recovery: Recovery,
 }
 
-/// What was found on opening a session, and put right.
+/// The repairs that were needed to open a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// The session ended in the middle of a line; what there was of it is in this file now.
+    /// The file with the torn last line, where there was one.
     pub torn: Option<PathBuf>,
-    /// Lines that were left out, because they are broken. They stay in the file.
+    /// The lines that were skipped because they are broken. They stay in the session.
     pub bad_lines: BadLines,
-    /// What was needed to pair tool calls with results.
+    /// The repairs of calls without results, and of results without calls.
     pub pairing: Pairing,
 }
 
 impl Recovery {
-    /// What a user should be told, one sentence each; nothing for a session that ended well.
+    /// Describes the repairs for the user, one sentence each; empty for a session that ended well.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if let Some(path) = &self.torn {
-            notices.push(format!("the session ended in the middle of a line, which was moved to `{}`", path.display()));
+            notices.push(format!("the last line of the session was incomplete and was moved to `{}`", path.display()));
         }
         if let Some(first) = self.bad_lines.first().first() {
             let count = self.bad_lines.count();
-            notices.push(format!("lines of the session that are broken and were left out: {count}; first {first}"));
+            notices.push(format!("skipped broken lines of the session: {count}; the first is {first}"));
         }
         if self.pairing.at_end > 0 {
-            notices.push(format!("tool calls that were interrupted: {}", self.pairing.at_end));
+            notices.push(format!("interrupted tool calls: {}", self.pairing.at_end));
         }
         notices
     }
 }
 
-/// Opens the session in the file `path` to go on with it, for this process alone.
+/// Opens the session in the file `path` for continuing, for this process alone.
 ///
-/// A torn last line is set aside to `<path>.torn-<n>`. Broken lines are left out, and what followed them follows the
-/// last good entry. Tool calls that never got a result get one that says so, and it is appended. `workspace` is the
-/// session's when the file does not say which it has, because its first line is lost.
+/// Moves a torn last line to `<path>.torn-<n>`. Skips broken lines; their followers follow the last good entry. Appends
+/// a result for each tool call that never got one. `workspace` is used when the file does not name its own because the
+/// first line is lost.
 ///
 /// # Errors
-/// The session is in use, or has another version, or is no session, or cannot be read or written. Nothing was changed
-/// then, except that what a full disk allowed of the above may be done.
+/// The session is in use, has another version, is not a session, or cannot be read or written. It is unchanged then,
+/// but on a full disk some of the repairs may be done.
 pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, SessionError> {
     let file = lock::open_locked(path)?;
     let mut transcript = Transcript::read(path, file)?;
@@ -87,7 +87,7 @@ pub fn open_to_continue(path: &Path, workspace: &Path) -> Result<Opened, Session
     Ok(Opened { session, messages, loops: index.loops(), last_loop, recovery })
 }
 
-/// The loop that began last on the branch; none when its record cannot be read.
+/// Returns the last run that started on the branch; none when its record cannot be read.
 fn last_loop(transcript: &mut Transcript) -> Option<LoopStart> {
     let index = transcript.index();
     let nodes = index.branch(index.position());
@@ -98,7 +98,7 @@ fn last_loop(transcript: &mut Transcript) -> Option<LoopStart> {
     }
 }
 
-/// The file's header, or the best that can be made of its name and surroundings.
+/// Returns the file's header, or one made from its name and `workspace`.
 fn header(path: &Path, workspace: &Path, index: &Index) -> Header {
     match &index.header {
         HeaderState::Good(header) => Header::clone(header),
@@ -106,7 +106,7 @@ fn header(path: &Path, workspace: &Path, index: &Index) -> Header {
     }
 }
 
-/// Makes the file end with a whole line. Says where to what did not belong to one was moved.
+/// Makes the file end with a complete line. Returns the file with the torn line, where there was one.
 fn settle_tail(path: &Path, file: &mut File, index: &Index) -> Result<Option<PathBuf>, SessionError> {
     match index.tail {
         Tail::None => Ok(None),

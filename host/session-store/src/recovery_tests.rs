@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::fs;
 use tempfile::TempDir;
 
-fn torn_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = fs::read_dir(folder)
+fn torn_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.to_string_lossy().contains(".torn-"))
@@ -20,14 +20,14 @@ fn open(path: &Path) -> Opened {
     open_to_continue(path, workspace()).unwrap()
 }
 
-/// What is expected of a conversation of which only the first lines are left.
+/// Returns the expected messages of a conversation that lost its last lines.
 fn paired(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut messages = messages.to_vec();
     repair_pairing(&mut messages, format::now());
     messages
 }
 
-/// Equal but for the time of results that were added.
+/// Returns whether messages are equal, apart from the times of added results.
 fn same(left: &[Arc<Message>], right: &[Arc<Message>]) -> bool {
     let timeless = |message: &Arc<Message>| match &**message {
         Message::ToolResult(result) if result.is_error => Message::ToolResult(pinion_protocol::ToolResultMessage {
@@ -40,17 +40,17 @@ fn same(left: &[Arc<Message>], right: &[Arc<Message>]) -> bool {
 }
 
 #[test]
-fn cut_off_at_any_byte_a_session_opens_with_every_entry_that_is_whole() {
-    let folder = TempDir::new().unwrap();
+fn session_cut_at_any_byte_keeps_every_complete_entry() {
+    let directory = TempDir::new().unwrap();
     let said = conversation();
-    let path = write_session(folder.path(), &said);
+    let path = write_session(directory.path(), &said);
     let bytes = fs::read(&path).unwrap();
-    // Where each line ends, without its newline: from there on it is whole.
+    // The end of each line, without its newline: from there on the line is complete.
     let ends: Vec<usize> = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at).collect();
 
     for cut in 0..=bytes.len() {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join(path.file_name().unwrap());
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join(path.file_name().unwrap());
         fs::write(&path, &bytes[..cut]).unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count();
         let expected = paired(&said[..whole.saturating_sub(1)]);
@@ -63,7 +63,7 @@ fn cut_off_at_any_byte_a_session_opens_with_every_entry_that_is_whole() {
         assert!(same(&opened.messages, &expected), "cut at {cut}");
         assert_eq!(opened.recovery.bad_lines.count(), 0, "cut at {cut}");
         assert_eq!(opened.recovery.torn.is_some(), !rest.is_empty(), "cut at {cut}");
-        let aside = torn_files(folder.path());
+        let aside = torn_files(directory.path());
         assert_eq!(aside.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>().concat(), rest, "cut at {cut}");
 
         opened.session.append(&user("and on")).unwrap();
@@ -77,26 +77,26 @@ fn cut_off_at_any_byte_a_session_opens_with_every_entry_that_is_whole() {
 }
 
 #[test]
-fn a_session_torn_twice_keeps_both_rests() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("one")]);
+fn session_torn_twice_keeps_both_parts() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("one")]);
     for rest in ["{\"id\":\"2\"", "{\"id\":\"2\",\"par"] {
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(rest.as_bytes());
         fs::write(&path, bytes).unwrap();
         assert_eq!(open(&path).messages, [user("one")]);
     }
-    let rests: Vec<_> = torn_files(folder.path()).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let rests: Vec<_> = torn_files(directory.path()).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     assert_eq!(rests, ["{\"id\":\"2\"", "{\"id\":\"2\",\"par"]);
 }
 
 #[test]
-fn a_broken_line_costs_that_entry_and_no_other() {
+fn broken_line_costs_only_its_entry() {
     let said = conversation();
     for broken in 0..said.len() {
         for garbage in ["", "\u{0}\u{0}", "{\"id\":", "[]", "{\"id\":\"!\"}"] {
-            let folder = TempDir::new().unwrap();
-            let path = write_session(folder.path(), &said);
+            let directory = TempDir::new().unwrap();
+            let path = write_session(directory.path(), &said);
             let text = fs::read_to_string(&path).unwrap();
             let mut lines: Vec<&str> = text.lines().collect();
             let cut_short = &lines[broken + 1][..lines[broken + 1].len() - 1];
@@ -114,14 +114,14 @@ fn a_broken_line_costs_that_entry_and_no_other() {
 }
 
 #[test]
-fn interrupted_calls_are_answered_once_and_for_all() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("go"), calls(&["1", "2"]), result("2")]);
+fn interrupted_calls_are_answered_once() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("go"), calls(&["1", "2"]), result("2")]);
     let opened = open(&path);
     assert_eq!(opened.recovery.pairing.at_end, 1);
-    assert_eq!(opened.recovery.notices(), ["tool calls that were interrupted: 1"]);
+    assert_eq!(opened.recovery.notices(), ["interrupted tool calls: 1"]);
     let messages = opened.messages.clone();
-    // In the order of the calls.
+    // Results are in the order of the calls.
     let Message::ToolResult(added) = &*messages[2] else { panic!() };
     assert_eq!((added.call_id.as_str(), added.tool_name.as_str(), added.is_error), ("1", "read", true));
     drop(opened);
@@ -131,9 +131,9 @@ fn interrupted_calls_are_answered_once_and_for_all() {
 }
 
 #[test]
-fn a_second_writer_is_told_who_has_the_session_and_changes_nothing() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &conversation());
+fn second_writer_gets_the_holder_and_changes_nothing() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &conversation());
     let first = open(&path);
     let error = open_to_continue(&path, workspace()).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
@@ -143,29 +143,29 @@ fn a_second_writer_is_told_who_has_the_session_and_changes_nothing() {
 }
 
 #[test]
-fn a_session_that_was_just_begun_is_locked_too() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn new_session_is_locked() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     session.append(&user("one")).unwrap();
     assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Locked { .. }));
 }
 
 #[test]
-fn a_file_that_is_no_session_is_refused_untouched() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("notes.txt");
+fn file_that_is_not_a_session_is_left_untouched() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("notes.txt");
     fs::write(&path, "my notes,\nunfinished").unwrap();
     assert!(matches!(open_to_continue(&path, workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
     assert_eq!(fs::read_to_string(&path).unwrap(), "my notes,\nunfinished");
-    assert!(torn_files(folder.path()).is_empty());
-    assert!(matches!(open_to_continue(folder.path(), workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
+    assert!(torn_files(directory.path()).is_empty());
+    assert!(matches!(open_to_continue(directory.path(), workspace()).unwrap_err().kind, SessionErrorKind::Corrupt));
 }
 
 #[test]
-fn a_session_of_a_newer_version_is_refused_untouched() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("new.jsonl");
+fn session_of_a_newer_version_is_left_untouched() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("new.jsonl");
     let text = "{\"type\":\"session\",\"version\":2}\n{\"torn";
     fs::write(&path, text).unwrap();
     assert!(matches!(
@@ -176,9 +176,9 @@ fn a_session_of_a_newer_version_is_refused_untouched() {
 }
 
 #[test]
-fn entries_of_a_newer_program_are_passed_over_and_kept() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("one")]);
+fn entries_of_a_newer_program_are_skipped_and_kept() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("one")]);
     let label = r#"{"id":"2","parent":"1","time":"2026-01-02T03:04:05Z","type":"label","data":{"text":"here"}}"#;
     let text = fs::read_to_string(&path).unwrap() + label + "\n";
     fs::write(&path, &text).unwrap();
@@ -254,11 +254,11 @@ fn apply(bytes: &mut Vec<u8>, damage: &[Damage]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever the damage: no panic; and what opens once opens again the same, and takes on.
+    /// No damage causes a panic, and a session that opens once opens again with the same messages and accepts more.
     #[test]
-    fn a_damaged_session_opens_or_is_refused_and_goes_on_as_it_opened(damage in any_damage()) {
-        let folder = TempDir::new().unwrap();
-        let path = write_session(folder.path(), &conversation());
+    fn damaged_session_reopens_with_the_same_messages(damage in any_damage()) {
+        let directory = TempDir::new().unwrap();
+        let path = write_session(directory.path(), &conversation());
         let mut bytes = fs::read(&path).unwrap();
         apply(&mut bytes, &damage);
         fs::write(&path, &bytes).unwrap();

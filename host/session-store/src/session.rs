@@ -1,8 +1,8 @@
-//! A session that is written to.
+//! A session open for writing.
 
 use crate::error::{BadLines, SessionError, SessionErrorKind};
 use crate::files;
-use crate::format::{self, EncodeError, Place};
+use crate::format::{self, EncodeError, Link};
 use crate::header::{Header, Spawn};
 use crate::id::EntryId;
 use crate::index::{Index, Tail};
@@ -21,9 +21,9 @@ const MAX_WAITING: usize = 64;
 
 /// A session on disk, open for writing by this process alone until it is dropped.
 ///
-/// It grows at its end: each entry follows the one before, unless [`Session::go_back`] came between. The file is made
-/// with the first entry, so a session in which nothing was said leaves none. Calls block for as long as the system takes
-/// to accept one write, and may come from any thread.
+/// It grows at its end: each entry follows the one before, unless [`Session::go_back`] came between. The first entry
+/// creates the file, so a session without messages leaves none. Calls block until the system accepts one write, and may
+/// come from any thread.
 pub struct Session {
     path: PathBuf,
     header: Header,
@@ -32,23 +32,23 @@ pub struct Session {
 
 struct State {
     log: Option<Log>,
-    /// The header is still to be written, before the first entry.
+    /// Set until the header is written, before the first entry.
     header_is_due: bool,
     cursor: Cursor,
-    /// What the next one is called; none when all names are taken.
+    /// The id of the next entry; none when all are taken.
     next: Option<EntryId>,
-    /// The folder may not know the file yet, as far as the disk is concerned.
-    folder_is_due: bool,
-    /// What happened before anything was said: it comes into the file with the first message.
+    /// Set until the directory is synced, without which a loss of power can remove the file.
+    directory_is_due: bool,
+    /// Records that wait for the first message.
     waiting: Vec<Record>,
 }
 
-/// Where a branch grows.
+/// The end of a branch that grows.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     /// The entry that the next one follows.
     pub(crate) leaf: Option<EntryId>,
-    /// The entry of the last reply, and the calls in it.
+    /// The entry of the last reply, and the ids of its calls.
     calls: Option<(EntryId, Vec<String>)>,
 }
 
@@ -57,7 +57,7 @@ impl Cursor {
         Self { leaf, calls: None }
     }
 
-    fn said(&mut self, id: EntryId, message: &Message) {
+    fn advance(&mut self, id: EntryId, message: &Message) {
         self.leaf = Some(id);
         if let Message::Assistant(reply) = message {
             self.calls = Some((id, reply.tool_calls().map(|call| call.id.clone()).collect()));
@@ -71,7 +71,7 @@ impl Cursor {
 }
 
 impl Session {
-    /// A new session of `workspace`, an absolute path, which will be kept in the file `path`. Touches no disk.
+    /// Creates a session of `workspace`, an absolute path, in the file `path`. Touches no disk until the first message.
     pub fn begin(path: &Path, workspace: &Path) -> Self {
         Self::with_header(path, Header::new(workspace))
     }
@@ -82,20 +82,20 @@ impl Session {
             header_is_due: true,
             cursor: Cursor::default(),
             next: Some(EntryId::FIRST),
-            folder_is_due: true,
+            directory_is_due: true,
             waiting: Vec::new(),
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
 
-    /// Goes on with a file that is open, locked, and ends with a whole line where `index` says.
+    /// Continues a file that is open, locked, and ends with a complete line where `index` says.
     pub(crate) fn resume(path: &Path, header: Header, index: &Index, file: File) -> Self {
         let state = State {
             log: Some(Log::new(file, index.end + u64::from(index.tail == Tail::Unended))),
             header_is_due: index.end == 0,
             cursor: Cursor::at(index.id_of(index.position())),
             next: index.last_id().map_or(Some(EntryId::FIRST), EntryId::next),
-            folder_is_due: false,
+            directory_is_due: false,
             waiting: Vec::new(),
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
@@ -122,51 +122,51 @@ impl Session {
         ChildSession { id: child.id().into(), store: Arc::new(child) }
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub fn id(&self) -> &str {
         &self.header.id
     }
 
-    /// What the session's first line says, or will say.
+    /// Returns the facts in the first line of the session.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The session's file, which exists once something was said.
+    /// Returns the session's file, which exists after the first message.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The entry at which the conversation stands, and which the next one will follow.
+    /// Returns the position of the conversation: the entry that the next one follows.
     pub fn position(&self) -> Option<EntryId> {
         self.lock().cursor.leaf
     }
 
-    /// The entry with this tool call, when it is one of the last reply.
+    /// Returns the entry with this tool call, when it is one of the last reply.
     pub fn entry_of_call(&self, call_id: &str) -> Option<EntryId> {
         self.lock().cursor.entry_of_call(call_id)
     }
 
-    /// Goes back to an entry, or with none to before the first one: what is appended next follows that, on a branch of
-    /// its own. What was said since stays in the session. Gives the messages from the root to there, every tool call
-    /// followed by its result: one that has none before that entry gets one that says so, and it is appended.
+    /// Returns to an entry, or with none to before the first one. The next entry follows that one, on a new branch;
+    /// later entries stay in the session. Returns the messages from the root to there. A tool call without a result
+    /// before that entry gets one, which is appended.
     ///
-    /// Reads the file from its beginning.
+    /// Reads the file from its start.
     ///
     /// # Errors
-    /// There is no such entry, or the session cannot be read or written. It stands where it stood then, except that when
-    /// a result could not be appended it may stand at the entry.
+    /// There is no such entry, or the session cannot be read or written. The position is unchanged then, except that a
+    /// failure to append a result may leave it at the entry.
     pub fn go_back(&self, to: Option<EntryId>) -> Result<Vec<Arc<Message>>, SessionError> {
         let mut state = self.lock();
         let mut messages = to.map_or(Ok(Vec::new()), |entry| self.messages_to(entry))?;
         let left = state.cursor.leaf;
         if left != to {
-            self.add(&mut state, to, None, |place| format::encode_position(place, left))?;
+            self.add(&mut state, to, None, |link| format::encode_position(link, left))?;
             state.cursor = Cursor::at(to);
         }
         let pairing = repair_pairing_with(&mut messages, format::now(), LEFT_BEHIND);
         for message in &messages[messages.len() - pairing.at_end..] {
-            self.say(&mut state, message)?;
+            self.push(&mut state, message)?;
         }
         sort_results(&mut messages);
         Ok(messages)
@@ -182,30 +182,30 @@ impl Session {
         branch.messages(&mut BadLines::default())
     }
 
-    /// Appends something that is no message, and gives its name.
+    /// Appends a record, and returns its entry.
     ///
     /// # Errors
-    /// The session could not be written, or the record has no form that can be read back. The session is as it was.
+    /// The session cannot be written, or the record cannot be read back. The session is unchanged.
     pub fn record(&self, record: &Record) -> Result<EntryId, SessionError> {
         let mut state = self.lock();
         let parent = state.cursor.leaf;
-        let id = self.add(&mut state, parent, None, |place| format::encode_record(place, record))?;
+        let id = self.add(&mut state, parent, None, |link| format::encode_record(link, record))?;
         state.cursor.leaf = Some(id);
         Ok(id)
     }
 
     /// Appends a message to a side branch.
-    pub(crate) fn say_aside(&self, cursor: &mut Cursor, side: &str, message: &Message) -> Result<(), SessionError> {
+    pub(crate) fn append_aside(&self, cursor: &mut Cursor, side: &str, message: &Message) -> Result<(), SessionError> {
         let mut state = self.lock();
-        let encode = |place: Place<'_>| format::encode_message(place, message);
+        let encode = |link: Link<'_>| format::encode_message(link, message);
         let id = self.add(&mut state, cursor.leaf, Some(side), encode)?;
-        cursor.said(id, message);
+        cursor.advance(id, message);
         Ok(())
     }
 
     /// Appends the record of an event to a side branch. A failure costs only the record, and is logged.
     pub(crate) fn record_aside(&self, cursor: &mut Cursor, side: &str, record: &Record) {
-        let encode = |place: Place<'_>| format::encode_record(place, record);
+        let encode = |link: Link<'_>| format::encode_record(link, record);
         match self.add(&mut self.lock(), cursor.leaf, Some(side), encode) {
             Ok(id) => cursor.leaf = Some(id),
             Err(error) => {
@@ -214,11 +214,11 @@ impl Session {
         }
     }
 
-    /// Goes on from the end of a side branch.
+    /// Moves the conversation to the end of a side branch.
     pub(crate) fn go_to(&self, leaf: Option<EntryId>) -> Result<(), SessionError> {
         let mut state = self.lock();
         let left = state.cursor.leaf;
-        self.add(&mut state, leaf, None, |place| format::encode_position(place, left))?;
+        self.add(&mut state, leaf, None, |link| format::encode_position(link, left))?;
         state.cursor = Cursor::at(leaf);
         Ok(())
     }
@@ -242,13 +242,13 @@ impl Session {
 
     /// Appends a message to the conversation.
     pub(crate) fn append_message(&self, message: &Message) -> Result<(), SessionError> {
-        self.say(&mut self.lock(), message)
+        self.push(&mut self.lock(), message)
     }
 
-    fn say(&self, state: &mut State, message: &Message) -> Result<(), SessionError> {
+    fn push(&self, state: &mut State, message: &Message) -> Result<(), SessionError> {
         let parent = state.cursor.leaf;
-        let id = self.add(state, parent, None, |place| format::encode_message(place, message))?;
-        state.cursor.said(id, message);
+        let id = self.add(state, parent, None, |link| format::encode_message(link, message))?;
+        state.cursor.advance(id, message);
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Session {
         state: &mut State,
         parent: Option<EntryId>,
         side: Option<&str>,
-        encode: impl FnOnce(Place<'_>) -> Result<Vec<u8>, EncodeError>,
+        encode: impl FnOnce(Link<'_>) -> Result<Vec<u8>, EncodeError>,
     ) -> Result<EntryId, SessionError> {
         let mut lines = match state.header_is_due {
             true => self.header.encode().map_err(|error| self.refused(error))?,
@@ -272,12 +272,12 @@ impl Session {
         };
         for record in &state.waiting {
             let id = name()?;
-            let entry = format::encode_record(Place { id, parent, time, side: None }, record);
+            let entry = format::encode_record(Link { id, parent, time, side: None }, record);
             lines.append(&mut entry.map_err(|error| self.refused(error))?);
             parent = Some(id);
         }
         let id = name()?;
-        let entry = encode(Place { id, parent, time, side });
+        let entry = encode(Link { id, parent, time, side });
         lines.append(&mut entry.map_err(|error| self.refused(error))?);
         self.write(state, &lines)?;
         state.waiting.clear();
@@ -286,23 +286,23 @@ impl Session {
         Ok(id)
     }
 
-    /// Waits until everything that was appended is on the disk, and survives a loss of power. For the end of a run:
-    /// what was appended survives this process without it.
+    /// Blocks until everything appended is on the disk, and survives a loss of power. For the end of a run: a kill of
+    /// the process loses nothing without it.
     ///
     /// # Errors
-    /// The system could not say that it is.
+    /// The system cannot confirm it.
     pub fn sync(&self) -> Result<(), SessionError> {
         let mut state = self.lock();
         let Some(log) = &mut state.log else { return Ok(()) };
         log.sync().map_err(SessionError::io("sync", &self.path))?;
-        if state.folder_is_due {
-            files::sync_folder_of(&self.path).map_err(SessionError::io("sync the folder of", &self.path))?;
-            state.folder_is_due = false;
+        if state.directory_is_due {
+            files::sync_directory_of(&self.path).map_err(SessionError::io("sync the directory of", &self.path))?;
+            state.directory_is_due = false;
         }
         Ok(())
     }
 
-    /// Appends to the log, which is made if it is the first time.
+    /// Appends to the log, and creates it the first time.
     fn write(&self, state: &mut State, lines: &[u8]) -> Result<(), SessionError> {
         if let Some(log) = &mut state.log {
             return log.append(lines).map_err(SessionError::io("append to", &self.path));
@@ -310,7 +310,7 @@ impl Session {
         let file = files::create(&self.path).map_err(SessionError::io("create", &self.path))?;
         let mut log = Log::new(file, 0);
         if let Err(error) = log.append(lines) {
-            // Nothing was said, so nothing is left.
+            // A session without messages leaves no file.
             let _ = std::fs::remove_file(&self.path);
             return Err(SessionError::io("append to", &self.path)(error));
         }
@@ -322,7 +322,7 @@ impl Session {
         SessionError::new(&self.path, SessionErrorKind::Unwritable { source: error.into() })
     }
 
-    /// Nothing is left half-done in the state when a thread panics.
+    /// Locks the state. A panic of another thread leaves nothing half done in it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

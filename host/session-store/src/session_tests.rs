@@ -2,25 +2,25 @@ use super::*;
 use crate::log::testing::DiskFile;
 use crate::record::{LoopStart, Retry};
 use crate::recovery::open_to_continue;
-use crate::testing::{assistant, calls, conversation, result, said, time, user, workspace};
+use crate::testing::{assistant, calls, conversation, prompts_of, result, time, user, workspace};
 use pinion_protocol::{COMPACTION_MESSAGE, Content, ExtensionMessage, SessionStore as _, view};
 use std::fs;
 use std::io;
 use tempfile::TempDir;
 
 #[test]
-fn a_session_in_which_nothing_was_said_leaves_nothing() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("project/a.jsonl"), workspace());
+fn session_without_messages_leaves_no_file() {
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("project/a.jsonl"), workspace());
     session.sync().unwrap();
     drop(session);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn what_was_said_is_in_the_file_when_append_returns() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn message_is_in_the_file_when_append_returns() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     for (index, message) in conversation().iter().enumerate() {
         session.append(message).unwrap();
@@ -32,9 +32,9 @@ fn what_was_said_is_in_the_file_when_append_returns() {
 }
 
 #[test]
-fn each_entry_follows_the_one_before_across_openings() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn entries_follow_each_other_across_openings() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     Session::begin(&path, workspace()).append(&user("1")).unwrap();
     for text in ["2", "3"] {
         open_to_continue(&path, workspace()).unwrap().session.append(&user(text)).unwrap();
@@ -46,10 +46,10 @@ fn each_entry_follows_the_one_before_across_openings() {
 
 #[cfg(unix)]
 #[test]
-fn only_its_owner_may_read_a_session() {
+fn only_the_owner_can_read_a_session() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("sessions/project/a.jsonl");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions/project/a.jsonl");
     Session::begin(&path, workspace()).append(&user("secret")).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
@@ -58,9 +58,9 @@ fn only_its_owner_may_read_a_session() {
 }
 
 #[test]
-fn a_file_that_exists_is_not_written_over() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn existing_file_is_not_overwritten() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     fs::write(&path, "mine").unwrap();
     let error = Session::begin(&path, workspace()).append(&user("1")).unwrap_err();
     assert_eq!(error.to_string(), format!("could not write the session: could not create `{}`", path.display()));
@@ -68,7 +68,7 @@ fn a_file_that_exists_is_not_written_over() {
 }
 
 #[test]
-fn after_an_append_that_failed_the_session_goes_on_where_it_was() {
+fn session_continues_after_a_failed_append() {
     let file = DiskFile::default();
     file.0.lock().unwrap().space = 600;
     let session = Session::begin(Path::new("/s.jsonl"), workspace());
@@ -87,11 +87,11 @@ fn after_an_append_that_failed_the_session_goes_on_where_it_was() {
     assert!(text.lines().last().unwrap().starts_with(r#"{"id":"2","parent":"1","#));
 }
 
-/// Threads write whole lines, each with a name of its own.
+/// Each thread writes complete lines with ids of their own.
 #[test]
 fn messages_may_come_from_many_threads() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -108,9 +108,9 @@ fn messages_may_come_from_many_threads() {
     assert_eq!((opened.messages.len(), opened.recovery.bad_lines.count()), (200, 0));
 }
 
-/// A session of these prompts.
-fn prompts(folder: &TempDir, texts: &[&str]) -> Session {
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+/// Creates a session with these prompts.
+fn prompts(directory: &TempDir, texts: &[&str]) -> Session {
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     for text in texts {
         session.append(&user(text)).unwrap();
     }
@@ -122,41 +122,41 @@ fn id(text: &str) -> Option<EntryId> {
 }
 
 #[test]
-fn going_back_begins_a_branch_and_keeps_the_other() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["one", "two", "three"]);
+fn going_back_starts_a_branch_and_keeps_the_other() {
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["one", "two", "three"]);
     assert_eq!(session.go_back(id("1")).unwrap(), [user("one")]);
     session.append(&user("another two")).unwrap();
     let mut transcript = Transcript::open(session.path()).unwrap();
-    assert_eq!(said(transcript.branch()), ["one", "another two"]);
+    assert_eq!(prompts_of(transcript.branch()), ["one", "another two"]);
     let branches = transcript.branches();
     assert_eq!((branches.len(), branches[1].from, branches[1].entries), (2, id("1"), 2));
-    assert_eq!(said(transcript.branch_to(branches[1].leaf).unwrap()), ["one", "two", "three"]);
+    assert_eq!(prompts_of(transcript.branch_to(branches[1].leaf).unwrap()), ["one", "two", "three"]);
     let prompt = transcript.prompt_of(&branches[1]).unwrap();
     assert_eq!(prompt.content[0].as_text(), Some("two"));
 }
 
 #[test]
-fn where_the_conversation_stands_is_kept_also_when_nothing_was_said_there() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["one", "two"]);
+fn position_survives_reopening_without_new_messages() {
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["one", "two"]);
     session.go_back(id("1")).unwrap();
     drop(session);
-    let path = folder.path().join("a.jsonl");
+    let path = directory.path().join("a.jsonl");
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!((opened.messages, opened.session.position()), (vec![user("one")], id("1")));
     assert_eq!(opened.session.go_back(None).unwrap(), []);
     drop(opened.session);
     let opened = open_to_continue(&path, workspace()).unwrap();
     assert_eq!((opened.messages.len(), opened.session.position()), (0, None));
-    opened.session.append(&user("anew")).unwrap();
-    assert_eq!(said(Transcript::open(&path).unwrap().branch()), ["anew"]);
+    opened.session.append(&user("again")).unwrap();
+    assert_eq!(prompts_of(Transcript::open(&path).unwrap().branch()), ["again"]);
 }
 
 #[test]
-fn going_back_to_where_it_stands_writes_nothing() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["one"]);
+fn going_back_to_the_position_writes_nothing() {
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["one"]);
     let before = fs::read(session.path()).unwrap();
     assert_eq!(session.go_back(id("1")).unwrap(), [user("one")]);
     assert_eq!(fs::read(session.path()).unwrap(), before);
@@ -164,19 +164,19 @@ fn going_back_to_where_it_stands_writes_nothing() {
 
 #[test]
 fn going_back_to_an_unknown_entry_changes_nothing() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["one"]);
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["one"]);
     let error = session.go_back(id("9")).unwrap_err();
     assert_eq!(error.to_string(), format!("session `{}` has no entry `9`", session.path().display()));
     assert_eq!(session.position(), id("1"));
-    let unsaid = Session::begin(&folder.path().join("b.jsonl"), workspace());
+    let unsaid = Session::begin(&directory.path().join("b.jsonl"), workspace());
     assert!(matches!(unsaid.go_back(id("1")).unwrap_err().kind, SessionErrorKind::UnknownEntry { .. }));
 }
 
 #[test]
-fn going_back_into_a_turn_answers_the_calls_whose_results_are_left_behind() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["go"]);
+fn going_back_into_a_turn_answers_its_open_calls() {
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["go"]);
     for message in [calls(&["1", "2"]), result("1"), result("2"), Arc::new(assistant(vec![Content::text("done")]))] {
         session.append(&message).unwrap();
     }
@@ -185,21 +185,21 @@ fn going_back_into_a_turn_answers_the_calls_whose_results_are_left_behind() {
     assert_eq!((messages.len(), added.call_id.as_str(), added.is_error), (4, "2", true));
     assert_eq!(added.content[0].as_text(), Some(LEFT_BEHIND));
     drop(session);
-    let opened = open_to_continue(&folder.path().join("a.jsonl"), workspace()).unwrap();
+    let opened = open_to_continue(&directory.path().join("a.jsonl"), workspace()).unwrap();
     assert_eq!((opened.messages, opened.recovery), (messages, crate::Recovery::default()));
 }
 
 #[test]
-fn records_are_kept_in_their_place_and_no_model_sees_them() {
-    let folder = TempDir::new().unwrap();
-    let session = prompts(&folder, &["one"]);
+fn records_stay_in_place_and_out_of_the_messages() {
+    let directory = TempDir::new().unwrap();
+    let session = prompts(&directory, &["one"]);
     let start = LoopStart { loop_id: "s.c.1".into(), model: Some("m".into()), ..LoopStart::default() };
     let retry = Retry { loop_id: "s.c.1".into(), attempt: 1, max_attempts: 3, delay_ms: 10, cause: "busy".into() };
     session.record(&Record::LoopStart(start.clone())).unwrap();
     session.record(&Record::Retry(retry.clone())).unwrap();
     session.append(&user("two")).unwrap();
     drop(session);
-    let path = folder.path().join("a.jsonl");
+    let path = directory.path().join("a.jsonl");
     let mut transcript = Transcript::open(&path).unwrap();
     let records: Vec<_> = transcript
         .branch()
@@ -215,9 +215,9 @@ fn records_are_kept_in_their_place_and_no_model_sees_them() {
 }
 
 #[test]
-fn what_the_model_sees_is_that_of_the_branch_whatever_was_compacted_on_another() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn view_ignores_compactions_on_other_branches() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let session = Session::begin(&path, workspace());
     session.append(&user("one")).unwrap();
     session.append(&user("two")).unwrap();

@@ -1,8 +1,8 @@
-//! Loops that work on the same prompt side by side: each keeps what it says on a branch of its own, one is chosen.
+//! Parallel groups: each run of a group writes to a branch of its own, and one branch is chosen.
 //!
-//! All write to one file, in whatever order they speak. What they say is marked as theirs, so that the conversation
-//! itself stands where it was until one of them is chosen: when the process is killed before, it goes on from there, and
-//! the branches stay in the session for whoever wants to look.
+//! All runs write to one file, in the order of their messages, and mark their entries with their run. The position of
+//! the conversation does not move until one run is chosen. After a kill before that, the session continues from there,
+//! and the branches stay in it for readers.
 
 use crate::id::EntryId;
 use crate::record::{GroupEnd, GroupStart, Record};
@@ -11,14 +11,14 @@ use pinion_protocol::{ChildCall, ChildSession, EventKind, Message, SessionGroup,
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A branch of a session that one loop of a parallel group writes to.
+/// The branch of one run of a parallel group.
 pub(crate) struct SideBranch {
     session: Arc<Session>,
     loop_id: String,
     cursor: Mutex<Cursor>,
 }
 
-/// Branches for loops that work on the same prompt, one for each.
+/// A parallel group, with a branch for each run.
 pub(crate) struct Group {
     session: Arc<Session>,
     id: String,
@@ -26,7 +26,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Begins at the place where the conversation stands.
+    /// Starts a group at the position of the conversation.
     pub(crate) fn begin(session: Arc<Session>, id: &str, loop_ids: &[String]) -> Result<Self, StoreError> {
         let start = GroupStart { group_id: id.to_owned(), loop_ids: loop_ids.to_vec() };
         let at = session.record(&Record::GroupStart(start))?;
@@ -46,7 +46,7 @@ impl SessionGroup for Group {
         }
     }
 
-    /// When only the last part failed, the conversation goes on from the chosen branch and the record of it is missing.
+    /// Continues from the chosen branch even when only the record of the choice fails.
     fn end(&self, chosen: Option<usize>, usage: Usage) -> Result<(), StoreError> {
         let chosen = chosen.and_then(|number| self.branches.get(number));
         if let Some(chosen) = chosen {
@@ -59,12 +59,12 @@ impl SessionGroup for Group {
 }
 
 impl SideBranch {
-    /// Its last entry; the one at which the group began when nothing was said yet.
+    /// Returns its last entry; the start of the group while the branch is empty.
     fn position(&self) -> Option<EntryId> {
         self.lock().leaf
     }
 
-    /// Nothing is left half-done in the cursor when a thread panics.
+    /// Locks the cursor. A panic of another thread leaves nothing half done in it.
     fn lock(&self) -> MutexGuard<'_, Cursor> {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +72,7 @@ impl SideBranch {
 
 impl SessionStore for SideBranch {
     fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
-        Ok(self.session.say_aside(&mut self.lock(), &self.loop_id, message)?)
+        Ok(self.session.append_aside(&mut self.lock(), &self.loop_id, message)?)
     }
 
     fn observe(&self, loop_id: &Arc<str>, event: &EventKind) {
@@ -101,7 +101,7 @@ impl fmt::Debug for SideBranch {
 mod tests {
     use super::*;
     use crate::recovery::open_to_continue;
-    use crate::testing::{calls, result, said, user, workspace};
+    use crate::testing::{calls, prompts_of, result, user, workspace};
     use crate::transcript::Transcript;
     use std::path::PathBuf;
     use tempfile::TempDir;
@@ -110,9 +110,9 @@ mod tests {
         ["s.fast.1".to_owned(), "s.slow.2".to_owned()]
     }
 
-    /// A session with a question, on which two branches are to work.
-    fn asked(folder: &TempDir) -> (PathBuf, Arc<Session>, Group) {
-        let path = folder.path().join("a.jsonl");
+    /// A session with a question, and a group of two branches.
+    fn asked(directory: &TempDir) -> (PathBuf, Arc<Session>, Group) {
+        let path = directory.path().join("a.jsonl");
         let session = Arc::new(Session::begin(&path, workspace()));
         session.append(&user("question")).unwrap();
         let group = Group::begin(session.clone(), "g", &loops()).unwrap();
@@ -120,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_branch_is_gone_on_with_and_the_other_one_stays() {
-        let folder = TempDir::new().unwrap();
-        let (path, session, group) = asked(&folder);
+    fn conversation_continues_from_the_chosen_branch() {
+        let directory = TempDir::new().unwrap();
+        let (path, session, group) = asked(&directory);
         let sides = &group.branches;
         for round in ["one", "two"] {
             for side in sides {
@@ -133,19 +133,19 @@ mod tests {
         session.append(&user("thanks")).unwrap();
 
         let mut transcript = Transcript::open(&path).unwrap();
-        assert_eq!(said(transcript.branch()), ["question", "one of s.slow.2", "two of s.slow.2", "thanks"]);
+        assert_eq!(prompts_of(transcript.branch()), ["question", "one of s.slow.2", "two of s.slow.2", "thanks"]);
         let branches = transcript.branches();
         assert_eq!(branches.len(), 2);
         let other = transcript.branch_to(branches[1].leaf).unwrap();
-        assert_eq!(said(other), ["question", "one of s.fast.1", "two of s.fast.1"]);
+        assert_eq!(prompts_of(other), ["question", "one of s.fast.1", "two of s.fast.1"]);
         drop((session, group));
         assert_eq!(open_to_continue(&path, workspace()).unwrap().messages.len(), 4);
     }
 
     #[test]
-    fn a_kill_before_the_choice_leaves_the_conversation_where_it_was() {
-        let folder = TempDir::new().unwrap();
-        let (path, session, group) = asked(&folder);
+    fn kill_before_the_choice_keeps_the_position() {
+        let directory = TempDir::new().unwrap();
+        let (path, session, group) = asked(&directory);
         let sides = &group.branches;
         sides[0].append(&calls(&["1"])).unwrap();
         sides[1].append(&calls(&["2"])).unwrap();
@@ -156,20 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_which_none_is_chosen_ends_where_it_began() {
-        let folder = TempDir::new().unwrap();
-        let (path, session, group) = asked(&folder);
+    fn group_without_a_choice_ends_at_its_start() {
+        let directory = TempDir::new().unwrap();
+        let (path, session, group) = asked(&directory);
         let sides = &group.branches;
         sides[0].append(&user("failed")).unwrap();
         group.end(None, Usage::default()).unwrap();
         session.append(&user("again")).unwrap();
-        assert_eq!(said(Transcript::open(&path).unwrap().branch()), ["question", "again"]);
+        assert_eq!(prompts_of(Transcript::open(&path).unwrap().branch()), ["question", "again"]);
     }
 
     #[test]
-    fn a_call_knows_its_entry_while_its_reply_is_the_last() {
-        let folder = TempDir::new().unwrap();
-        let session = Arc::new(Session::begin(&folder.path().join("a.jsonl"), workspace()));
+    fn entry_of_a_call_is_known_while_its_reply_is_the_last() {
+        let directory = TempDir::new().unwrap();
+        let session = Arc::new(Session::begin(&directory.path().join("a.jsonl"), workspace()));
         session.append(&calls(&["1", "2"])).unwrap();
         let entry = session.position();
         session.append(&result("1")).unwrap();

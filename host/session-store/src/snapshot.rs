@@ -1,7 +1,7 @@
-//! Stopping in one process, and going on from there in another.
+//! Snapshots: stop in one process and continue in another.
 //!
-//! A snapshot is small: the session is on disk anyway, so it only says which one, and at which entry the conversation
-//! stood. Whoever restores it may have said something else meanwhile: then what follows is a branch of its own.
+//! A snapshot is small. The session is on disk, so the snapshot only names it and the position of the conversation.
+//! When the session has grown since, restoring starts a new branch.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -12,32 +12,33 @@ use crate::transcript::Transcript;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Where a conversation stood. Serializable; holds no messages and no secrets.
+/// The position of a conversation. Serializable; has no messages and no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The session's id.
     pub session: String,
     /// The session's file.
     pub path: PathBuf,
-    /// The folder that the session is about.
+    /// The directory in which the session works.
     pub workspace: PathBuf,
-    /// The entry at which it stood; none before the first one.
+    /// The entry at the position; none before the first one.
     pub entry: Option<EntryId>,
-    /// A digest of that entry's line: it is still the same one when it is restored.
+    /// A digest of that entry's line, to find out whether it has changed.
     pub digest: Option<String>,
     /// The agent, where agents have ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The loop that ran last: the parent of what goes on.
+    /// The last run, which the next run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_id: Option<String>,
 }
 
 impl Session {
-    /// Where the conversation stands now. What was appended is on the disk then, also after a loss of power.
+    /// Takes a snapshot of the position of the conversation. Everything appended is on the disk then, and survives a
+    /// loss of power.
     ///
     /// # Errors
-    /// Nothing was said yet, or the session cannot be read or written.
+    /// The session has no messages yet, or cannot be read or written.
     pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<Snapshot, SessionError> {
         if !self.path().exists() {
             return Err(SessionError::new(self.path(), SessionErrorKind::Empty));
@@ -58,11 +59,11 @@ impl Session {
     }
 }
 
-/// Opens a session where a snapshot says that it stood, for this process alone. What was said since stays in it, on a
-/// branch of its own.
+/// Opens a session at the position of a snapshot, for this process alone. Later entries stay in the session, on a
+/// branch of their own.
 ///
 /// # Errors
-/// As [`open_to_continue`]; or the entry is not what it was.
+/// As [`open_to_continue`]; or the entry has changed.
 pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
     let mut opened = open_to_continue(&snapshot.path, &snapshot.workspace)?;
     let outdated = || SessionError::new(&snapshot.path, SessionErrorKind::Outdated);
@@ -73,7 +74,7 @@ pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
     if digest != snapshot.digest {
         return Err(outdated());
     }
-    // Results of calls that were open belong to what the snapshot is of.
+    // Results that opening added belong to the state of the snapshot.
     if said_since(&snapshot.path, snapshot.entry)? != Some(opened.recovery.pairing.at_end) {
         opened.messages = opened.session.go_back(snapshot.entry)?;
     }
@@ -91,7 +92,7 @@ fn digest(path: &Path, entry: Option<EntryId>) -> Result<Option<String>, Session
     Ok(Some(files::digest(line)))
 }
 
-/// How many entries follow this one to where the conversation stands; none when it is on another branch.
+/// Counts the entries after this one up to the position; none when it is on another branch.
 fn said_since(path: &Path, entry: Option<EntryId>) -> Result<Option<usize>, SessionError> {
     let transcript = Transcript::open(path)?;
     let branch = transcript.index().branch(transcript.index().position());
@@ -104,25 +105,25 @@ fn said_since(path: &Path, entry: Option<EntryId>) -> Result<Option<usize>, Sess
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{calls, said, user, workspace};
+    use crate::testing::{calls, prompts_of, user, workspace};
     use pinion_protocol::SessionStore as _;
     use tempfile::TempDir;
 
-    fn session(folder: &TempDir, texts: &[&str]) -> Session {
-        let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    fn session(directory: &TempDir, texts: &[&str]) -> Session {
+        let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
         texts.iter().for_each(|text| session.append(&user(text)).unwrap());
         session
     }
 
-    /// As another process gets it.
+    /// Returns the snapshot as another process reads it.
     fn sent(snapshot: &Snapshot) -> Snapshot {
         serde_json::from_str(&serde_json::to_string(snapshot).unwrap()).unwrap()
     }
 
     #[test]
-    fn a_restored_session_stands_where_it_stood() {
-        let folder = TempDir::new().unwrap();
-        let first = session(&folder, &["one", "two"]);
+    fn restored_session_is_at_its_old_position() {
+        let directory = TempDir::new().unwrap();
+        let first = session(&directory, &["one", "two"]);
         let snapshot = sent(&first.snapshot(Some("agent"), Some("s.c.1")).unwrap());
         assert!(matches!(restore(&snapshot).unwrap_err().kind, SessionErrorKind::Locked { .. }));
         drop(first);
@@ -134,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_since_stays_on_a_branch_of_its_own() {
-        let folder = TempDir::new().unwrap();
-        let first = session(&folder, &["one"]);
+    fn messages_after_a_snapshot_stay_on_their_own_branch() {
+        let directory = TempDir::new().unwrap();
+        let first = session(&directory, &["one"]);
         let snapshot = first.snapshot(None, None).unwrap();
         first.append(&user("since")).unwrap();
         drop(first);
@@ -144,14 +145,14 @@ mod tests {
         assert_eq!(opened.messages, [user("one")]);
         opened.session.append(&user("instead")).unwrap();
         let mut transcript = Transcript::open(&snapshot.path).unwrap();
-        assert_eq!(said(transcript.branch()), ["one", "instead"]);
+        assert_eq!(prompts_of(transcript.branch()), ["one", "instead"]);
         assert_eq!(transcript.branches().len(), 2);
     }
 
     #[test]
-    fn calls_that_were_open_are_answered_once() {
-        let folder = TempDir::new().unwrap();
-        let first = session(&folder, &["one"]);
+    fn open_calls_of_a_snapshot_are_answered_once() {
+        let directory = TempDir::new().unwrap();
+        let first = session(&directory, &["one"]);
         first.append(&calls(&["1", "2"])).unwrap();
         let snapshot = first.snapshot(None, None).unwrap();
         drop(first);
@@ -162,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_was_changed_is_not_taken_for_what_it_was() {
-        let folder = TempDir::new().unwrap();
-        let first = session(&folder, &["one", "two"]);
+    fn restoring_a_changed_session_is_an_error() {
+        let directory = TempDir::new().unwrap();
+        let first = session(&directory, &["one", "two"]);
         let snapshot = first.snapshot(None, None).unwrap();
         drop(first);
         let text = std::fs::read_to_string(&snapshot.path).unwrap();
@@ -172,7 +173,7 @@ mod tests {
             std::fs::write(&snapshot.path, changed).unwrap();
             assert!(matches!(restore(&snapshot).unwrap_err().kind, SessionErrorKind::Outdated));
         }
-        let unsaid = Session::begin(&folder.path().join("b.jsonl"), workspace());
+        let unsaid = Session::begin(&directory.path().join("b.jsonl"), workspace());
         assert!(matches!(unsaid.snapshot(None, None).unwrap_err().kind, SessionErrorKind::Empty));
     }
 }

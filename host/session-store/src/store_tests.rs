@@ -45,8 +45,8 @@ fn types(path: &Path) -> Vec<String> {
 
 #[test]
 fn events_of_a_run_are_recorded_in_its_session() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     session.append(&user("go")).unwrap();
     let id = session.id().to_owned();
     let Message::ToolResult(plain) = &*result("1") else { panic!() };
@@ -73,8 +73,8 @@ fn events_of_a_run_are_recorded_in_its_session() {
 
 #[test]
 fn records_wait_for_the_first_message() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     observe(&session, vec![start(session.id())]);
     assert!(!session.path().exists());
     session.append(&user("go")).unwrap();
@@ -84,8 +84,8 @@ fn records_wait_for_the_first_message() {
 
 #[test]
 fn records_waiting_for_the_first_message_are_bounded() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     for _ in 0..10_000 {
         observe(&session, vec![retry("busy")]);
     }
@@ -95,9 +95,9 @@ fn records_waiting_for_the_first_message_are_bounded() {
 
 #[test]
 fn failing_to_record_an_event_is_not_an_error() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("a.jsonl/b.jsonl"), workspace());
-    std::fs::write(folder.path().join("a.jsonl"), "a file in the place of a directory").unwrap();
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl/b.jsonl"), workspace());
+    std::fs::write(directory.path().join("a.jsonl"), "a file in the place of a directory").unwrap();
     observe(&session, vec![start(session.id()), end()]);
     assert!(session.append(&user("go")).is_err());
 }
@@ -199,13 +199,13 @@ fn ledger_of_a_parallel_branch_stays_on_that_branch() {
 
 #[test]
 fn sub_agent_session_is_beside_its_parent_and_names_the_call() {
-    let folder = TempDir::new().unwrap();
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+    let directory = TempDir::new().unwrap();
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     session.append(&calls(&["7"])).unwrap();
     let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
     let child = session.child(call).unwrap();
     child.store.append(&user("look")).unwrap();
-    let listing = crate::SessionDirectory::new(folder.path()).children(session.path()).unwrap();
+    let listing = crate::SessionDirectory::new(directory.path()).children(session.path()).unwrap();
     let header = Transcript::open(&listing.sessions[0].path).unwrap().header().unwrap().clone();
     let spawn = header.spawned_by.unwrap();
     assert_eq!((header.id.as_str(), spawn.entry), (&*child.id, session.position()));

@@ -1,4 +1,4 @@
-//! What a list says of a session, read from the beginning of its file.
+//! Summaries of sessions for lists, read from the start of each file.
 
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
@@ -13,38 +13,38 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How far into a file a summary looks, in bytes.
+/// The part of a file that a summary reads, in bytes.
 pub(crate) const SUMMARY_LIMIT: u64 = 256 << 10;
-/// How long a title may be, in characters.
+/// The longest title, in characters.
 pub(crate) const TITLE_LENGTH: usize = 100;
 
-/// What a list says of a session.
+/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The id by which [`SessionDirectory::find`] knows it.
+    /// The id for [`SessionDirectory::find`](crate::SessionDirectory::find).
     pub id: String,
-    /// Its file.
+    /// The session's file.
     pub path: PathBuf,
-    /// What the file says of it; none when its first line is lost.
+    /// The facts in the first line; none when it is lost.
     pub header: Option<Header>,
-    /// When it was written to last.
+    /// The time of the last write.
     pub last_activity: Timestamp,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The first line of the first prompt, fit for a terminal, of at most 100 characters. None when there was no
-    /// prompt of text, or it is further into the file than a list looks.
+    /// The first line of the first prompt, made harmless for a terminal, at most 100 characters. None when no prompt
+    /// has text, or the first one is too far into the file.
     pub title: Option<String>,
 }
 
-/// A file that is named like a session.
-pub(crate) struct Found {
+/// A file with the name of a session.
+pub(crate) struct SessionFile {
     pub(crate) path: PathBuf,
     pub(crate) modified: SystemTime,
     pub(crate) size: u64,
 }
 
-/// Reads the beginning of a session; none when nothing was said in it.
-pub(crate) fn summary(found: &Found) -> Result<Option<Summary>, SessionError> {
+/// Reads the summary of a session; none for one without entries.
+pub(crate) fn summary(found: &SessionFile) -> Result<Option<Summary>, SessionError> {
     let file = File::open(&found.path).map_err(SessionError::io("open", &found.path))?;
     let beginning = read_beginning(&found.path, file)?;
     let empty = beginning.entries == 0 && found.size <= SUMMARY_LIMIT;
@@ -62,11 +62,11 @@ pub(crate) fn summary(found: &Found) -> Result<Option<Summary>, SessionError> {
     }
 }
 
-/// What the beginning of a file tells.
+/// The facts at the start of a file.
 #[derive(Default)]
 struct Beginning {
     header: Option<Header>,
-    /// The first line is a header, or what a kill left of one.
+    /// True if the first line is a header, or the start of one that a kill cut off.
     is_session: bool,
     entries: usize,
     title: Option<String>,
@@ -97,7 +97,7 @@ fn read_beginning(path: &Path, file: File) -> Result<Beginning, SessionError> {
     Ok(beginning)
 }
 
-/// The user's message on a line, if that is what it holds.
+/// Returns the prompt on a line, if it has one.
 fn prompt(line: &[u8]) -> Option<UserMessage> {
     match format::decode_entry(line, Kind::Message).ok()?.payload {
         Payload::Message(Message::User(prompt)) => Some(prompt),
@@ -105,7 +105,7 @@ fn prompt(line: &[u8]) -> Option<UserMessage> {
     }
 }
 
-/// The first line of a prompt, fit for a terminal.
+/// Returns the first line of a prompt, made harmless for a terminal.
 pub(crate) fn title(prompt: &UserMessage) -> Option<String> {
     let lines = prompt.content.iter().filter_map(Content::as_text).flat_map(str::lines);
     let first = lines.map(str::trim).find(|line| !line.is_empty())?;

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: messages, and session files made of them.
+//! Messages, and session files made of them, for the tests of this crate.
 
 use crate::session::Session;
 use jiff::Timestamp;
@@ -9,17 +9,17 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// When everything was said.
+/// The time of every message.
 pub(crate) fn time() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().unwrap()
 }
 
-/// A prompt.
+/// A prompt of the user.
 pub(crate) fn user(text: &str) -> Arc<Message> {
     Arc::new(Message::User(UserMessage { content: vec![Content::text(text)], timestamp: time() }))
 }
 
-/// A reply of these parts.
+/// A reply with these parts.
 pub(crate) fn assistant(content: Vec<Content>) -> Message {
     Message::Assistant(AssistantMessage {
         content,
@@ -39,7 +39,7 @@ pub(crate) fn calls(ids: &[&str]) -> Arc<Message> {
     Arc::new(assistant(ids.iter().map(call).collect()))
 }
 
-/// What the tool `read` answered.
+/// A result of the tool `read`.
 pub(crate) fn result(id: &str) -> Arc<Message> {
     Arc::new(Message::ToolResult(ToolResultMessage {
         call_id: id.into(),
@@ -52,19 +52,19 @@ pub(crate) fn result(id: &str) -> Arc<Message> {
     }))
 }
 
-/// A conversation that ends well.
+/// A complete conversation.
 pub(crate) fn conversation() -> Vec<Arc<Message>> {
     vec![user("read it"), calls(&["1"]), result("1"), Arc::new(assistant(vec![Content::text("done")])), user("thanks")]
 }
 
-/// The workspace of all sessions here.
+/// The workspace of every test session.
 pub(crate) fn workspace() -> &'static Path {
     Path::new("/home/me/project")
 }
 
 /// Writes a session of these messages.
-pub(crate) fn write_session(folder: &Path, messages: &[Arc<Message>]) -> PathBuf {
-    let path = folder.join("20260102T030405Z_00000000-0000-4000-8000-000000000000.jsonl");
+pub(crate) fn write_session(directory: &Path, messages: &[Arc<Message>]) -> PathBuf {
+    let path = directory.join("20260102T030405Z_00000000-0000-4000-8000-000000000000.jsonl");
     let session = Session::begin(&path, workspace());
     for message in messages {
         session.append(message).unwrap();
@@ -72,8 +72,8 @@ pub(crate) fn write_session(folder: &Path, messages: &[Arc<Message>]) -> PathBuf
     path
 }
 
-/// What the user said on a branch.
-pub(crate) fn said(branch: crate::transcript::Branch<'_>) -> Vec<String> {
+/// The prompts of a branch.
+pub(crate) fn prompts_of(branch: crate::transcript::Branch<'_>) -> Vec<String> {
     let text = |entry: crate::format::Entry| match entry.payload {
         crate::format::Payload::Message(Message::User(message)) => {
             message.content.first().and_then(Content::as_text).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! A session file, opened for reading.
+//! A session file open for reading.
 
 use crate::error::{BadLine, BadLines, SessionError, SessionErrorKind};
 use crate::format::{self, Entry, Kind, Payload};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// Larger than most entries, so that reading a branch is reading a file from one end to the other.
 const BUFFER: usize = 256 << 10;
 
-/// A session as it stands in its file, read entry by entry.
+/// A session file, read entry by entry.
 ///
-/// Reading takes no lock and changes nothing: a session can be read while another process writes to it. Memory holds
-/// some 100 bytes an entry, and one entry at a time.
+/// Reading takes no lock and changes nothing: another process may write to the session meanwhile. Memory holds about
+/// 100 bytes per entry, and one entry at a time.
 #[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
@@ -30,7 +30,7 @@ impl Transcript {
     /// Opens the session in the file `path`.
     ///
     /// # Errors
-    /// The file cannot be read, has a version that this program does not know, or is no session.
+    /// The file does not exist, cannot be read, has an unknown version, or is not a session.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
         require_file(path)?;
         let file = File::open(path).map_err(SessionError::io("open", path))?;
@@ -44,12 +44,12 @@ impl Transcript {
         Ok(Self { path: path.to_owned(), reader, index })
     }
 
-    /// The session's file.
+    /// Returns the session's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the file says of the session; none when its first line is lost.
+    /// Returns the facts in the first line; none when it is lost.
     pub fn header(&self) -> Option<&Header> {
         match &self.index.header {
             HeaderState::Good(header) => Some(header),
@@ -57,36 +57,37 @@ impl Transcript {
         }
     }
 
-    /// The lines that say not even where they belong. Entries whose data is broken come up in [`Transcript::branch`].
+    /// Returns the lines that could not be placed in the tree. [`Transcript::branch`] reports entries whose data is
+    /// broken.
     pub fn bad_lines(&self) -> &BadLines {
         &self.index.bad_lines
     }
 
-    /// The entry at which the conversation stands, and which the next one will follow. None when nothing was said, or the
-    /// last word was to begin anew.
+    /// Returns the position of the conversation: the entry that the next one follows. None in a session without
+    /// entries, or after a return to before its first entry.
     pub fn position(&self) -> Option<EntryId> {
         self.index.id_of(self.index.position())
     }
 
-    /// The entries from the root of the tree to where the conversation stands, in this order.
+    /// Returns the entries from the root of the tree to the position of the conversation, in this order.
     pub fn branch(&mut self) -> Branch<'_> {
         let nodes = self.index.branch(self.index.position());
         self.entries(nodes)
     }
 
-    /// The entries from the root of the tree to the entry of this name. None when there is no such entry.
+    /// Returns the entries from the root of the tree to `leaf`; none when there is no such entry.
     pub fn branch_to(&mut self, leaf: EntryId) -> Option<Branch<'_>> {
         let nodes = self.index.branch(Some(self.index.find(leaf)?));
         Some(self.entries(nodes))
     }
 
-    /// All branches: the one on which the conversation stands first, then in the order in which they were written to
-    /// last. Each shares what comes before its `from` with others.
+    /// Returns all branches: the current one first, then the others in the order of their last entries. Each shares the
+    /// entries up to its `from` with another.
     pub fn branches(&self) -> Vec<BranchInfo> {
         self.index.segments().iter().filter_map(|segment| self.index.info(segment)).collect()
     }
 
-    /// What the user said first on a branch after it left the others; none when nothing, or it cannot be read.
+    /// Returns the first prompt on a branch after it left the others; none when it has none, or it cannot be read.
     pub fn prompt_of(&mut self, branch: &BranchInfo) -> Option<UserMessage> {
         let leaf = self.index.find(branch.leaf)?;
         let nodes = self.index.branch(Some(leaf));
@@ -102,18 +103,18 @@ impl Transcript {
         &self.index
     }
 
-    /// These entries, in this order.
+    /// Returns these entries, in this order.
     pub(crate) fn entries(&mut self, nodes: Vec<Node>) -> Branch<'_> {
         Branch { nodes: nodes.into_iter(), path: &self.path, reader: &mut self.reader, at: None, buffer: Vec::new() }
     }
 
-    /// Gives up reading for writing.
+    /// Returns the file for writing, and its index.
     pub(crate) fn into_parts(self) -> (File, Index) {
         (self.reader.into_inner(), self.index)
     }
 }
 
-/// Fails unless there is a regular file: opening a pipe could wait for ever, and a device never ends.
+/// Fails unless there is a regular file: opening a pipe can block without end, and a device never ends.
 pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(()),
@@ -128,21 +129,21 @@ pub(crate) fn require_file(path: &Path) -> Result<(), SessionError> {
 /// An entry of a branch could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
-    /// Its line is broken. The entries after it can be read.
+    /// The line of the entry is broken. Later entries can be read.
     #[error(transparent)]
     Broken(#[from] BadLine),
-    /// The file cannot be read any more.
+    /// The file can no longer be read.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
 
-/// Entries of one branch, in the order in which they were said.
+/// The entries of a branch, in the order of the conversation.
 #[derive(Debug)]
 pub struct Branch<'a> {
     nodes: std::vec::IntoIter<Node>,
     path: &'a Path,
     reader: &'a mut BufReader<File>,
-    /// Where the reader stands, once that is known.
+    /// The offset of the reader, once it is known.
     at: Option<u64>,
     buffer: Vec<u8>,
 }
@@ -183,7 +184,7 @@ impl Branch<'_> {
         Ok(messages)
     }
 
-    /// The line of the next node, as it is in the file, and the node.
+    /// Returns the line of the next node as it is in the file, with the node.
     pub(crate) fn next_line(&mut self) -> Option<Result<(Node, &[u8]), SessionError>> {
         let node = self.nodes.next()?;
         Some(self.line(&node).map(|line| (node, line)))
@@ -194,7 +195,7 @@ impl Branch<'_> {
         Ok(&self.buffer)
     }
 
-    /// Reads an entry's line into the buffer. Seeking by a distance keeps what is buffered.
+    /// Reads the line of an entry into the buffer. Seeking by a distance keeps what is buffered.
     fn fetch(&mut self, node: &Node) -> io::Result<()> {
         match self.at {
             Some(at) => self.reader.seek_relative(node.offset as i64 - at as i64)?,

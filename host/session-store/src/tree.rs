@@ -1,8 +1,8 @@
 //! The branches of a session's tree.
 //!
-//! Every entry is in exactly one [`Segment`]: the first is the branch on which the conversation stands, from its root;
-//! each of the others is what another branch has of its own, after the entry at which it leaves. So a session is shown
-//! whole without showing anything twice.
+//! Every entry is in exactly one [`Segment`]. The first segment is the current branch from its root; each of the others
+//! is the part of another branch after the entry where it leaves. So a session is shown in full without showing
+//! anything twice.
 
 use crate::format::Kind;
 use crate::id::EntryId;
@@ -11,20 +11,20 @@ use crate::index::Index;
 /// A branch of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchInfo {
-    /// Its last entry.
+    /// The last entry of the branch.
     pub leaf: EntryId,
-    /// The entry at which it leaves a branch that is listed before it; none when it has a root of its own.
+    /// The entry where it leaves a branch listed before it; none when it has a root of its own.
     pub from: Option<EntryId>,
-    /// How many entries it has after that.
+    /// The number of its entries after that.
     pub entries: usize,
-    /// The conversation stands at its last entry.
+    /// True for the current branch: the conversation is at its last entry.
     pub is_current: bool,
 }
 
-/// What a branch has of its own.
+/// The entries that only one branch has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// At least one node, each the parent of the next.
+    /// The nodes of the segment, at least one, each the parent of the next.
     pub(crate) nodes: Vec<usize>,
     /// The parent of the first of them.
     pub(crate) from: Option<usize>,
@@ -32,8 +32,8 @@ pub(crate) struct Segment {
 }
 
 impl Index {
-    /// The branches, the current one first, then in the order in which they end in the file. There is no current one
-    /// when the conversation stands before its first entry.
+    /// Returns the segments, the current branch first, then in the order of their ends in the file. There is no current
+    /// one when the conversation is before its first entry.
     pub(crate) fn segments(&self) -> Vec<Segment> {
         let mut is_taken = vec![false; self.nodes.len()];
         let mut segments = Vec::new();
@@ -44,7 +44,7 @@ impl Index {
         segments
     }
 
-    /// Walks up from a leaf until somebody else has been there.
+    /// Walks up from a leaf to the first node of another segment.
     fn take_segment(&self, leaf: Option<usize>, is_current: bool, is_taken: &mut [bool]) -> Option<Segment> {
         let mut nodes = Vec::new();
         let mut next = leaf;
@@ -57,8 +57,8 @@ impl Index {
         (!nodes.is_empty()).then_some(Segment { nodes, from: next, is_current })
     }
 
-    /// The nodes that nothing follows. A `position` says where the conversation went on and is no part of it, except for
-    /// those that lost what they followed and found it instead.
+    /// Returns the nodes without followers. A `position` only moves the conversation and does not count, except for one
+    /// that entries follow because their own parent is lost.
     fn leaves(&self) -> Vec<usize> {
         let mut has_children = vec![false; self.nodes.len()];
         let mut leaves = Vec::new();

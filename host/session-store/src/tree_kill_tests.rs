@@ -1,5 +1,5 @@
-//! A session whose tree grows at random and whose writer is killed at any byte, against a reader that knows nothing but
-//! what `format.rs` says of the file.
+//! Sessions whose tree grows at random and whose writer is killed at any byte, compared with a plain reader of the
+//! format.
 
 use crate::record::{LoopStart, Record};
 use crate::recovery::open_to_continue;
@@ -20,7 +20,7 @@ enum Step {
     Record,
     GoBack(usize),
     BeginAnew,
-    /// What each of two loops says, and which one is chosen.
+    /// The messages of two runs, and the chosen one.
     Group(Vec<bool>, Option<bool>),
 }
 
@@ -35,10 +35,10 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model would see, as the writer knows it.
+/// The writer of a session, with the conversation that it expects.
 struct Writer {
     session: Arc<Session>,
-    /// What was said up to each entry that was ever the last one.
+    /// The conversation at each entry that was ever the last one.
     at: BTreeMap<String, Vec<String>>,
     now: Vec<String>,
     said: usize,
@@ -110,7 +110,7 @@ fn texts(messages: &[Arc<Message>]) -> Vec<String> {
     messages.iter().map(text).collect()
 }
 
-/// What the model would see, as the whole lines of a file tell.
+/// Reads the conversation from the complete lines of a file.
 fn read_plainly(bytes: &[u8]) -> Vec<String> {
     let mut parents: BTreeMap<String, (Option<String>, Option<String>)> = BTreeMap::new();
     let mut position = None;
@@ -137,19 +137,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_tree_that_grew_at_random_is_read_back_as_it_was_after_a_kill_at_any_byte(
+    fn random_tree_survives_a_kill_at_any_byte(
         steps in prop::collection::vec(any_step(), 0..16),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 6),
     ) {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("whole.jsonl");
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
         steps.iter().for_each(|step| writer.take(step));
         let bytes = std::fs::read(&path).unwrap();
         prop_assert_eq!(read_plainly(&bytes), writer.now.clone());
 
         for (number, cut) in cuts.iter().map(|cut| cut.index(bytes.len() + 1)).enumerate() {
-            let path = folder.path().join(format!("cut-{number}.jsonl"));
+            let path = directory.path().join(format!("cut-{number}.jsonl"));
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let whole = read_plainly(&bytes[..cut]);
             let opened = open_to_continue(&path, workspace()).unwrap();
@@ -160,26 +160,26 @@ proptest! {
             let again = open_to_continue(&path, workspace()).unwrap();
             prop_assert_eq!(texts(&again.messages), [whole, vec!["and on".to_owned()]].concat());
             prop_assert!(again.recovery == crate::Recovery::default());
-            // What was whole is still there, byte by byte, on whatever branch.
+            // The complete lines are still there, byte for byte, on whatever branch.
             let kept = bytes[..cut].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
             prop_assert_eq!(&std::fs::read(&path).unwrap()[..kept], &bytes[..kept]);
         }
     }
 
     #[test]
-    fn every_branch_of_a_random_tree_can_be_gone_back_to_and_forked(
+    fn every_branch_of_a_random_tree_can_be_revisited_and_forked(
         steps in prop::collection::vec(any_step(), 1..12),
     ) {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("whole.jsonl");
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("whole.jsonl");
         let mut writer = Writer::begin(&path);
         steps.iter().for_each(|step| writer.take(step));
-        let sessions = crate::SessionDirectory::new(folder.path().join("sessions"));
+        let sessions = crate::SessionDirectory::new(directory.path().join("sessions"));
         for (entry, said) in writer.at.clone() {
             let entry = entry.parse().unwrap();
             let forked = sessions.fork(&path, Some(entry), workspace()).unwrap();
             prop_assert_eq!(texts(&open_to_continue(&forked, workspace()).unwrap().messages), said.clone());
-            let branch = Transcript::open(&path).unwrap().branch_to(entry).map(crate::testing::said);
+            let branch = Transcript::open(&path).unwrap().branch_to(entry).map(crate::testing::prompts_of);
             prop_assert_eq!(branch.unwrap(), said);
         }
     }

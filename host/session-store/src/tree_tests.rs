@@ -1,7 +1,7 @@
 use super::*;
 use std::path::Path;
 
-/// A session of entries `id parent`; `p` before the parent makes it a position.
+/// Indexes a session of entries `id parent`; `p` before the parent makes it a position.
 fn index(entries: &[(&str, &str)]) -> Index {
     let line = |(id, parent): &(&str, &str)| {
         let kind = if parent.starts_with('p') { "position" } else { "message" };
@@ -18,7 +18,7 @@ fn index(entries: &[(&str, &str)]) -> Index {
     Index::read(Path::new("/s"), text.as_bytes()).unwrap()
 }
 
-/// Each branch as `from: entries of its own`, with a star when it is the current one.
+/// Formats each branch as `from: its own entries`, with a star for the current one.
 fn segments(entries: &[(&str, &str)]) -> Vec<String> {
     let index = index(entries);
     let name = |at: Option<usize>| index.id_of(at).map_or("-".to_owned(), |id| id.to_string());
@@ -30,38 +30,38 @@ fn segments(entries: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_session_without_branches_is_one() {
+fn session_without_branches_is_one_segment() {
     assert_eq!(segments(&[("1", ""), ("2", "1"), ("3", "2")]), ["-:123*"]);
     assert!(segments(&[("1", "p")]).is_empty());
 }
 
 #[test]
-fn a_branch_leaves_where_the_conversation_went_back_to() {
+fn branch_leaves_at_the_entry_gone_back_to() {
     assert_eq!(segments(&[("1", ""), ("2", "1"), ("3", "2"), ("4", "p1"), ("5", "1"), ("6", "5")]), ["-:156*", "1:23"]);
 }
 
 #[test]
-fn after_going_back_what_was_left_is_a_branch() {
+fn entries_left_by_going_back_are_a_branch() {
     assert_eq!(segments(&[("1", ""), ("2", "1"), ("3", "2"), ("4", "p2")]), ["-:12*", "2:3"]);
     assert_eq!(segments(&[("1", ""), ("2", "1"), ("3", "p")]), ["-:12"]);
 }
 
 #[test]
-fn branches_of_branches_and_further_roots_are_found() {
+fn nested_branches_and_further_roots_are_found() {
     let entries =
         [("1", ""), ("2", "1"), ("3", "2"), ("4", "p2"), ("5", "2"), ("6", "p1"), ("7", "1"), ("8", "p"), ("9", "")];
     assert_eq!(segments(&entries), ["-:9*", "-:123", "2:5", "1:7"]);
 }
 
 #[test]
-fn an_entry_that_found_a_position_for_its_lost_parent_is_in_a_branch() {
-    // Entry 4, after the position, is lost.
+fn entry_whose_parent_became_a_position_is_on_a_branch() {
+    // Entry 4 is lost; it followed the position.
     assert_eq!(segments(&[("1", ""), ("2", "1"), ("3", "p1"), ("5", "4")]), ["-:135*", "1:2"]);
 }
 
 proptest::proptest! {
     #[test]
-    fn every_entry_is_in_one_branch_and_follows_its_parent(links in proptest::collection::vec((proptest::num::u8::ANY, proptest::bool::ANY), 1..60)) {
+    fn every_entry_is_in_one_segment_after_its_parent(links in proptest::collection::vec((proptest::num::u8::ANY, proptest::bool::ANY), 1..60)) {
         let names: Vec<String> = (1..=links.len()).map(crate::id::testing::name).collect();
         let parents: Vec<String> = links.iter().enumerate().map(|(at, (parent, is_position))| {
             let parent = if at == 0 { String::new() } else { names[usize::from(*parent) % at].clone() };

@@ -1,6 +1,6 @@
 //! Two processes and one session. The second process is this test, started again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 use pinion_protocol::{Message, SessionStore as _};
 use pinion_session_store::{
@@ -12,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Where the other process finds the session.
+/// The environment variable with the session of the other process.
 const FILE: &str = "PINION_TEST_SESSION";
 
 fn user(text: &str) -> Arc<Message> {
     Arc::new(Message::user(text))
 }
 
-/// Begins a session in another process, says something, and waits to be killed or told to end.
+/// Runs in the other process: starts a session, appends messages, and waits for a kill or for the end of its input.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(FILE) else { return };
@@ -71,9 +71,9 @@ impl Other {
 }
 
 #[test]
-fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn second_process_gets_the_holder_until_it_ends() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let other = Other::start(&path);
     let error = open_to_continue(&path, Path::new("/w")).unwrap_err();
     assert!(matches!(error.kind, SessionErrorKind::Locked { .. }), "{error}");
@@ -81,7 +81,7 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
         let expected = format!("session `{}` is in use by process {}", path.display(), other.process.id());
         assert_eq!(error.to_string(), expected);
     }
-    let refused = SessionDirectory::new(folder.path()).delete(&path).unwrap_err();
+    let refused = SessionDirectory::new(directory.path()).delete(&path).unwrap_err();
     assert!(matches!(refused.kind, SessionErrorKind::Locked { .. }), "{refused}");
     assert_eq!(Transcript::open(&path).unwrap().branch().count(), 2);
     other.kill();
@@ -89,9 +89,9 @@ fn the_second_process_is_told_who_has_the_session_until_that_one_is_gone() {
 }
 
 #[test]
-fn a_snapshot_is_gone_on_with_in_another_process() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("a.jsonl");
+fn snapshot_of_another_process_can_be_continued() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.jsonl");
     let snapshot = Other::start(&path).kill();
     assert_eq!(snapshot.loop_id.as_deref(), Some("s.c.1"));
     let opened = restore(&snapshot).unwrap();

@@ -34,7 +34,7 @@ use crate::bindings::imports::pinion::plugin::agents as __with_name7;
 pub mod exports {
   pub mod pinion {
     pub mod plugin {
-      /// What the user can call with a slash.
+      /// Slash commands, which the user enters.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod commands {
         #[used]
@@ -46,11 +46,11 @@ pub mod exports {
         pub type CallContext = super::super::super::super::__with_name1::CallContext;
         #[derive(Clone)]
         pub struct CommandDefinition {
-          /// Without the slash; same alphabet as tool names, unique among all loaded plugins.
+          /// The name without the slash: 1 to 64 of a-z, A-Z, 0-9, '_' and '-', unique among all loaded plugins.
           pub name: _rt::String,
-          /// One line.
+          /// One line, at most 2 KiB.
           pub description: _rt::String,
-          /// Shown after the name, for example "<model>".
+          /// A placeholder shown after the name, such as "<model>"; at most 160 bytes.
           pub argument_hint: Option<_rt::String>,
         }
         impl ::core::fmt::Debug for CommandDefinition {
@@ -60,7 +60,7 @@ pub mod exports {
         }
         #[derive(Clone)]
         pub struct Completion {
-          /// Replaces the argument typed so far.
+          /// Replaces the argument that has been typed.
           pub value: _rt::String,
           pub description: Option<_rt::String>,
         }
@@ -69,61 +69,25 @@ pub mod exports {
             f.debug_struct("Completion").field("value", &self.value).field("description", &self.description).finish()
           }
         }
-        #[repr(u8)]
-        #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-        pub enum Mode {
-          Execute,
-          Plan,
-        }
-        impl ::core::fmt::Debug for Mode {
-          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-            match self {
-              Mode::Execute => {
-                f.debug_tuple("Mode::Execute").finish()
-              }
-              Mode::Plan => {
-                f.debug_tuple("Mode::Plan").finish()
-              }
-            }
-          }
-        }
-
-        impl Mode{
-          #[doc(hidden)]
-          pub unsafe fn _lift(val: u8) -> Mode{
-            if !cfg!(debug_assertions) {
-              return unsafe { ::core::mem::transmute(val) };
-            }
-
-            match val {
-              0 => Mode::Execute,
-              1 => Mode::Plan,
-
-              _ => panic!("invalid enum discriminant"),
-            }
-          }
-        }
-
-        /// What the host does for the command, in order. The host may refuse one, and says so to the user.
+        /// An action that the host performs for a command. The host may refuse one, and reports that to the user.
         #[derive(Clone)]
         pub enum Effect {
-          /// Markdown, shown and not sent to the model.
+          /// Show Markdown. The model does not see it.
           Print(_rt::String),
-          /// Sent to the model as the user's message.
+          /// Send a message to the model as the user's.
           Submit(_rt::String),
-          /// Put into the composer.
+          /// Insert text into the input line.
           Insert(_rt::String),
-          /// As after `--model`: NAME or PROVIDER/NAME.
+          /// Switch the model: NAME or PROVIDER/NAME, as with `--model`.
           SetModel(_rt::String),
-          SetMode(Mode),
-          /// Replace the conversation so far by a summary; with instructions for it, or without.
+          /// Replace the conversation with a summary; the text adds instructions for the summary.
           Compact(Option<_rt::String>),
           NewSession,
-          /// Resume by id, or let the user pick.
+          /// Resume the session with this id, or list the sessions.
           Resume(Option<_rt::String>),
+          /// Continue in a copy of the session.
           Fork,
           ReloadPlugins,
-          OpenEditor,
           Quit,
         }
         impl ::core::fmt::Debug for Effect {
@@ -141,9 +105,6 @@ pub mod exports {
               Effect::SetModel(e) => {
                 f.debug_tuple("Effect::SetModel").field(e).finish()
               }
-              Effect::SetMode(e) => {
-                f.debug_tuple("Effect::SetMode").field(e).finish()
-              }
               Effect::Compact(e) => {
                 f.debug_tuple("Effect::Compact").field(e).finish()
               }
@@ -158,9 +119,6 @@ pub mod exports {
               }
               Effect::ReloadPlugins => {
                 f.debug_tuple("Effect::ReloadPlugins").finish()
-              }
-              Effect::OpenEditor => {
-                f.debug_tuple("Effect::OpenEditor").finish()
               }
               Effect::Quit => {
                 f.debug_tuple("Effect::Quit").finish()
@@ -409,12 +367,8 @@ pub mod exports {
                     *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
                     *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
                   },
-                  Effect::SetMode(e) => {
-                    *base.add(0).cast::<u8>() = (4i32) as u8;
-                    *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (e.clone() as i32) as u8;
-                  },
                   Effect::Compact(e) => {
-                    *base.add(0).cast::<u8>() = (5i32) as u8;
+                    *base.add(0).cast::<u8>() = (4i32) as u8;
                     match e {
                       Some(e) => {
                         *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
@@ -433,11 +387,11 @@ pub mod exports {
                     };},
                     Effect::NewSession=> {
                       {
-                        *base.add(0).cast::<u8>() = (6i32) as u8;
+                        *base.add(0).cast::<u8>() = (5i32) as u8;
                       }
                     }
                     Effect::Resume(e) => {
-                      *base.add(0).cast::<u8>() = (7i32) as u8;
+                      *base.add(0).cast::<u8>() = (6i32) as u8;
                       match e {
                         Some(e) => {
                           *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
@@ -456,22 +410,17 @@ pub mod exports {
                       };},
                       Effect::Fork=> {
                         {
-                          *base.add(0).cast::<u8>() = (8i32) as u8;
+                          *base.add(0).cast::<u8>() = (7i32) as u8;
                         }
                       }
                       Effect::ReloadPlugins=> {
                         {
-                          *base.add(0).cast::<u8>() = (9i32) as u8;
-                        }
-                      }
-                      Effect::OpenEditor=> {
-                        {
-                          *base.add(0).cast::<u8>() = (10i32) as u8;
+                          *base.add(0).cast::<u8>() = (8i32) as u8;
                         }
                       }
                       Effect::Quit=> {
                         {
-                          *base.add(0).cast::<u8>() = (11i32) as u8;
+                          *base.add(0).cast::<u8>() = (9i32) as u8;
                         }
                       }
                     }
@@ -526,8 +475,7 @@ pub mod exports {
                         let l11 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
                         _rt::cabi_dealloc(l10, l11, 1);
                       },
-                      4 => (),
-                      5 => {
+                      4 => {
                         let l12 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                         match l12 {
                           0 => (),
@@ -538,8 +486,8 @@ pub mod exports {
                           },
                         }
                       },
-                      6 => (),
-                      7 => {
+                      5 => (),
+                      6 => {
                         let l15 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
                         match l15 {
                           0 => (),
@@ -550,9 +498,8 @@ pub mod exports {
                           },
                         }
                       },
+                      7 => (),
                       8 => (),
-                      9 => (),
-                      10 => (),
                       _ => (),
                     }
                   }
@@ -567,13 +514,15 @@ pub mod exports {
             }
           } }
           pub trait Guest {
-            /// Called once a load, like `tools.list-tools`.
+            /// Called once per load, like `tools.list-tools`.
             #[allow(async_fn_in_trait)]
             fn list_commands() -> Result<_rt::Vec::<CommandDefinition>,_rt::String>;
-            /// Called while the user types, with at most 100 ms to answer. `typed` is all that follows the command's name.
+            /// Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
+            /// read granted files and do nothing else. At most 1,000 completions.
             #[allow(async_fn_in_trait)]
             fn complete_argument(name: _rt::String,typed: _rt::String,) -> _rt::Vec::<Completion>;
-            /// Called when the user enters the command. An error is shown to the user.
+            /// Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
+            /// performs the effects, at most 100, in order. An error is shown to the user.
             #[allow(async_fn_in_trait)]
             fn run_command(context: CallContext,name: _rt::String,arguments: _rt::String,) -> Result<_rt::Vec::<Effect>,_rt::String>;
           }
@@ -679,83 +628,81 @@ pub mod exports {
       #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin:imports and exportspinion-commands")]
       #[doc(hidden)]
       #[allow(clippy::octal_escapes)]
-      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3466] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x85\x1a\x01A\x02\x01\
+      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3412] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x19\x01A\x02\x01\
 A\x14\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
-m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0am\
-edia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\
-\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04d\
-iff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asessio\
-n-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01\
-k\x01\x01r\x04\x07content\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\
-\0\x0btool-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failu\
-re\x03\0\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01\
-s\0\x09cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19\
-pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\
-\x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
-\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
-plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
-ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
-zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
-obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
-y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
-\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
-ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
--filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
-texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
-s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
-\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
-\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
-\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
-\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
-\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
-\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
-orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
-\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
-tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
-head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
-t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
-on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
-timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
-\0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
-\0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
-scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\
-\x04names\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\
-\0\x04\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0c\
-capabilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07\
-current\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-t\
-okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\
-\x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
-\x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
-ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
-ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
-most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
-\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
-rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
-\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
-turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
-denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
--error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
-\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
-ents@0.1.0\x05\x08\x02\x03\0\x01\x0ccall-context\x01B\x16\x02\x03\x02\x01\x09\x04\
-\0\x0ccall-context\x03\0\0\x01ks\x01r\x03\x04names\x0bdescriptions\x0dargument-h\
-int\x02\x04\0\x12command-definition\x03\0\x03\x01r\x02\x05values\x0bdescription\x02\
-\x04\0\x0acompletion\x03\0\x05\x01m\x02\x07execute\x04plan\x04\0\x04mode\x03\0\x07\
-\x01q\x0c\x05print\x01s\0\x06submit\x01s\0\x06insert\x01s\0\x09set-model\x01s\0\x08\
-set-mode\x01\x08\0\x07compact\x01\x02\0\x0bnew-session\0\0\x06resume\x01\x02\0\x04\
-fork\0\0\x0ereload-plugins\0\0\x0bopen-editor\0\0\x04quit\0\0\x04\0\x06effect\x03\
-\0\x09\x01p\x04\x01j\x01\x0b\x01s\x01@\0\0\x0c\x04\0\x0dlist-commands\x01\x0d\x01\
-p\x06\x01@\x02\x04names\x05typeds\0\x0e\x04\0\x11complete-argument\x01\x0f\x01p\x0a\
-\x01j\x01\x10\x01s\x01@\x03\x07context\x01\x04names\x09argumentss\0\x11\x04\0\x0b\
-run-command\x01\x12\x04\0\x1cpinion:plugin/commands@0.1.0\x05\x0a\x04\0\"pinion:\
-plugin/command-plugin@0.1.0\x04\0\x0b\x14\x01\0\x0ecommand-plugin\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
+ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
+s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
+}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
+s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
+own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
+ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
+p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
+ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
+\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
+cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
+plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
+p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
+in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
+hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
+re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
+e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
+programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
+\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
+\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
+\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
+\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
+t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
+\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
+pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
+ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
+mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
+\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
+bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
+rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
+ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
+\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
+\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
+\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
+\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
+descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
+kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
+attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
+\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
+\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
+nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
+ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
+ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
+@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
+@0.1.0\x05\x08\x02\x03\0\x01\x0ccall-context\x01B\x14\x02\x03\x02\x01\x09\x04\0\x0c\
+call-context\x03\0\0\x01ks\x01r\x03\x04names\x0bdescriptions\x0dargument-hint\x02\
+\x04\0\x12command-definition\x03\0\x03\x01r\x02\x05values\x0bdescription\x02\x04\
+\0\x0acompletion\x03\0\x05\x01q\x0a\x05print\x01s\0\x06submit\x01s\0\x06insert\x01\
+s\0\x09set-model\x01s\0\x07compact\x01\x02\0\x0bnew-session\0\0\x06resume\x01\x02\
+\0\x04fork\0\0\x0ereload-plugins\0\0\x04quit\0\0\x04\0\x06effect\x03\0\x07\x01p\x04\
+\x01j\x01\x09\x01s\x01@\0\0\x0a\x04\0\x0dlist-commands\x01\x0b\x01p\x06\x01@\x02\
+\x04names\x05typeds\0\x0c\x04\0\x11complete-argument\x01\x0d\x01p\x08\x01j\x01\x0e\
+\x01s\x01@\x03\x07context\x01\x04names\x09argumentss\0\x0f\x04\0\x0brun-command\x01\
+\x10\x04\0\x1cpinion:plugin/commands@0.1.0\x05\x0a\x04\0\"pinion:plugin/command-\
+plugin@0.1.0\x04\0\x0b\x14\x01\0\x0ecommand-plugin\x03\0\0\0G\x09producers\x01\x0c\
+processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
     };
     )
   }
@@ -766,73 +713,73 @@ t\x060.60.0";
   #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin-with-all-of-its-exports-removed:encoded worldpinion-commands")]
   #[doc(hidden)]
   #[allow(clippy::octal_escapes)]
-  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3045] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc0\x16\x01A\x02\x01\
+  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3043] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbe\x16\x01A\x02\x01\
 A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
-m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0am\
-edia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\
-\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04d\
-iff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asessio\
-n-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01\
-k\x01\x01r\x04\x07content\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\
-\0\x0btool-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failu\
-re\x03\0\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01\
-s\0\x09cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19\
-pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\
-\x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
-\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
-plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
-ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
-zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
-obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
-y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
-\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
-ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
--filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
-texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
-s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
-\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
-\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
-\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
-\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
-\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
-\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
-orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
-\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
-tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
-head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
-t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
-on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
-timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
-\0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
-\0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
-scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\
-\x04names\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\
-\0\x04\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0c\
-capabilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07\
-current\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-t\
-okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\
-\x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
-\x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
-ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
-ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
-most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
-\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
-rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
-\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
-turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
-denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
--error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
-\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
-ents@0.1.0\x05\x08\x04\0Bpinion:plugin/command-plugin-with-all-of-its-exports-re\
-moved@0.1.0\x04\0\x0b4\x01\0.command-plugin-with-all-of-its-exports-removed\x03\0\
-\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
-ndgen-rust\x060.60.0";
+pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
+ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
+s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
+}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
+s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
+own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
+ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
+p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
+ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
+\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
+cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
+plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
+p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
+in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
+hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
+re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
+e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
+programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
+\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
+\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
+\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
+\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
+t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
+\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
+pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
+ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
+mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
+\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
+bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
+rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
+ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
+\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
+\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
+\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
+\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
+descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
+kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
+attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
+\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
+\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
+nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
+ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
+ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
+@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
+@0.1.0\x05\x08\x04\0Bpinion:plugin/command-plugin-with-all-of-its-exports-remove\
+d@0.1.0\x04\0\x0b4\x01\0.command-plugin-with-all-of-its-exports-removed\x03\0\0\0\
+G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindge\
+n-rust\x060.60.0";
 
   #[inline(never)]
   #[doc(hidden)]

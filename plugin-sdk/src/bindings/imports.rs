@@ -7,7 +7,7 @@
 #[allow(dead_code, clippy::all)]
 pub mod pinion {
   pub mod plugin {
-    /// Lines for the host's log. Needs no grant.
+    /// The host's log. Needs no grant.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod log {
       #[used]
@@ -66,8 +66,8 @@ pub mod pinion {
       }
 
       #[allow(unused_unsafe, clippy::all)]
-      /// Writes one line under the plugin's name. Cut at 4 KiB; what exceeds the call's output limit is dropped. Never
-      /// blocks and never fails.
+      /// Writes one line under the plugin's name, cut at 4 KiB. Lines count towards the call's output limit; beyond it, or beyond
+      /// 1 MiB of log lines, they are dropped. Never blocks and never fails.
       #[allow(async_fn_in_trait)]
       pub fn log(level: Level,message: &str,) -> (){
         unsafe {
@@ -90,10 +90,10 @@ pub mod pinion {
 
     }
 
-    /// Values that tools, commands and the host pass to each other.
+    /// Values that tools, commands and the host exchange.
     ///
-    /// Sizes are in bytes and times in milliseconds everywhere in this package. Text is UTF-8; a path is text too.
-    /// Records and variants never change within a version: growth comes as new functions and interfaces.
+    /// Sizes are in bytes and times in milliseconds everywhere in this package. Text is UTF-8, and so are paths. Records and
+    /// variants never change within a version: additions come as new functions and interfaces.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod types {
       #[used]
@@ -102,35 +102,37 @@ pub mod pinion {
       super::super::super::__link_custom_section_describing_imports;
       
       use super::super::super::_rt;
-      /// JSON text. The host parses it before a guest sees it, and parses what a guest returns before anyone else does.
+      /// JSON text. The host parses it on the way in and on the way out.
       pub type Json = _rt::String;
       ::wit_bindgen::rt::bitflags::bitflags! {
-        /// What a call of a tool may do to the world, as its author says it.
+        /// The effects that a call of a tool may have, as its author declares them.
         ///
-        /// The host takes it as a promise and holds the plugin to it: a call gets no more authority than its tool declares
-        /// here, even where the plugin was granted more. A tool that does not declare `writes` sees its folders read-only;
-        /// one that does not declare `executes` cannot use `process`. It never widens authority, which follows from grants.
+        /// The host enforces the declaration: a call gets no more authority than its tool declares, even if the plugin was
+        /// granted more. Without `writes`, a tool sees its directories read-only; without `executes`, it cannot use `process`;
+        /// without `delegates`, it cannot use `agents`. A declaration never widens authority: only grants do.
         #[derive(PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Clone, Copy)]
         pub struct Effects: u8 {
-          /// Reads files in the granted folders.
+          /// Reads files in the granted directories.
           const READS = 1 << 0;
-          /// Creates, changes or removes files in the granted folders.
+          /// Creates, changes or removes files in the granted directories.
           const WRITES = 1 << 1;
           /// Runs programs.
           const EXECUTES = 1 << 2;
-          /// Talks to the network.
+          /// Uses the network.
           const NETWORK = 1 << 3;
-          /// May lose data that cannot be brought back; orders and words the question to the user.
+          /// May destroy data irrecoverably. Affects the order and the wording of the question to the user.
           const DESTRUCTIVE = 1 << 4;
+          /// Starts sub-agents, which get no more authority than the other flags declare.
+          const DELEGATES = 1 << 5;
         }
       }
-      /// May calls of this tool run beside others of the same assistant message?
+      /// Whether calls of a tool may run concurrently with others of the same assistant message.
       #[repr(u8)]
       #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
       pub enum Execution {
-        /// Beside any other parallel call.
+        /// Concurrently with other parallel calls.
         Parallel,
-        /// Alone: calls before it have ended, calls after it have not begun.
+        /// Alone: after all calls before it, before all calls after it.
         Sequential,
       }
       impl ::core::fmt::Debug for Execution {
@@ -162,7 +164,7 @@ pub mod pinion {
         }
       }
 
-      /// A picture for the model.
+      /// An image for the model.
       #[derive(Clone)]
       pub struct Image {
         /// One of image/png, image/jpeg, image/gif, image/webp.
@@ -193,14 +195,14 @@ pub mod pinion {
           }
         }
       }
-      /// How a person should see a text result. The model always gets plain text.
+      /// How to show a text result to people. The model always gets plain text.
       #[derive(Clone)]
       pub enum Display {
         Plain,
         Markdown,
         /// A unified diff.
         Diff,
-        /// Source code; the payload is the language's name, as in a fenced code block.
+        /// Source code in the named language, as in a fenced code block; at most 64 bytes.
         Code(_rt::String),
       }
       impl ::core::fmt::Debug for Display {
@@ -221,7 +223,7 @@ pub mod pinion {
           }
         }
       }
-      /// What a call is part of.
+      /// The circumstances of a call.
       #[derive(Clone)]
       pub struct CallContext {
         /// The id of the tool call or command invocation, unique in the session.
@@ -229,7 +231,7 @@ pub mod pinion {
         pub session_id: _rt::String,
         /// Absolute path of the workspace root; preopened there and at "." when any part of it was granted.
         pub workspace: _rt::String,
-        /// Milliseconds until the host stops this call, counted from its start.
+        /// Milliseconds from the start of the call until the host stops it.
         pub deadline_ms: u64,
       }
       impl ::core::fmt::Debug for CallContext {
@@ -237,27 +239,25 @@ pub mod pinion {
           f.debug_struct("CallContext").field("call-id", &self.call_id).field("session-id", &self.session_id).field("workspace", &self.workspace).field("deadline-ms", &self.deadline_ms).finish()
         }
       }
-      /// What a tool gives back.
+      /// The result of a tool call.
       #[derive(Clone)]
       pub struct ToolOutput {
-        /// What the model gets. Bounded by the host: too much is cut in the middle, and the model is told.
+        /// The parts for the model; at most 1,000. The host cuts what is too long in the middle, and marks the cut.
         pub content: _rt::Vec::<Content>,
-        /// Matches the tool's `output-schema`, where it has one.
-        pub structured: Option<Json>,
-        /// For the log and the UI, never for the model.
+        /// JSON for the log and the UI, never for the model; at most 4 MiB and 100,000 values.
         pub details: Option<Json>,
         pub display: Display,
       }
       impl ::core::fmt::Debug for ToolOutput {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("ToolOutput").field("content", &self.content).field("structured", &self.structured).field("details", &self.details).field("display", &self.display).finish()
+          f.debug_struct("ToolOutput").field("content", &self.content).field("details", &self.details).field("display", &self.display).finish()
         }
       }
-      /// Why a tool failed.
+      /// A failure without a variant of its own.
       #[derive(Clone)]
       pub struct Failure {
         pub message: _rt::String,
-        /// Would the same call succeed later?
+        /// Whether the same call may succeed later.
         pub retryable: bool,
       }
       impl ::core::fmt::Debug for Failure {
@@ -265,18 +265,17 @@ pub mod pinion {
           f.debug_struct("Failure").field("message", &self.message).field("retryable", &self.retryable).finish()
         }
       }
-      /// A tool's failure. All of them go to the model as the call's result, so the text says what to do.
+      /// The error of a tool call. The model gets it as the call's result, so the text should say how to proceed.
       #[derive(Clone)]
       pub enum ToolError {
-        /// The arguments fit the schema and are still wrong; the text says how to mend them.
+        /// The arguments match the schema but are invalid; the text says how to fix them.
         InvalidArguments(_rt::String),
-        /// Something named in the arguments does not exist.
+        /// Something that the arguments name does not exist.
         NotFound(_rt::String),
-        /// A capability is missing or does not reach that far; the text names it.
+        /// A capability is missing or does not reach far enough; the text names it.
         Denied(_rt::String),
-        /// The call was cancelled, and stopped because of it.
+        /// The call stopped because it was cancelled.
         Cancelled,
-        /// Anything else.
         Failed(Failure),
       }
       impl ::core::fmt::Debug for ToolError {
@@ -310,7 +309,7 @@ pub mod pinion {
 
     }
 
-    /// Signs of life from a running call. Needs no grant.
+    /// Progress of the current call. Needs no grant.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod progress {
       #[used]
@@ -321,7 +320,8 @@ pub mod pinion {
       use super::super::super::_rt;
       pub type Content = super::super::super::pinion::plugin::types::Content;
       #[allow(unused_unsafe, clippy::all)]
-      /// A short line for the user, such as "compiling 12 of 80". Cut at 4 KiB. Never blocks and never fails.
+      /// Shows a short line to the user, such as "compiling 12 of 80". Cut at 4 KiB; counts towards the call's output limit.
+      /// Never blocks and never fails.
       #[allow(async_fn_in_trait)]
       pub fn report(message: &str,) -> (){
         unsafe {
@@ -342,8 +342,8 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// The result so far; replaces what was shown before. Counts against the call's output limit; under pressure the
-      /// user sees only the latest. Never blocks and never fails.
+      /// Shows the result so far in place of the previous one; at most 1,000 parts. Counts towards the call's output limit.
+      /// When updates arrive too fast, the user sees only the latest. Never blocks and never fails.
       #[allow(async_fn_in_trait)]
       pub fn update(partial: &[Content],) -> (){
         unsafe {
@@ -396,7 +396,7 @@ pub mod pinion {
 
     }
 
-    /// Has the user, or the agent, given up on this call? Needs no grant.
+    /// The state of the current call. Needs no grant.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod cancellation {
       #[used]
@@ -406,7 +406,8 @@ pub mod pinion {
       
       use super::super::super::_rt;
       #[allow(unused_unsafe, clippy::all)]
-      /// Cheap enough for inner loops. Once true it stays true for the rest of the call.
+      /// Returns whether the user or the agent has cancelled the call. Cheap enough for inner loops. Once true, it stays true
+      /// for the rest of the call.
       #[allow(async_fn_in_trait)]
       pub fn cancelled() -> bool{
         unsafe {
@@ -427,10 +428,10 @@ pub mod pinion {
 
     }
 
-    /// Bulk work on granted folders, done by the host on all cores. Needs a grant of files; never leaves the granted
-    /// folders, and does not follow symbolic links.
+    /// Bulk operations on granted directories, which the host runs on all cores. Needs the grant `files`; never leaves the
+    /// granted directories and does not follow symbolic links.
     ///
-    /// Use it to walk, to search, and to write files whole. All else goes through WASI (`std::fs`, `open`, …).
+    /// Use it to walk, to search and to replace whole files. Use WASI (`std::fs`, `open`, …) for everything else.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod workspace {
       #[used]
@@ -486,12 +487,12 @@ pub mod pinion {
 
       #[derive(Clone)]
       pub struct Entry {
-        /// Relative to `walk-options.root`, with '/' between the parts.
+        /// Relative to `walk-options.root`, with '/' between the components.
         pub path: _rt::String,
         pub kind: Kind,
-        /// Bytes; 0 for what is not a file.
+        /// Size in bytes; 0 unless the entry is a file.
         pub size: u64,
-        /// Milliseconds since 1970-01-01 UTC; 0 where the file system does not tell.
+        /// Milliseconds since 1970-01-01 UTC; 0 when the file system does not report it.
         pub modified_ms: u64,
       }
       impl ::core::fmt::Debug for Entry {
@@ -499,23 +500,24 @@ pub mod pinion {
           f.debug_struct("Entry").field("path", &self.path).field("kind", &self.kind).field("size", &self.size).field("modified-ms", &self.modified_ms).finish()
         }
       }
-      /// Which files.
+      /// Selects files.
       #[derive(Clone)]
       pub struct WalkOptions {
-        /// A directory, or one file; relative to the workspace root, or absolute inside a granted folder.
+        /// A directory or one file; relative to the workspace root, or absolute inside a granted directory.
         pub root: _rt::String,
-        /// Globs in the manner of .gitignore, matched against paths below `root`: with any plain one, only what matches it
-        /// is told (folders are walked all the same); what matches one with a leading '!' is left out, and not walked.
+        /// Globs in .gitignore syntax, matched against paths below `root`. If there is a plain glob, only matching entries are
+        /// returned, although every directory is walked. Entries that match a glob with a leading '!' are skipped, and so is
+        /// everything below them. At most 100 globs of 16 KiB together, each of at most 1 KiB and 8 levels of braces.
         pub globs: _rt::Vec::<_rt::String>,
-        /// Names of file types, such as "rust" or "py"; with any, only files of these types are told.
+        /// Names of file types, such as "rust" or "py"; if there are any, only files of these types are returned. At most 100.
         pub types: _rt::Vec::<_rt::String>,
-        /// 1 is the root's own entries. None has no bound.
+        /// The depth limit; 1 for the entries of the root alone, none for no limit.
         pub max_depth: Option<u32>,
-        /// Tell also files whose name starts with a dot.
+        /// Whether to return files whose name starts with a dot.
         pub hidden: bool,
-        /// Respect .gitignore, .ignore and .git/info/exclude found in the granted folder.
+        /// Whether to respect .gitignore, .ignore and .git/info/exclude in the granted directory.
         pub ignore_files: bool,
-        /// How many entries, or matching files, at most; 1 to 100,000.
+        /// The most entries, or matching files, to return; 1 to 100,000.
         pub limit: u32,
       }
       impl ::core::fmt::Debug for WalkOptions {
@@ -527,7 +529,8 @@ pub mod pinion {
       pub struct WalkResult {
         /// Sorted by path.
         pub entries: _rt::Vec::<Entry>,
-        /// There was more than `limit`.
+        /// Whether entries are missing: there are more than `limit`, the result would exceed the host's memory limit, or a
+        /// directory is nested deeper than the host walks.
         pub truncated: bool,
       }
       impl ::core::fmt::Debug for WalkResult {
@@ -535,19 +538,21 @@ pub mod pinion {
           f.debug_struct("WalkResult").field("entries", &self.entries).field("truncated", &self.truncated).finish()
         }
       }
-      /// What to look for in them.
+      /// Selects lines in files.
       #[derive(Clone)]
       pub struct SearchOptions {
+        /// At most 16 KiB.
         pub pattern: _rt::String,
-        /// A regular expression (Rust `regex` syntax); otherwise a plain string.
+        /// Whether the pattern is a regular expression (syntax of the Rust crate `regex`) or a plain string.
         pub regex: bool,
         pub case_sensitive: bool,
-        /// May a match span lines?
+        /// Whether a match may span lines. Files of more than 8 MiB, or less for complex patterns, are then skipped, and the
+        /// result is truncated.
         pub multiline: bool,
-        /// Lines of context before and after each match; at most 100 each.
+        /// Context lines before and after each match; at most 100 each.
         pub before: u32,
         pub after: u32,
-        /// Across all files; 1 to 100,000.
+        /// The most matches in all files together; 1 to 100,000.
         pub max_matches: u32,
         pub max_matches_per_file: u32,
         /// Longer lines are cut around the match, and marked.
@@ -560,11 +565,11 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct Line {
-        /// Counted from 1.
+        /// Line number, starting at 1.
         pub number: u64,
-        /// Without the line ending. Bytes that are not UTF-8 are replaced.
+        /// The text without its line ending. Invalid UTF-8 is replaced.
         pub text: _rt::String,
-        /// A match, or context.
+        /// Whether the line is a match or context.
         pub is_match: bool,
       }
       impl ::core::fmt::Debug for Line {
@@ -574,10 +579,10 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct FileMatches {
-        /// Relative to `walk-options.root`; empty when the root is that one file.
+        /// Relative to `walk-options.root`; empty when the root is this file.
         pub path: _rt::String,
         pub lines: _rt::Vec::<Line>,
-        /// Matching lines in `lines`.
+        /// The number of matching lines in `lines`.
         pub matches: u32,
       }
       impl ::core::fmt::Debug for FileMatches {
@@ -590,9 +595,9 @@ pub mod pinion {
         /// Sorted by path.
         pub files: _rt::Vec::<FileMatches>,
         pub matches: u64,
-        /// Files looked into. Binary files (with a NUL byte) are not.
+        /// The number of files searched. Binary files, which contain a NUL byte, are skipped.
         pub searched: u64,
-        /// A limit was reached; there may be more.
+        /// Whether a limit was reached, so that there may be more matches.
         pub truncated: bool,
       }
       impl ::core::fmt::Debug for SearchResult {
@@ -602,10 +607,10 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub enum WorkspaceError {
-        /// The root is in no granted folder.
+        /// The root is in no granted directory, or the grant does not allow the access.
         Denied(_rt::String),
         NotFound(_rt::String),
-        /// A glob, a type or the pattern cannot be understood; the text says which and why.
+        /// A glob, a file type or the pattern is invalid; the text says which and why.
         InvalidPattern(_rt::String),
         Cancelled,
         Io(_rt::String),
@@ -639,11 +644,11 @@ pub mod pinion {
 
       impl ::core::error::Error for WorkspaceError {}
       #[allow(unused_unsafe, clippy::all)]
-      /// Gives a file new content at once: whoever reads it sees all of the old or all of the new, also after a crash. Its
-      /// folders are made where they are missing. An existing file keeps its mode; a symbolic link to a file in the granted
-      /// folder is followed, and stays. WASI alone cannot do this: it knows no modes.
+      /// Replaces the content of a file atomically: readers see either the old or the new content, even after a crash. Creates
+      /// missing directories. An existing file keeps its mode; a symbolic link to a file in the granted directory is followed
+      /// and kept. WASI cannot do this, because it has no file modes.
       ///
-      /// Needs a grant of files read-write.
+      /// Needs a grant to write files and, in tools, the effect `writes`.
       #[allow(async_fn_in_trait)]
       pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
         unsafe {
@@ -739,6 +744,7 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
+      /// Lists files and directories.
       #[allow(async_fn_in_trait)]
       pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
         unsafe {
@@ -896,6 +902,7 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
+      /// Searches files for a pattern.
       #[allow(async_fn_in_trait)]
       pub fn search(where_: &WalkOptions,what: &SearchOptions,) -> Result<SearchResult,WorkspaceError>{
         unsafe {
@@ -1107,7 +1114,7 @@ pub mod pinion {
 
     }
 
-    /// Programs outside the sandbox of wasm. Needs the grant `process`.
+    /// Programs outside the sandbox. Needs the grant `process` and, in tools, the effect `executes`.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod process {
       #[used]
@@ -1118,18 +1125,18 @@ pub mod pinion {
       use super::super::super::_rt;
       #[derive(Clone)]
       pub struct Command {
-        /// A name that is looked up in the granted PATH, or an absolute path.
+        /// A name to look up in the granted PATH, or an absolute path.
         pub program: _rt::String,
         pub arguments: _rt::Vec::<_rt::String>,
-        /// Absolute, or relative to the workspace root; the workspace root where none is given.
+        /// Absolute, or relative to the workspace root; by default the workspace root.
         pub working_directory: Option<_rt::String>,
-        /// Added to the variables that the grant names. Nothing else is inherited from the host.
+        /// Variables in addition to those that the grant names. The program inherits nothing else from the host.
         pub environment: _rt::Vec::<(_rt::String,_rt::String,)>,
-        /// The program's whole standard input.
+        /// The whole standard input of the program.
         pub stdin: _rt::Vec::<u8>,
-        /// The program is killed then; none means the call's deadline.
+        /// The time after which the host kills the program; by default the call's deadline.
         pub timeout_ms: Option<u64>,
-        /// Bytes kept of each output stream: half from its start, half from its end. At most 1 MiB.
+        /// Bytes to keep of each output stream, half from its start and half from its end. At most 1 MiB.
         pub max_output: u64,
       }
       impl ::core::fmt::Debug for Command {
@@ -1137,12 +1144,12 @@ pub mod pinion {
           f.debug_struct("Command").field("program", &self.program).field("arguments", &self.arguments).field("working-directory", &self.working_directory).field("environment", &self.environment).field("stdin", &self.stdin).field("timeout-ms", &self.timeout_ms).field("max-output", &self.max_output).finish()
         }
       }
-      /// What was kept of an output stream.
+      /// The kept part of an output stream.
       #[derive(Clone)]
       pub struct Captured {
-        /// The start; all of it when `tail` is empty.
+        /// The start; the whole output when `tail` is empty.
         pub head: _rt::Vec::<u8>,
-        /// The end, when something between was left out.
+        /// The end, when the middle was dropped.
         pub tail: _rt::Vec::<u8>,
         /// Bytes that the program wrote.
         pub total: u64,
@@ -1154,12 +1161,12 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct Output {
-        /// None when ended by a signal.
+        /// None when a signal ended the program.
         pub exit_code: Option<i32>,
         pub signal: Option<i32>,
         pub stdout: Captured,
         pub stderr: Captured,
-        /// A file with both streams as they came, when one of them was more than `max-output`.
+        /// A file with both streams, interleaved as they arrived, when one of them exceeded `max-output`.
         pub spilled_to: Option<_rt::String>,
         pub duration_ms: u64,
       }
@@ -1170,13 +1177,13 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub enum ProcessError {
-        /// `process` was not granted, or this tool does not declare that it executes.
+        /// `process` was not granted, or the tool does not declare `executes`.
         Denied(_rt::String),
-        /// No such program or working directory.
+        /// The program or the working directory does not exist.
         NotFound(_rt::String),
-        /// Killed, with the whole process group, when `timeout-ms` was over.
+        /// The host killed the process group after `timeout-ms`.
         TimedOut(Output),
-        /// Killed, with the whole process group, because the call was cancelled.
+        /// The host killed the process group because the call was cancelled.
         Cancelled(Output),
         Io(_rt::String),
       }
@@ -1209,8 +1216,8 @@ pub mod pinion {
 
       impl ::core::error::Error for ProcessError {}
       #[allow(unused_unsafe, clippy::all)]
-      /// Runs a program to its end in a process group of its own; whatever of the group is left then is killed. While it
-      /// runs the host shows its output as the call's progress.
+      /// Runs a program in its own process group and waits for it, then kills what is left of the group. While the program
+      /// runs, the host shows its output as the call's progress.
       #[allow(async_fn_in_trait)]
       pub fn run(command: &Command,) -> Result<Output,ProcessError>{
         unsafe {
@@ -1566,8 +1573,8 @@ pub mod pinion {
 
     }
 
-    /// What the host has loaded and spent, for commands that tell the user about it. Needs the grant `catalog`. Without it
-    /// every list is empty.
+    /// The loaded plugins with their tools and commands, the models, and the usage of the session. Needs the grant `catalog`;
+    /// without it, every list is empty and all usage is zero.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod catalog {
       #[used]
@@ -1580,9 +1587,9 @@ pub mod pinion {
       pub struct ToolInfo {
         pub name: _rt::String,
         pub description: _rt::String,
-        /// The plugin that brings it.
+        /// The plugin that provides it.
         pub plugin: _rt::String,
-        /// The authority that a call of it has, such as "reads files".
+        /// The effects that its calls can have, such as "reads files".
         pub authority: _rt::Vec::<_rt::String>,
       }
       impl ::core::fmt::Debug for ToolInfo {
@@ -1607,13 +1614,13 @@ pub mod pinion {
         pub name: _rt::String,
         pub version: _rt::String,
         pub description: _rt::String,
-        /// 1 for the first load, one more for each reload.
+        /// 1 for the first load, plus one for each reload.
         pub generation: u32,
-        /// "built-in", or the file.
+        /// "built-in", or the path of the file.
         pub source: _rt::String,
-        /// What it asked for, each with "granted" or "not granted".
+        /// The capabilities that it asks for, each followed by "granted" or "not granted".
         pub capabilities: _rt::Vec::<_rt::String>,
-        /// Why the last reload was refused, where it was.
+        /// The reason why the last reload failed, if it did.
         pub problem: Option<_rt::String>,
       }
       impl ::core::fmt::Debug for PluginInfo {
@@ -1623,9 +1630,9 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct ModelInfo {
-        /// As after `--model`.
+        /// The name that `--model` accepts.
         pub name: _rt::String,
-        /// Is it the one in use?
+        /// Whether the model is in use.
         pub current: bool,
       }
       impl ::core::fmt::Debug for ModelInfo {
@@ -1633,7 +1640,7 @@ pub mod pinion {
           f.debug_struct("ModelInfo").field("name", &self.name).field("current", &self.current).finish()
         }
       }
-      /// Spent in this session.
+      /// Usage of this session.
       #[repr(C)]
       #[derive(Clone, Copy)]
       pub struct UsageInfo {
@@ -1642,7 +1649,7 @@ pub mod pinion {
         pub output_tokens: u64,
         pub cache_read_tokens: u64,
         pub cache_write_tokens: u64,
-        /// In US dollars; none when the model's prices are not known.
+        /// In US dollars; none when the model's prices are unknown.
         pub cost: Option<f64>,
       }
       impl ::core::fmt::Debug for UsageInfo {
@@ -1985,12 +1992,14 @@ pub mod pinion {
 
     }
 
-    /// Agents that work on a part of the task, each with a conversation of its own. Needs the grant `agents`, and works only
-    /// while a tool is called, in plugins of lifetime `call`.
+    /// Sub-agents: agents that work on a part of the task in conversations of their own.
     ///
-    /// A sub-agent is the agent itself, cut down: it gets no tool that can do more than the calling tool declares as its
-    /// effects, and of these only those that the grant names. What it does is approved as what the agent does, what it uses
-    /// counts as used by the agent, and it is cancelled with the call.
+    /// Needs the grant `agents` and a tool that declares the effect `delegates`. Works only during a tool call of a plugin
+    /// with lifetime `call`.
+    ///
+    /// A sub-agent has fewer tools than the agent: only those that the grant names, and none that can do more than the calling
+    /// tool declares as its effects. Its calls need the same approval as the agent's, its usage counts as the agent's, and it
+    /// is cancelled with the call.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod agents {
       #[used]
@@ -1999,11 +2008,11 @@ pub mod pinion {
       super::super::super::__link_custom_section_describing_imports;
       
       use super::super::super::_rt;
-      /// A sub-agent that the user has set up.
+      /// A sub-agent that the user has configured.
       #[derive(Clone)]
       pub struct Kind {
         pub name: _rt::String,
-        /// What it is for.
+        /// The purpose, for the model.
         pub description: _rt::String,
       }
       impl ::core::fmt::Debug for Kind {
@@ -2011,17 +2020,17 @@ pub mod pinion {
           f.debug_struct("Kind").field("name", &self.name).field("description", &self.description).finish()
         }
       }
-      /// Which of several attempts counts.
+      /// The rule that selects one of several attempts.
       #[repr(u8)]
       #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
       pub enum Choice {
-        /// The first one that came to its end.
+        /// The first attempt that completes.
         First,
-        /// The one that used the fewest tokens.
+        /// The completed attempt that used the fewest tokens.
         FewestTokens,
-        /// The one that used the most tokens.
+        /// The completed attempt that used the most tokens.
         MostTokens,
-        /// The one whose answer a model finds best.
+        /// The attempt whose answer a model rates best.
         Judge,
       }
       impl ::core::fmt::Debug for Choice {
@@ -2061,11 +2070,11 @@ pub mod pinion {
         }
       }
 
-      /// The same task, worked on side by side. Attempts never get a tool that changes, runs or sends anything.
+      /// Concurrent attempts at the same task. Attempts never get a tool that writes, executes or uses the network.
       #[repr(C)]
       #[derive(Clone, Copy)]
       pub struct Attempts {
-        /// 2 to 8.
+        /// 1 to 8; 1 is the same as no attempts.
         pub count: u32,
         pub choice: Choice,
       }
@@ -2076,15 +2085,15 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct Assignment {
-        /// All that the sub-agent is told of the task: it sees nothing of the agent's conversation.
+        /// The task. The sub-agent sees nothing else of the agent's conversation.
         pub prompt: _rt::String,
-        /// One that the user has set up; none for the agent itself with another task.
+        /// The name of a configured sub-agent; none for the agent itself with another task.
         pub kind: Option<_rt::String>,
-        /// The tools that it may use, of those that it could get; none for all of these.
+        /// The tools that it may use; none for all that it can get. A tool that it cannot get is an error.
         pub tools: Option<_rt::Vec::<_rt::String>>,
-        /// Its turns. The user's setting is the limit, 10 where nothing is set.
+        /// The most turns. The user's setting, 10 by default, is the upper bound.
         pub max_turns: Option<u32>,
-        /// It is stopped then; none for the end of this call.
+        /// The time after which it is stopped; none for the end of this call.
         pub timeout_ms: Option<u64>,
         pub attempts: Option<Attempts>,
       }
@@ -2095,14 +2104,14 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub struct Report {
-        /// The last thing that the sub-agent said; empty when it said nothing.
+        /// The last message of the sub-agent; empty when it said nothing.
         pub text: _rt::String,
-        /// Why it did not come to its end; none when it did.
+        /// The reason why it stopped early; none when it completed.
         pub shortfall: Option<_rt::String>,
-        /// Its loop, as the session knows it.
+        /// The id of its loop in the session.
         pub loop_id: _rt::String,
         pub turns: u32,
-        /// Of all attempts, and of choosing one.
+        /// The sum of all attempts and of choosing one.
         pub input_tokens: u64,
         pub output_tokens: u64,
       }
@@ -2113,11 +2122,11 @@ pub mod pinion {
       }
       #[derive(Clone)]
       pub enum AgentError {
-        /// `agents` was not granted, or cannot be used here.
+        /// `agents` was not granted, the tool does not declare `delegates`, or no sub-agent can start here.
         Denied(_rt::String),
-        /// The assignment makes no sense; the text says what would.
+        /// The assignment is invalid; the text says what would be valid.
         Invalid(_rt::String),
-        /// It could not be started.
+        /// The sub-agent could not be started.
         Failed(_rt::String),
         /// The call was cancelled.
         Cancelled,
@@ -2148,7 +2157,8 @@ pub mod pinion {
 
       impl ::core::error::Error for AgentError {}
       #[allow(unused_unsafe, clippy::all)]
-      /// The sub-agents that the user has set up. Empty without the grant.
+      /// Returns the sub-agents that the user has configured. Empty without the grant. Answers while the plugin is loaded, too,
+      /// so that a tool can describe them.
       #[allow(async_fn_in_trait)]
       pub fn kinds() -> _rt::Vec::<Kind>{
         unsafe {
@@ -2198,7 +2208,7 @@ pub mod pinion {
         }
       }
       #[allow(unused_unsafe, clippy::all)]
-      /// Lets a sub-agent work on a task, and waits for it. The user sees meanwhile what it does.
+      /// Runs a sub-agent and waits for it. Meanwhile, the user sees its progress.
       #[allow(async_fn_in_trait)]
       pub fn run(assignment: &Assignment,) -> Result<Report,AgentError>{
         unsafe {
@@ -2517,72 +2527,72 @@ mod _rt {
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2967] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x99\x16\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2965] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x16\x01A\x02\x01\
 A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
-m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0am\
-edia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\
-\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04d\
-iff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asessio\
-n-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01\
-k\x01\x01r\x04\x07content\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\
-\0\x0btool-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failu\
-re\x03\0\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01\
-s\0\x09cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19\
-pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\
-\x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
-\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
-plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
-ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
-zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
-obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
-y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
-\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
-ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
--filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
-texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
-s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
-\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
-\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
-\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
-\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
-\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
-\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
-orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
-\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
-tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
-head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
-t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
-on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
-timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
-\0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
-\0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
-scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\
-\x04names\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\
-\0\x04\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0c\
-capabilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07\
-current\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-t\
-okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\
-\x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
-\x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
-ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
-ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
-most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
-\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
-rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
-\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
-turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
-denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
--error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
-\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
-ents@0.1.0\x05\x08\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07i\
-mports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254\
-.2\x10wit-bindgen-rust\x060.60.0";
+pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
+ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
+s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
+}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
+s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
+own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
+ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
+p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
+ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
+\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
+cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
+plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
+p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
+in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
+hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
+re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
+e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
+programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
+\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
+\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
+\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
+\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
+t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
+\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
+pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
+ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
+mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
+\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
+bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
+rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
+ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
+\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
+\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
+\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
+\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
+descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
+kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
+attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
+\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
+\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
+nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
+ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
+ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
+@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
+@0.1.0\x05\x08\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07impor\
+ts\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
+wit-bindgen-rust\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

@@ -13,7 +13,7 @@ use crate::bindings::imports::pinion::plugin::types as __with_name0;
 pub mod exports {
   pub mod pinion {
     pub mod plugin {
-      /// The life of an instance, for plugins that care.
+      /// Hooks into the life of an instance.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod lifecycle {
         #[used]
@@ -96,12 +96,13 @@ pub mod exports {
       }
     } }
     pub trait Guest {
-      /// Called once on every instance before anything else, with the plugin's own section of the config as a JSON object
-      /// (`{}` where there is none). An error fails the call that the instance was made for.
+      /// Called on every instance before any other function, without authority: no files, no programs, no sub-agents. `config`
+      /// is the plugin's section of the config as a JSON object (`{}` when there is none). An error fails the call that the
+      /// instance was created for.
       #[allow(async_fn_in_trait)]
       fn init(config: Json,) -> Result<(),_rt::String>;
-      /// Called once a load, under the limits of a call, on an instance without files or programs. An error keeps the
-      /// plugin (or its last generation) as it was.
+      /// Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
+      /// or its previous generation stays loaded.
       #[allow(async_fn_in_trait)]
       fn self_test() -> Result<(),_rt::String>;
     }
@@ -199,23 +200,23 @@ macro_rules! __export_lifecycle_plugin_impl {
     #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:lifecycle-plugin:imports and exportspinion-lifecycle")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 800] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x99\x05\x01A\x02\x01\
-A\x05\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05reads\x06writes\x08execute\
-s\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0as\
-equential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
-\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\x04\0\x07co\
-ntent\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04code\x01s\0\
-\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09workspaces\x0b\
-deadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x04\x07conte\
-nt\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\
-\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11\
-invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06\
-failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.\
-0\x05\0\x02\x03\0\0\x04json\x01B\x07\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01\
-j\0\x01s\x01@\x01\x06config\x01\0\x02\x04\0\x04init\x01\x03\x01@\0\0\x02\x04\0\x09\
-self-test\x01\x04\x04\0\x1dpinion:plugin/lifecycle@0.1.0\x05\x02\x04\0$pinion:pl\
-ugin/lifecycle-plugin@0.1.0\x04\0\x0b\x16\x01\0\x10lifecycle-plugin\x03\0\0\0G\x09\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 798] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x05\x01A\x02\x01\
+A\x05\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\
+\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04\
+code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09wo\
+rkspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x03\
+\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\x11\x01\
+r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11invali\
+d-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06fail\
+ed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x02\x03\0\0\x04json\x01B\x07\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01j\0\
+\x01s\x01@\x01\x06config\x01\0\x02\x04\0\x04init\x01\x03\x01@\0\0\x02\x04\0\x09s\
+elf-test\x01\x04\x04\0\x1dpinion:plugin/lifecycle@0.1.0\x05\x02\x04\0$pinion:plu\
+gin/lifecycle-plugin@0.1.0\x04\0\x0b\x16\x01\0\x10lifecycle-plugin\x03\0\0\0G\x09\
 producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
 t\x060.60.0";
   };
@@ -228,23 +229,23 @@ pub use __export_lifecycle_plugin_impl as __export_lifecycle;
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:lifecycle-plugin-with-all-of-its-exports-removed:encoded worldpinion-lifecycle")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 757] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xce\x04\x01A\x02\x01\
-A\x02\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05reads\x06writes\x08execute\
-s\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0as\
-equential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
-\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\x04\0\x07co\
-ntent\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04code\x01s\0\
-\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09workspaces\x0b\
-deadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x04\x07conte\
-nt\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\
-\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11\
-invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06\
-failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.\
-0\x05\0\x04\0Dpinion:plugin/lifecycle-plugin-with-all-of-its-exports-removed@0.1\
-.0\x04\0\x0b6\x01\00lifecycle-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 755] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcc\x04\x01A\x02\x01\
+A\x02\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\
+\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04\
+code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09wo\
+rkspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x03\
+\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\x11\x01\
+r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11invali\
+d-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06fail\
+ed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x04\0Dpinion:plugin/lifecycle-plugin-with-all-of-its-exports-removed@0.1.0\x04\
+\0\x0b6\x01\00lifecycle-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09pro\
+ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
+0.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

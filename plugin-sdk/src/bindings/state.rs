@@ -10,7 +10,7 @@
 pub mod exports {
   pub mod pinion {
     pub mod plugin {
-      /// For plugins of lifetime `session`: what one instance hands to the next when the plugin is reloaded.
+      /// For plugins of lifetime `session`: state that one instance hands to its successor when the plugin is reloaded.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod state {
         #[used]
@@ -82,11 +82,11 @@ pub mod exports {
       }
     } }
     pub trait Guest {
-      /// Called when no call is running. At most 1 MiB.
+      /// Called without authority when no call is running. At most 1 MiB.
       #[allow(async_fn_in_trait)]
       fn save_state() -> _rt::Vec::<u8>;
-      /// Called on the new instance after `init`. `from-version` is the version of the plugin that saved. An error means
-      /// that the plugin starts without state.
+      /// Called without authority on the new instance after `init`. `from-version` is the version of the plugin that saved the
+      /// state. After an error, the plugin starts without it.
       #[allow(async_fn_in_trait)]
       fn restore_state(saved: _rt::Vec::<u8>,from_version: _rt::String,) -> Result<(),_rt::String>;
     }

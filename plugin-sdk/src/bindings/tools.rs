@@ -34,7 +34,7 @@ use crate::bindings::imports::pinion::plugin::agents as __with_name7;
 pub mod exports {
   pub mod pinion {
     pub mod plugin {
-      /// What the model can call.
+      /// Tools, which the model calls.
       #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
       pub mod tools {
         #[used]
@@ -53,22 +53,20 @@ pub mod exports {
         pub struct ToolDefinition {
           /// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
           pub name: _rt::String,
-          /// For people; at most 80 characters.
+          /// For people; at most 80 bytes.
           pub label: _rt::String,
           /// For the model; at most 8 KiB.
           pub description: _rt::String,
-          /// JSON Schema (2020-12) of the arguments; an object schema.
+          /// JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
           pub input_schema: Json,
-          /// JSON Schema of `tool-output.structured`, where the tool gives it.
-          pub output_schema: Option<Json>,
-          /// Sentences for the system prompt, while the tool is offered.
+          /// Sentences for the system prompt while the tool is offered; at most 16.
           pub guidelines: _rt::Vec::<_rt::String>,
           pub effects: Effects,
           pub execution: Execution,
         }
         impl ::core::fmt::Debug for ToolDefinition {
           fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-            f.debug_struct("ToolDefinition").field("name", &self.name).field("label", &self.label).field("description", &self.description).field("input-schema", &self.input_schema).field("output-schema", &self.output_schema).field("guidelines", &self.guidelines).field("effects", &self.effects).field("execution", &self.execution).finish()
+            f.debug_struct("ToolDefinition").field("name", &self.name).field("label", &self.label).field("description", &self.description).field("input-schema", &self.input_schema).field("guidelines", &self.guidelines).field("effects", &self.effects).field("execution", &self.execution).finish()
           }
         }
         #[doc(hidden)]
@@ -81,14 +79,14 @@ pub mod exports {
         match result0 {
           Ok(e) => { {
             *ptr1.add(0).cast::<u8>() = (0i32) as u8;
-            let vec11 = e;
-            let len11 = vec11.len();
-            let layout11 = _rt::alloc::Layout::from_size_align(vec11.len() * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-            let (result11, _cleanup11) = ::wit_bindgen::rt::Cleanup::new(layout11);if let Some(cleanup) = _cleanup11 { cleanup.forget(); }
-            for (i, e) in vec11.into_iter().enumerate() {
-              let base = result11.add(i * (14*::core::mem::size_of::<*const u8>()));
+            let vec10 = e;
+            let len10 = vec10.len();
+            let layout10 = _rt::alloc::Layout::from_size_align(vec10.len() * (11*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result10, _cleanup10) = ::wit_bindgen::rt::Cleanup::new(layout10);if let Some(cleanup) = _cleanup10 { cleanup.forget(); }
+            for (i, e) in vec10.into_iter().enumerate() {
+              let base = result10.add(i * (11*::core::mem::size_of::<*const u8>()));
               {
-                let ToolDefinition{ name:name2, label:label2, description:description2, input_schema:input_schema2, output_schema:output_schema2, guidelines:guidelines2, effects:effects2, execution:execution2, } = e;
+                let ToolDefinition{ name:name2, label:label2, description:description2, input_schema:input_schema2, guidelines:guidelines2, effects:effects2, execution:execution2, } = e;
                 let vec3 = (name2.into_bytes()).into_boxed_slice();
                 let ptr3 = vec3.as_ptr().cast::<u8>();
                 let len3 = vec3.len();
@@ -113,54 +111,39 @@ pub mod exports {
                 ::core::mem::forget(vec6);
                 *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
                 *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr6.cast_mut();
-                match output_schema2 {
-                  Some(e) => {
-                    *base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                let vec8 = guidelines2;
+                let len8 = vec8.len();
+                let layout8 = _rt::alloc::Layout::from_size_align(vec8.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                let (result8, _cleanup8) = ::wit_bindgen::rt::Cleanup::new(layout8);if let Some(cleanup) = _cleanup8 { cleanup.forget(); }
+                for (i, e) in vec8.into_iter().enumerate() {
+                  let base = result8.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  {
                     let vec7 = (e.into_bytes()).into_boxed_slice();
                     let ptr7 = vec7.as_ptr().cast::<u8>();
                     let len7 = vec7.len();
                     ::core::mem::forget(vec7);
-                    *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-                    *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7.cast_mut();
-                  },
-                  None => {
-                    {
-                      *base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-                    }
-                  },
-                };let vec9 = guidelines2;
-                let len9 = vec9.len();
-                let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-                let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);if let Some(cleanup) = _cleanup9 { cleanup.forget(); }
-                for (i, e) in vec9.into_iter().enumerate() {
-                  let base = result9.add(i * (2*::core::mem::size_of::<*const u8>()));
-                  {
-                    let vec8 = (e.into_bytes()).into_boxed_slice();
-                    let ptr8 = vec8.as_ptr().cast::<u8>();
-                    let len8 = vec8.len();
-                    ::core::mem::forget(vec8);
-                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-                    *base.add(0).cast::<*mut u8>() = ptr8.cast_mut();
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+                    *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
                   }
                 }
-                *base.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
-                *base.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result9;
-                let flags10 = effects2;
-                *base.add(13*::core::mem::size_of::<*const u8>()).cast::<u8>() = ((flags10.bits() >> 0) as i32) as u8;
-                *base.add(1+13*::core::mem::size_of::<*const u8>()).cast::<u8>() = (execution2.clone() as i32) as u8;
+                *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result8;
+                let flags9 = effects2;
+                *base.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = ((flags9.bits() >> 0) as i32) as u8;
+                *base.add(1+10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (execution2.clone() as i32) as u8;
               }
             }
-            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
-            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result11;
+            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result10;
           } },
           Err(e) => { {
             *ptr1.add(0).cast::<u8>() = (1i32) as u8;
-            let vec12 = (e.into_bytes()).into_boxed_slice();
-            let ptr12 = vec12.as_ptr().cast::<u8>();
-            let len12 = vec12.len();
-            ::core::mem::forget(vec12);
-            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
-            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+            let vec11 = (e.into_bytes()).into_boxed_slice();
+            let ptr11 = vec11.as_ptr().cast::<u8>();
+            let len11 = vec11.len();
+            ::core::mem::forget(vec11);
+            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
           } },
         };ptr1
       } }
@@ -172,10 +155,10 @@ pub mod exports {
           0 => {
             let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
             let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-            let base19 = l1;
-            let len19 = l2;
-            for i in 0..len19 {
-              let base = base19.add(i * (14*::core::mem::size_of::<*const u8>()));
+            let base16 = l1;
+            let len16 = l2;
+            for i in 0..len16 {
+              let base = base16.add(i * (11*::core::mem::size_of::<*const u8>()));
               {
                 let l3 = *base.add(0).cast::<*mut u8>();
                 let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
@@ -189,36 +172,27 @@ pub mod exports {
                 let l9 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
                 let l10 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
                 _rt::cabi_dealloc(l9, l10, 1);
-                let l11 = i32::from(*base.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                match l11 {
-                  0 => (),
-                  _ => {
-                    let l12 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l13 = *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    _rt::cabi_dealloc(l12, l13, 1);
-                  },
-                }
-                let l14 = *base.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l15 = *base.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base18 = l14;
-                let len18 = l15;
-                for i in 0..len18 {
-                  let base = base18.add(i * (2*::core::mem::size_of::<*const u8>()));
+                let l11 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l12 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base15 = l11;
+                let len15 = l12;
+                for i in 0..len15 {
+                  let base = base15.add(i * (2*::core::mem::size_of::<*const u8>()));
                   {
-                    let l16 = *base.add(0).cast::<*mut u8>();
-                    let l17 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    _rt::cabi_dealloc(l16, l17, 1);
+                    let l13 = *base.add(0).cast::<*mut u8>();
+                    let l14 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l13, l14, 1);
                   }
                 }
-                _rt::cabi_dealloc(base18, len18 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                _rt::cabi_dealloc(base15, len15 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
               }
             }
-            _rt::cabi_dealloc(base19, len19 * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+            _rt::cabi_dealloc(base16, len16 * (11*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
           },
           _ => {
-            let l20 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-            let l21 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-            _rt::cabi_dealloc(l20, l21, 1);
+            let l17 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+            let l18 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+            _rt::cabi_dealloc(l17, l18, 1);
           },
         }
       } }
@@ -247,7 +221,7 @@ pub mod exports {
       match result5 {
         Ok(e) => { {
           *ptr6.add(0).cast::<u8>() = (0i32) as u8;
-          let super::super::super::super::__with_name1::ToolOutput{ content:content7, structured:structured7, details:details7, display:display7, } = e;
+          let super::super::super::super::__with_name1::ToolOutput{ content:content7, details:details7, display:display7, } = e;
           let vec13 = content7;
           let len13 = vec13.len();
           let layout13 = _rt::alloc::Layout::from_size_align(vec13.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
@@ -287,7 +261,7 @@ pub mod exports {
           }
           *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
           *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result13;
-          match structured7 {
+          match details7 {
             Some(e) => {
               *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
               let vec14 = (e.into_bytes()).into_boxed_slice();
@@ -302,9 +276,25 @@ pub mod exports {
                 *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
               }
             },
-          };match details7 {
-            Some(e) => {
-              *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+          };use super::super::super::super::__with_name1::Display as V16;
+          match display7 {
+            V16::Plain=> {
+              {
+                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            }
+            V16::Markdown=> {
+              {
+                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              }
+            }
+            V16::Diff=> {
+              {
+                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
+              }
+            }
+            V16::Code(e) => {
+              *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
               let vec15 = (e.into_bytes()).into_boxed_slice();
               let ptr15 = vec15.as_ptr().cast::<u8>();
               let len15 = vec15.len();
@@ -312,45 +302,23 @@ pub mod exports {
               *ptr6.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len15;
               *ptr6.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr15.cast_mut();
             },
-            None => {
-              {
-                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              }
-            },
-          };use super::super::super::super::__with_name1::Display as V17;
-          match display7 {
-            V17::Plain=> {
-              {
-                *ptr6.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              }
-            }
-            V17::Markdown=> {
-              {
-                *ptr6.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-              }
-            }
-            V17::Diff=> {
-              {
-                *ptr6.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
-              }
-            }
-            V17::Code(e) => {
-              *ptr6.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
-              let vec16 = (e.into_bytes()).into_boxed_slice();
-              let ptr16 = vec16.as_ptr().cast::<u8>();
-              let len16 = vec16.len();
-              ::core::mem::forget(vec16);
-              *ptr6.add(11*::core::mem::size_of::<*const u8>()).cast::<usize>() = len16;
-              *ptr6.add(10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr16.cast_mut();
-            },
           }
         } },
         Err(e) => { {
           *ptr6.add(0).cast::<u8>() = (1i32) as u8;
-          use super::super::super::super::__with_name1::ToolError as V23;
+          use super::super::super::super::__with_name1::ToolError as V22;
           match e {
-            V23::InvalidArguments(e) => {
+            V22::InvalidArguments(e) => {
               *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              let vec17 = (e.into_bytes()).into_boxed_slice();
+              let ptr17 = vec17.as_ptr().cast::<u8>();
+              let len17 = vec17.len();
+              ::core::mem::forget(vec17);
+              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len17;
+              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr17.cast_mut();
+            },
+            V22::NotFound(e) => {
+              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
               let vec18 = (e.into_bytes()).into_boxed_slice();
               let ptr18 = vec18.as_ptr().cast::<u8>();
               let len18 = vec18.len();
@@ -358,8 +326,8 @@ pub mod exports {
               *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len18;
               *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr18.cast_mut();
             },
-            V23::NotFound(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+            V22::Denied(e) => {
+              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
               let vec19 = (e.into_bytes()).into_boxed_slice();
               let ptr19 = vec19.as_ptr().cast::<u8>();
               let len19 = vec19.len();
@@ -367,30 +335,21 @@ pub mod exports {
               *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len19;
               *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr19.cast_mut();
             },
-            V23::Denied(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
-              let vec20 = (e.into_bytes()).into_boxed_slice();
-              let ptr20 = vec20.as_ptr().cast::<u8>();
-              let len20 = vec20.len();
-              ::core::mem::forget(vec20);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len20;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr20.cast_mut();
-            },
-            V23::Cancelled=> {
+            V22::Cancelled=> {
               {
                 *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
               }
             }
-            V23::Failed(e) => {
+            V22::Failed(e) => {
               *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (4i32) as u8;
-              let super::super::super::super::__with_name1::Failure{ message:message21, retryable:retryable21, } = e;
-              let vec22 = (message21.into_bytes()).into_boxed_slice();
-              let ptr22 = vec22.as_ptr().cast::<u8>();
-              let len22 = vec22.len();
-              ::core::mem::forget(vec22);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len22;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr22.cast_mut();
-              *ptr6.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match retryable21 { true => 1, false => 0 }) as u8;
+              let super::super::super::super::__with_name1::Failure{ message:message20, retryable:retryable20, } = e;
+              let vec21 = (message20.into_bytes()).into_boxed_slice();
+              let ptr21 = vec21.as_ptr().cast::<u8>();
+              let len21 = vec21.len();
+              ::core::mem::forget(vec21);
+              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len21;
+              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr21.cast_mut();
+              *ptr6.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match retryable20 { true => 1, false => 0 }) as u8;
             },
           }
         } },
@@ -442,61 +401,52 @@ pub mod exports {
           let l15 = i32::from(*arg0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>());
           match l15 {
             0 => (),
+            1 => (),
+            2 => (),
             _ => {
               let l16 = *arg0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
               let l17 = *arg0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
               _rt::cabi_dealloc(l16, l17, 1);
             },
           }
-          let l18 = i32::from(*arg0.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>());
-          match l18 {
-            0 => (),
-            1 => (),
-            2 => (),
-            _ => {
-              let l19 = *arg0.add(10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l20 = *arg0.add(11*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l19, l20, 1);
-            },
-          }
         },
         _ => {
-          let l21 = i32::from(*arg0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-          match l21 {
+          let l18 = i32::from(*arg0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+          match l18 {
             0 => {
-              let l22 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l23 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l22, l23, 1);
+              let l19 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l20 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l19, l20, 1);
             },
             1 => {
-              let l24 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l25 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l24, l25, 1);
+              let l21 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l22 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l21, l22, 1);
             },
             2 => {
-              let l26 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l27 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l26, l27, 1);
+              let l23 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l24 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l23, l24, 1);
             },
             3 => (),
             _ => {
-              let l28 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l29 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l28, l29, 1);
+              let l25 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l26 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l25, l26, 1);
             },
           }
         },
       }
     } }
     pub trait Guest {
-      /// Called once a load, on an instance without files or programs. An error keeps the plugin (or its last generation)
-      /// as it was.
+      /// Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
+      /// or its previous generation stays loaded. At most 128 tools.
       #[allow(async_fn_in_trait)]
       fn list_tools() -> Result<_rt::Vec::<ToolDefinition>,_rt::String>;
-      /// Called for one tool call, by default on a fresh instance, with arguments that fit `input-schema`.
+      /// Called for one tool call, by default on a fresh instance, with arguments that match `input-schema`.
       ///
-      /// Parallel calls are parallel instances. When the call is cancelled, `cancellation.cancelled` turns true and imports
-      /// that wait return their `cancelled`; the instance is dropped after a grace period.
+      /// Concurrent calls run on separate instances. When the call is cancelled, `cancellation.cancelled` turns true and imports
+      /// that wait return `cancelled`; the host drops the instance after a grace period.
       #[allow(async_fn_in_trait)]
       fn call_tool(context: CallContext,name: _rt::String,arguments: Json,) -> Result<ToolOutput,ToolError>;
     }
@@ -528,8 +478,8 @@ pub mod exports {
 
     #[cfg_attr(target_pointer_width="64", repr(align(8)))]
     #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-    struct _RetArea([::core::mem::MaybeUninit::<u8>; 12*::core::mem::size_of::<*const u8>()]);
-    static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 12*::core::mem::size_of::<*const u8>()]);
+    struct _RetArea([::core::mem::MaybeUninit::<u8>; 9*::core::mem::size_of::<*const u8>()]);
+    static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 9*::core::mem::size_of::<*const u8>()]);
 
   }
 
@@ -594,83 +544,82 @@ macro_rules! __export_tool_plugin_impl {
     #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin:imports and exportspinion-tools")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3407] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x19\x01A\x02\x01\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3387] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb9\x19\x01A\x02\x01\
 A\x19\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
-m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0am\
-edia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\
-\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04d\
-iff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asessio\
-n-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01\
-k\x01\x01r\x04\x07content\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\
-\0\x0btool-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failu\
-re\x03\0\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01\
-s\0\x09cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19\
-pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\
-\x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
-\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
-plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
-ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
-zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
-obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
-y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
-\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
-ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
--filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
-texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
-s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
-\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
-\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
-\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
-\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
-\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
-\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
-orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
-\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
-tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
-head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
-t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
-on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
-timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
-\0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
-\0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
-scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\
-\x04names\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\
-\0\x04\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0c\
-capabilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07\
-current\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-t\
-okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\
-\x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
-\x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
-ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
-ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
-most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
-\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
-rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
-\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
-turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
-denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
--error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
-\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
-ents@0.1.0\x05\x08\x02\x03\0\x01\x04json\x02\x03\0\x01\x07effects\x02\x03\0\x01\x09\
-execution\x02\x03\0\x01\x0ccall-context\x02\x03\0\x01\x0btool-output\x02\x03\0\x01\
-\x0atool-error\x01B\x17\x02\x03\x02\x01\x09\x04\0\x04json\x03\0\0\x02\x03\x02\x01\
+pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
+ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
+s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
+}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
+s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
+own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
+ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
+p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
+ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
+\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
+cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
+plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
+p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
+in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
+hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
+re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
+e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
+programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
+\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
+\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
+\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
+\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
+t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
+\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
+pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
+ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
+mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
+\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
+bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
+rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
+ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
+\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
+\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
+\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
+\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
+descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
+kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
+attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
+\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
+\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
+nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
+ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
+ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
+@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
+@0.1.0\x05\x08\x02\x03\0\x01\x04json\x02\x03\0\x01\x07effects\x02\x03\0\x01\x09e\
+xecution\x02\x03\0\x01\x0ccall-context\x02\x03\0\x01\x0btool-output\x02\x03\0\x01\
+\x0atool-error\x01B\x16\x02\x03\x02\x01\x09\x04\0\x04json\x03\0\0\x02\x03\x02\x01\
 \x0a\x04\0\x07effects\x03\0\x02\x02\x03\x02\x01\x0b\x04\0\x09execution\x03\0\x04\
 \x02\x03\x02\x01\x0c\x04\0\x0ccall-context\x03\0\x06\x02\x03\x02\x01\x0d\x04\0\x0b\
-tool-output\x03\0\x08\x02\x03\x02\x01\x0e\x04\0\x0atool-error\x03\0\x0a\x01k\x01\
-\x01ps\x01r\x08\x04names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0doutput\
--schema\x0c\x0aguidelines\x0d\x07effects\x03\x09execution\x05\x04\0\x0ftool-defi\
-nition\x03\0\x0e\x01p\x0f\x01j\x01\x10\x01s\x01@\0\0\x11\x04\0\x0alist-tools\x01\
-\x12\x01j\x01\x09\x01\x0b\x01@\x03\x07context\x07\x04names\x09arguments\x01\0\x13\
-\x04\0\x09call-tool\x01\x14\x04\0\x19pinion:plugin/tools@0.1.0\x05\x0f\x04\0\x1f\
-pinion:plugin/tool-plugin@0.1.0\x04\0\x0b\x11\x01\0\x0btool-plugin\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+tool-output\x03\0\x08\x02\x03\x02\x01\x0e\x04\0\x0atool-error\x03\0\x0a\x01ps\x01\
+r\x07\x04names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x0c\x07\
+effects\x03\x09execution\x05\x04\0\x0ftool-definition\x03\0\x0d\x01p\x0e\x01j\x01\
+\x0f\x01s\x01@\0\0\x10\x04\0\x0alist-tools\x01\x11\x01j\x01\x09\x01\x0b\x01@\x03\
+\x07context\x07\x04names\x09arguments\x01\0\x12\x04\0\x09call-tool\x01\x13\x04\0\
+\x19pinion:plugin/tools@0.1.0\x05\x0f\x04\0\x1fpinion:plugin/tool-plugin@0.1.0\x04\
+\0\x0b\x11\x01\0\x0btool-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0d\
+wit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
   };
   )
 }
@@ -681,73 +630,73 @@ pub use __export_tool_plugin_impl as __export_tools;
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin-with-all-of-its-exports-removed:encoded worldpinion-tools")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3039] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbd\x16\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3037] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbb\x16\x01A\x02\x01\
 A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x05\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x04\0\x07effects\x03\0\x02\x01\
-m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0am\
-edia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\
-\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04d\
-iff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asessio\
-n-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01\
-k\x01\x01r\x04\x07content\x0f\x0astructured\x10\x07details\x10\x07display\x0c\x04\
-\0\x0btool-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failu\
-re\x03\0\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01\
-s\0\x09cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19\
-pinion:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\
-\x02\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\
-\x01p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:\
-plugin/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\
-\0\x20pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directo\
-ry\x07symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04si\
-zew\x0bmodified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05gl\
-obs\x04\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limit\
-y\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\
-\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensit\
-ive\x7f\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per\
--filey\x0emax-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04\
-texts\x08is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05line\
-s\x0f\x07matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\
-\x07matchesw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\
-\x05\x06denied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\
-\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\
-\x04paths\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\
-\x01@\x01\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\
-\x05where\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/w\
-orkspace@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\
-\x07\x07programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05s\
-tdin\x04\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04\
-head\x04\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exi\
-t-code\x0a\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bdurati\
-on-msw\x04\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09\
-timed-out\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\
-\0\x0d\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\
-\0\x1bpinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bde\
-scriptions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\
-\x04names\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\
-\0\x04\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0c\
-capabilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07\
-current\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-t\
-okensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\
-\x04\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\
-\x05\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugi\
-ns\x01\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05u\
-sage\x01\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04n\
-ames\x0bdescriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0b\
-most-tokens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\
-\0\x08attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06p\
-rompts\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\
-\x04\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05\
-turnsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06\
-denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent\
--error\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\
-\x01@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/ag\
-ents@0.1.0\x05\x08\x04\0?pinion:plugin/tool-plugin-with-all-of-its-exports-remov\
-ed@0.1.0\x04\0\x0b1\x01\0+tool-plugin-with-all-of-its-exports-removed\x03\0\0\0G\
-\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen\
--rust\x060.60.0";
+pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
+ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
+s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
+}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
+s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
+own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
+ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
+p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
+ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
+\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
+cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
+plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
+p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
+in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
+modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
+\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
+\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
+\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
+\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
+max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
+is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
+matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
+esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
+enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
+hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
+re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
+e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
+programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
+\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
+\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
+\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
+\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
+t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
+\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
+pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
+ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
+mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
+\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
+bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
+rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
+ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
+\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
+\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
+\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
+\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
+descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
+kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
+attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
+\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
+\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
+nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
+ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
+ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
+@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
+@0.1.0\x05\x08\x04\0?pinion:plugin/tool-plugin-with-all-of-its-exports-removed@0\
+.1.0\x04\0\x0b1\x01\0+tool-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

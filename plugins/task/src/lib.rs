@@ -40,10 +40,18 @@ pub struct Task;
 impl Plugin for Task {
     fn tools() -> Vec<Tool> {
         // Declares all effects so that its sub-agents may use all of the agent's tools; it has none of its own.
-        vec![Tool::new("task", description(&kinds()), task).label("sub-agent").writes().executes().network().guideline(
-            "Use task for searches and other long work of which you need only the outcome; \
+        vec![
+            Tool::new("task", description(&kinds()), task)
+                .label("sub-agent")
+                .writes()
+                .executes()
+                .network()
+                .delegates()
+                .guideline(
+                    "Use task for searches and other long work of which you need only the outcome; \
                      several calls in one message run in parallel.",
-        )]
+                ),
+        ]
     }
 }
 

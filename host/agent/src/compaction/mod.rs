@@ -3,7 +3,7 @@
 //! What is replaced stays in the session: a compaction is an extension message that says what the model sees instead.
 //! [`pinion_protocol::compaction::view`] is what the model sees of a history with compactions in it.
 //!
-//! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
+//! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`](crate::CompactionPolicy::threshold)), so
 //! after tool results as well as after a reply. First, long results of old tool calls are cut. Where that does not make
 //! the history half as long, what is old is replaced by a summary that the model writes, or, when it does not, by a list
 //! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction

@@ -113,7 +113,7 @@ fn row(summary: &Summary, all: bool) -> Text {
 pub(crate) fn line(summary: &Summary) -> Text {
     let id: String = summary.id.chars().take(8).collect();
     let when = summary.last_activity.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
-    let title = summary.title.as_deref().unwrap_or("(nothing said)");
+    let title = summary.title.as_deref().unwrap_or("(no prompt)");
     let size = format!("{:>9}", bytes(summary.size));
     text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
 }

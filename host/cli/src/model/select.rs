@@ -66,7 +66,7 @@ impl Base {
         let models = self.models()?;
         let base_url = args.base_url.as_deref();
         let playback = self.exchanges.playback();
-        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.asked())) {
+        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.recipient())) {
             // A replay asks the recorded provider, unless the command line names another.
             (_, Some(asked)) if args.model.is_none() => {
                 let base_url = base_url.or(asked.base_url.as_deref());

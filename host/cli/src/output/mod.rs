@@ -14,7 +14,7 @@ mod text;
 
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
-pub(crate) use self::numbers::{bytes, count, short};
+pub(crate) use self::numbers::{bytes, short};
 pub(crate) use self::report::report;
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, say,

@@ -1,10 +1,5 @@
 //! Numbers in the form that people read.
 
-/// A count with its noun, which gets a plural `s` where it needs one.
-pub(crate) fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 /// A number of tokens or fuel in at most six characters: `12.3 k`.
 pub(crate) fn short(n: u64) -> String {
     match n {

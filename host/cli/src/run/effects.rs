@@ -5,7 +5,7 @@ use crate::output::{Text, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::session::OpenSession;
-use pinion_plugin_runtime::{Effect, Mode};
+use pinion_plugin_runtime::Effect;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +43,7 @@ impl Chat<'_> {
             Effect::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
             Effect::Resume(id) => self.resume(id.as_deref())?,
             Effect::ReloadPlugins => self.reload().await,
-            Effect::SetMode(Mode::Execute) => {}
-            Effect::SetMode(Mode::Plan) => return Err(Failure::failed("this version has no plan mode")),
             Effect::Fork => self.fork()?,
-            Effect::OpenEditor => return Err(Failure::failed("this version has no editor mode")),
         }
         Ok(())
     }

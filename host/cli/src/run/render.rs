@@ -5,7 +5,7 @@
 //! a notice, even if it is longer than a row ([`Flow`]).
 
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, bytes, count, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
 use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};
@@ -297,23 +297,7 @@ pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
 
 /// Renders a ledger in one line.
 pub(crate) fn account(ledger: &Ledger) -> Text {
-    let mut parts = vec![
-        format!("{} #{}", ledger.plugin, ledger.generation),
-        format!("{:.2} ms", ledger.time_us as f64 / 1000.0),
-        format!("{} fuel", short(ledger.fuel)),
-        format!("{} memory", bytes(ledger.memory)),
-        count(ledger.host_calls, "host call"),
-    ];
-    let counts = [
-        (ledger.files, count(ledger.files, "file")),
-        (ledger.bytes_read, format!("{} read", bytes(ledger.bytes_read))),
-        (ledger.bytes_written, format!("{} written", bytes(ledger.bytes_written))),
-        (ledger.processes, count(ledger.processes, "program")),
-        (ledger.agents, count(ledger.agents, "sub-agent")),
-        (ledger.output, format!("{} out", bytes(ledger.output))),
-    ];
-    parts.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text));
-    parts.join(" · ").text()
+    ledger.to_string().text()
 }
 
 #[cfg(test)]

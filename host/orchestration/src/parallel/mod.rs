@@ -78,7 +78,7 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
 /// prompts, the branches go on from the context as it is.
 ///
 /// Each branch works as its config says, but for: its tools, which can do no more than
-/// [`LoopConfig::branch_authority`] allows, because all work in the same folder; its queues, which are its own and
+/// [`Policy::branch_authority`](pinion_agent::Policy::branch_authority) allows, because all work in the same folder; its queues, which are its own and
 /// empty; its budget, which all share; and its session, which the store of the first config keeps.
 ///
 /// Only branches that end with [`RunEnd::Done`] can be chosen; a single one is chosen without asking. Without any

@@ -1,4 +1,4 @@
-//! wasmtime without anything of ours, with the same settings.
+//! wasmtime without the runtime, with the same settings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Bare {
         drop(self.call_and_keep(arguments).await);
     }
 
-    /// The answer comes before the store is dropped, which that thread does.
+    /// Sends the answer before the thread drops the store.
     pub(crate) async fn call_on_blocking_thread(self: Arc<Self>, arguments: String) {
         let (answer, answered) = oneshot::channel();
         tokio::task::spawn_blocking(move || {
@@ -141,7 +141,7 @@ impl Spin {
     }
 }
 
-/// `spin(n)`: `x = x * 6364136223846793005 + n` until `n` is 0; gives `x`.
+/// `spin(n)` repeats `x = x * 6364136223846793005 + n` until `n` is 0, and returns `x`.
 fn spin_module() -> Vec<u8> {
     use wasm_encoder::{
         BlockType, CodeSection, ExportKind, ExportSection, Function, FunctionSection, Module, TypeSection, ValType,

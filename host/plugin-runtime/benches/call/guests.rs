@@ -1,9 +1,9 @@
-//! The runtime with guests of the tests.
+//! A runtime with the guests of the tests.
 
 use pinion_plugin_runtime::{
     Access, CacheKey, Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source,
 };
-use pinion_protocol::{Authority, Content, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_protocol::{Authority, Content, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 pub(crate) fn guest(name: &str) -> PathBuf {
-    let folder = std::env::var_os("PINION_GUESTS").map_or_else(
+    let directory = std::env::var_os("PINION_GUESTS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/components"),
         PathBuf::from,
     );
-    let file = folder.join(format!("{name}.wasm"));
+    let file = directory.join(format!("{name}.wasm"));
     assert!(file.is_file(), "no `{}`: run `tests/build-guests.sh`", file.display());
     file
 }
 
-/// The component with a custom section that makes it this long.
+/// Appends a custom section that makes the component `length` bytes long.
 pub(crate) fn padded(file: &Path, length: usize) -> Vec<u8> {
     let mut bytes = std::fs::read(file).unwrap();
     let padding = length.saturating_sub(bytes.len()).max(16);
@@ -101,18 +101,27 @@ impl Plugins {
     }
 
     pub(crate) async fn output(&self, tool: &str, arguments: Value) -> ToolOutput {
-        let call = ToolInvocation {
+        loop {
+            let reply = self.runtime.call(self.invocation(tool, &arguments), &Silent).await;
+            // The file has changed: the call is decided on again, with the new definition.
+            if matches!(reply.result, Err(ToolError::Changed { .. })) {
+                continue;
+            }
+            assert!(reply.ledger.unwrap().fuel > 0);
+            return reply.result.unwrap();
+        }
+    }
+
+    fn invocation(&self, tool: &str, arguments: &Value) -> ToolInvocation {
+        ToolInvocation {
             call_id: "c".into(),
             session_id: "s".into(),
             loop_id: "l".into(),
             tool: self.runtime.definitions().into_iter().find(|offered| offered.name == tool).unwrap(),
-            arguments,
+            arguments: arguments.clone(),
             at_most: Authority::ALL,
             agents: None,
             token: tokio_util::sync::CancellationToken::new(),
-        };
-        let reply = self.runtime.call(call, &Silent).await;
-        assert!(reply.ledger.unwrap().fuel > 0);
-        reply.result.unwrap()
+        }
     }
 }

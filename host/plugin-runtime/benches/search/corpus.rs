@@ -1,14 +1,14 @@
-//! Files to search: the same each time, and in size and shape like the sources of a large project.
+//! Files to search: the same in each run, with size and shape of the sources of a large project.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// In three files, once.
+/// A word that occurs once in each of three files.
 pub(crate) const RARE: &str = "quicksilver_lantern";
-/// In a quarter of the files, once.
+/// A word that occurs once in a quarter of the files.
 pub(crate) const COMMON: &str = "harbour_master";
 
-const FOLDERS: usize = 50;
+const DIRECTORIES: usize = 50;
 const FILES: usize = 2_000;
 const WORDS: [&str; 24] = [
     "anchor", "beacon", "buffer", "cargo", "chart", "compass", "crossing", "deck", "ferry", "harbour", "index", "keel",
@@ -20,14 +20,14 @@ pub(crate) struct Corpus {
     pub(crate) bytes: usize,
 }
 
-/// Writes them below this folder.
-pub(crate) fn write(folder: &Path) -> Corpus {
+/// Writes the files below a directory.
+pub(crate) fn write(directory: &Path) -> Corpus {
     let mut numbers = Numbers(42);
-    std::fs::write(folder.join(".gitignore"), "target/\n*.log\n!keep.log\n").unwrap();
+    std::fs::write(directory.join(".gitignore"), "target/\n*.log\n!keep.log\n").unwrap();
     let mut bytes = 0;
     for file in 0..FILES {
-        let group = file % FOLDERS;
-        let place = folder.join(format!("crate_{:02}/src/{}", group / 5, WORDS[group % 5]));
+        let group = file % DIRECTORIES;
+        let place = directory.join(format!("crate_{:02}/src/{}", group / 5, WORDS[group % 5]));
         std::fs::create_dir_all(&place).unwrap();
         let text = text(file, &mut numbers);
         bytes += text.len();

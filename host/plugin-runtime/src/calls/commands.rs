@@ -30,8 +30,6 @@ pub enum Effect {
     Insert(String),
     /// Use another model: `NAME` or `PROVIDER/NAME`.
     SetModel(String),
-    /// Change the mode.
-    SetMode(Mode),
     /// Replace the conversation so far by a summary, with optional instructions.
     Compact(Option<String>),
     /// Begin a new session.
@@ -42,19 +40,8 @@ pub enum Effect {
     Fork,
     /// Reload the plugin files that changed.
     ReloadPlugins,
-    /// Open the user's editor to compose in.
-    OpenEditor,
     /// Leave the program.
     Quit,
-}
-
-/// The agent's mode of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The agent acts.
-    Execute,
-    /// The agent only reads, and writes a plan.
-    Plan,
 }
 
 /// A possible value for the argument that the user types.
@@ -191,14 +178,11 @@ fn effect(effect: wit::Effect) -> Effect {
         wit::Effect::Submit(text) => Effect::Submit(text),
         wit::Effect::Insert(text) => Effect::Insert(text),
         wit::Effect::SetModel(name) => Effect::SetModel(name),
-        wit::Effect::SetMode(wit::Mode::Execute) => Effect::SetMode(Mode::Execute),
-        wit::Effect::SetMode(wit::Mode::Plan) => Effect::SetMode(Mode::Plan),
         wit::Effect::Compact(instructions) => Effect::Compact(instructions),
         wit::Effect::NewSession => Effect::NewSession,
         wit::Effect::Resume(id) => Effect::Resume(id),
         wit::Effect::Fork => Effect::Fork,
         wit::Effect::ReloadPlugins => Effect::ReloadPlugins,
-        wit::Effect::OpenEditor => Effect::OpenEditor,
         wit::Effect::Quit => Effect::Quit,
     }
 }

@@ -1,4 +1,4 @@
-//! What the host keeps for one instance: its WASI view, its limits, its account.
+//! The host's data for one instance: its WASI view, its limits and its account.
 
 use crate::calls::deadline::Deadline;
 use crate::calls::limiter::Limiter;
@@ -16,7 +16,7 @@ use wasmtime::CallHook;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-/// Bytes of randomness that one WASI call may ask for; more is a trap.
+/// Bytes of randomness that one WASI call may request; more is a trap.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
 /// The data of a store.
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) table: ResourceTable,
     /// Open files and directories.
     pub(crate) handles: Handles,
-    /// Guests see the granted directories: because this call may use them, or because later ones may.
+    /// Set when guests see the granted directories: this call may use them, or later ones on the same instance may.
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
@@ -39,7 +39,7 @@ pub(crate) struct State {
     limits: Arc<Limits>,
 }
 
-/// Everything that a new instance gets from its plugin and from the host.
+/// The parts of a new instance that come from its plugin and from the host.
 pub(crate) struct InstanceParts {
     pub(crate) plugin: Arc<str>,
     pub(crate) limits: Arc<Limits>,
@@ -51,16 +51,16 @@ pub(crate) struct InstanceParts {
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
 
-/// What belongs to the call that runs now; an instance of lifetime `session` sees many of them.
+/// The call that runs now. An instance of lifetime `session` has many, one after the other.
 pub(crate) struct CallState {
     pub(crate) authority: CallAuthority,
     pub(crate) deadline: Deadline,
     pub(crate) progress: Arc<dyn ToolProgress>,
-    /// The way to sub-agents of the loop that made the call.
+    /// Starts sub-agents of the run that made the call.
     pub(crate) agents: Option<SubAgents>,
 }
 
-/// What the call has used so far, as far as the host counts it.
+/// Everything that the call has used so far and that the host counts itself.
 pub(crate) struct Account {
     pub(crate) host_calls: u64,
     pub(crate) capabilities: Accounts,
@@ -105,14 +105,15 @@ impl State {
         }
     }
 
-    /// A call that begins on an instance that has seen others.
+    /// Begins a call on an instance that has had others.
     pub(crate) fn begin(&mut self, call: CallState) {
         self.call = call;
         self.account = Account::new(&self.limits);
         self.limiter.begin();
     }
 
-    /// Ends a call on an instance that stays: nothing that it opened is left, and nothing may be done until the next.
+    /// Ends a call on an instance that stays: closes everything that it opened, and takes away all authority until the next
+    /// call.
     pub(crate) fn end(&mut self) {
         self.handles.end_call(&mut self.table);
         self.call.authority = self.call.authority.none();
@@ -120,19 +121,19 @@ impl State {
         self.call.agents = None;
     }
 
-    /// Takes the call's authority away, for code that runs before it; returns what [`State::entitle`] gives back.
+    /// Takes away the call's authority for code that runs before it. Returns the authority, for [`State::entitle`].
     pub(crate) fn disentitle(&mut self) -> CallAuthority {
         let none = self.call.authority.none();
         std::mem::replace(&mut self.call.authority, none)
     }
 
-    /// Gives the call its authority, without what was opened before.
+    /// Gives the call its authority, and closes everything that was opened before.
     pub(crate) fn entitle(&mut self, authority: CallAuthority) {
         self.handles.end_call(&mut self.table);
         self.call.authority = authority;
     }
 
-    /// Counts one crossing into the host. Called by wasmtime for every import, those of WASI included.
+    /// Counts one call of the host. wasmtime calls this for every import, those of WASI included.
     pub(crate) fn on_call(&mut self, hook: CallHook) -> Result<(), Exceeded> {
         if matches!(hook, CallHook::CallingHost) {
             self.account.host_calls += 1;
@@ -149,7 +150,7 @@ impl State {
         if self.account.output > self.limits.output_bytes { Err(Exceeded::Output) } else { Ok(()) }
     }
 
-    /// The call's ledger, without what only the store and the clock know.
+    /// The call's ledger, without the counts of the store and the clock.
     pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger {
             plugin: self.plugin.to_string(),
@@ -169,7 +170,7 @@ impl WasiView for State {
     }
 }
 
-/// For calls that nobody listens to.
+/// Drops all progress, for calls without a listener.
 pub(crate) struct NoProgress;
 
 impl ToolProgress for NoProgress {

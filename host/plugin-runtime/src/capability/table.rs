@@ -195,7 +195,7 @@ macro_rules! tables {
             /// Returns the effects that the grants make possible in calls of tools.
             pub(crate) fn effects(&self) -> Authority {
                 let mut effects = Authority::default();
-                $($(#[$cfg])? effects = union(effects, $name::$Capability::effects(&self.$name));)+
+                $($(#[$cfg])? { effects = union(effects, $name::$Capability::effects(&self.$name)); })+
                 effects
             }
 

@@ -1,4 +1,4 @@
-//! wasmtime's engine as this host wants it, and the clock that interrupts guests.
+//! The configured wasmtime engine, and the clock that interrupts guests.
 
 pub(crate) mod pagemap;
 
@@ -12,30 +12,30 @@ use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// How often a running guest lets the host look at its deadline and its cancellation.
+/// The interval at which a running guest lets the host check its deadline and its cancellation.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Ticks that the clock goes on for after the last call, so that calls in a row need not wake it.
+/// Ticks for which the clock keeps running after the last call, so that calls in a row need not wake it.
 const LINGER_TICKS: u32 = 40;
 
-/// Memories of one component. A component has one, and one for each component that it is composed of. Each takes 4 GiB of
-/// address space in the pool, which has about 6 TiB of 128.
+/// Memories of one component: one for each component that it is composed of. Each takes 4 GiB of address space in the
+/// pool, which reserves about 6 of 128 TiB.
 const MEMORIES: u32 = 3;
-/// Tables of one component. One a module is usual, and one for the component.
+/// Tables of one component: usually one for each module, and one for the component.
 const TABLES: u32 = 64;
 /// Core instances of one component.
 const CORE_INSTANCES: u32 = 64;
 
-/// wasmtime's engine, with the clock that it needs.
+/// A wasmtime engine with its clock.
 pub(crate) struct Engine {
     engine: wasmtime::Engine,
     ticker: Ticker,
     limits: EngineLimits,
 }
 
-/// The engine could not be made.
+/// The engine could not be created.
 #[derive(Debug, thiserror::Error)]
-#[error("the WebAssembly engine does not start on this machine")]
+#[error("could not start the WebAssembly engine on this machine")]
 pub struct EngineError {
     #[source]
     source: Box<dyn std::error::Error + Send + Sync>,
@@ -51,7 +51,7 @@ impl Engine {
     pub(crate) fn new(limits: EngineLimits) -> Result<Self, EngineError> {
         let engine = pooled(&limits).or_else(|error| {
             // The pool reserves address space by the terabyte; `ulimit -v` and some containers forbid that.
-            tracing::info!(%error, "no instance pool; calls will be slower");
+            tracing::info!(%error, "no instance pool; calls are slower");
             wasmtime::Engine::new(&config(&limits))
         });
         let engine = engine.map_err(EngineError::from_wasmtime)?;
@@ -67,36 +67,36 @@ impl Engine {
         &self.limits
     }
 
-    /// Compiles, on all cores. Takes a tenth of a second for 100 KB.
+    /// Compiles a component on all cores, in about 100 ms for 100 KB.
     pub(crate) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
         Component::from_binary(&self.engine, bytes)
     }
 
-    /// Takes code that [`crate::loading::cache`] has found to be its own, or that came from the child of [`crate::loading::compiler`].
+    /// Loads code that [`crate::loading::cache`] sealed, or that came from the child of [`crate::loading::compiler`].
     #[allow(unsafe_code, reason = "wasmtime cannot check compiled code; the cache's seal does, see there")]
     pub(crate) fn deserialize(&self, own_code: &[u8]) -> wasmtime::Result<Component> {
         // SAFETY: called by `Cache::load`, with bytes whose keyed hash shows that `Cache::store` of this user wrote them
-        // from `Component::serialize`; and by `compiler::in_child`, with bytes that the embedder's own program wrote to a
-        // pipe that nobody else holds.
+        // from `Component::serialize`; and by `compile::in_child`, with bytes that the embedder's own program wrote to a
+        // private pipe.
         unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
-    /// Feeds everything on which compiled code depends to `hasher`.
+    /// Hashes everything on which compiled code depends.
     pub(crate) fn compatibility_hash(&self, hasher: &mut impl Hasher) {
         env!("CARGO_PKG_VERSION").hash(hasher);
         self.engine.precompile_compatibility_hash().hash(hasher);
     }
 
-    /// Keeps the clock running as long as the guard lives.
+    /// Keeps the clock running until the guard is dropped.
     pub(crate) fn running(&self) -> Running<'_> {
         self.ticker.enter();
         Running(&self.ticker)
     }
 }
 
-/// Compiles a component to what [`Engine::deserialize`] takes, in a process that does nothing else.
+/// Compiles a component to code for [`Engine::deserialize`], in a process that does nothing else.
 pub(crate) fn compile_alone(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
-    // Whether instances come from a pool changes nothing about code; wasmtime checks that on the other side.
+    // The code is the same with and without an instance pool; wasmtime checks that when it loads the code.
     wasmtime::Engine::new(&config(&EngineLimits::default()))?.precompile_component(bytes)
 }
 
@@ -114,7 +114,7 @@ fn config(limits: &EngineLimits) -> Config {
 
 fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
     let calls = limits.all_calls();
-    // As many of each as all instances can have at most, so that none takes what another one needs.
+    // Each limit is the most that all instances together can have, so that none takes what another one needs.
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_stacks(calls)
@@ -128,8 +128,8 @@ fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
         .max_component_instance_size(8 * 1024 * 1024)
         .max_core_instance_size(8 * 1024 * 1024);
     if PoolingAllocationConfig::is_pagemap_scan_available() {
-        // Linux tells which pages a guest wrote to (since 6.7). To put these back as they were is cheaper than to give
-        // them back: that interrupts all cores, as does every first write of the next guest. Most calls touch less.
+        // Linux reports the pages that a guest wrote to (since 6.7). Resetting them is cheaper than unmapping them, which
+        // interrupts all cores, as does every first write of the next guest. Most calls touch less.
         pool.pagemap_scan(Enabled::Yes)
             .linear_memory_keep_resident(1024 * 1024)
             .table_keep_resident(64 * 1024)
@@ -140,7 +140,7 @@ fn pooled(limits: &EngineLimits) -> wasmtime::Result<wasmtime::Engine> {
     wasmtime::Engine::new(&config)
 }
 
-/// As long as it lives, guests are interrupted every [`TICK`].
+/// A guard: until it is dropped, guests are interrupted every [`TICK`].
 pub(crate) struct Running<'a>(&'a Ticker);
 
 impl Drop for Running<'_> {
@@ -149,13 +149,13 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A thread that advances the epoch while calls run, and sleeps while none do: an idle agent costs nothing.
+/// A thread that advances the epoch while calls run. It sleeps while none do, so that an idle agent costs nothing.
 struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<TickerState>,
     thread: JoinHandle<()>,
 }
 
-struct Shared {
+struct TickerState {
     running: AtomicUsize,
     asleep: AtomicBool,
     stop: AtomicBool,
@@ -163,7 +163,7 @@ struct Shared {
 
 impl Ticker {
     fn start(engine: wasmtime::Engine) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TickerState {
             running: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -176,7 +176,7 @@ impl Ticker {
     }
 
     fn enter(&self) {
-        // Sequentially consistent, here and in `tick`: either side must see what the other one wrote first.
+        // Sequentially consistent, here and in `tick`: each side must see what the other one wrote before.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.wake();
@@ -195,7 +195,7 @@ impl Drop for Ticker {
     }
 }
 
-fn tick(engine: &wasmtime::Engine, shared: &Shared) {
+fn tick(engine: &wasmtime::Engine, shared: &TickerState) {
     let mut idle = 0;
     while !shared.stop.load(Ordering::Acquire) {
         idle = if shared.running.load(Ordering::Acquire) > 0 { 0 } else { idle + 1 };
@@ -205,7 +205,7 @@ fn tick(engine: &wasmtime::Engine, shared: &Shared) {
             continue;
         }
         shared.asleep.store(true, Ordering::SeqCst);
-        // A call that began just now either is counted, or sees `asleep` and wakes us.
+        // A call that begins now is either counted here, or sees `asleep` and wakes this thread.
         if shared.running.load(Ordering::SeqCst) == 0 && !shared.stop.load(Ordering::SeqCst) {
             thread::park();
         }

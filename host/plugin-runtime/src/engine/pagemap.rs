@@ -1,10 +1,10 @@
 //! Starting the engine in a process that is not dumpable.
 //!
-//! The engine opens `/proc/self/pagemap` once, to put memory back page by page; without it, each call costs more. To a
-//! process that is not dumpable the system denies that file, except to root. So the process is made dumpable for the
-//! moment in which the engine starts, when no guest and no program of a guest runs yet.
+//! The engine opens `/proc/self/pagemap` once, to reset memory page by page; without it, each call costs more. The system
+//! denies that file to a process that is not dumpable, except to root. So the process is made dumpable while the engine
+//! starts, when no guest and no program of a guest runs yet.
 
-/// Runs `start` so that it can open what the system shows of this process.
+/// Runs `start` while the process may open its own files in `/proc`.
 #[cfg(target_os = "linux")]
 pub(crate) fn readable<T>(start: impl FnOnce() -> T) -> T {
     use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
@@ -12,7 +12,7 @@ pub(crate) fn readable<T>(start: impl FnOnce() -> T) -> T {
     if !is_hidden || rustix::process::geteuid().is_root() {
         return start();
     }
-    // Refused, the engine works without.
+    // If the system refuses, the engine works without the file.
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
     let started = start();
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {

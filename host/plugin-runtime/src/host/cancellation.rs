@@ -1,4 +1,4 @@
-//! `cancellation`: has this call been given up?
+//! `cancellation`: whether the call was cancelled.
 
 use crate::bindings::pinion::plugin::cancellation;
 use crate::calls::state::State;

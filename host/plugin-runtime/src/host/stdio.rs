@@ -1,6 +1,6 @@
-//! A guest's stdout and stderr: lines of the host's log, never the host's own streams.
+//! A guest's stdout and stderr, which go to the host's log and never to the host's own streams.
 //!
-//! The end of stderr is kept, because that is where a panic says what happened.
+//! The end of stderr is kept for errors, because panics write there.
 
 use crate::bindings::pinion::plugin::log::Level;
 use crate::convert::clip;
@@ -14,16 +14,16 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Bytes kept of the end of stderr.
+/// Bytes of the end of stderr that are kept.
 const KEPT_BYTES: usize = 2048;
-/// Longer lines are cut.
+/// Bytes of one line; the rest is cut off.
 const MAX_LINE_BYTES: usize = 4096;
 /// Bytes that one write may carry.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
-/// Bytes of both streams together that reach the log in the life of an instance.
+/// Bytes of both streams together that reach the log during the life of an instance.
 const MAX_LOGGED_BYTES: usize = 1024 * 1024;
 
-/// A guest's stderr. Clones are the same stream.
+/// A guest's stderr. Clones share one stream.
 #[derive(Clone)]
 pub(crate) struct Stderr {
     lines: Arc<Mutex<Lines>>,
@@ -34,12 +34,12 @@ impl Stderr {
         Self { lines: Arc::new(Mutex::new(Lines::new(plugin))) }
     }
 
-    /// The guest's stdout, which goes to the same log.
+    /// Creates the guest's stdout, which goes to the same log.
     pub(crate) fn stdout(&self) -> Stdout {
         Stdout(self.clone())
     }
 
-    /// The end of what was written.
+    /// The last bytes that were written.
     pub(crate) fn tail(&self) -> String {
         let lines = self.lock();
         String::from_utf8_lossy(&lines.kept.iter().copied().collect::<Vec<u8>>()).into_owned()
@@ -92,7 +92,7 @@ impl Lines {
     }
 }
 
-/// Where a stream writes to.
+/// The host's end of a stream.
 struct Sink {
     to: Stderr,
     keeps: bool,

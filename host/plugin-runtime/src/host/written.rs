@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, St
 pub(crate) struct Limited<H> {
     inner: DynOutputStream,
     written: Arc<Written>,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     at: u64,
     /// Dropped with the stream.
     _hold: H,

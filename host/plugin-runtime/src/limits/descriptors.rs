@@ -1,17 +1,17 @@
 //! Shares of the process's file descriptors.
 //!
-//! Descriptors are few and belong to the whole process: programs, sessions and connections need them too. So the files
-//! and directories that guests hold open are counted for each plugin over all its calls, and for all plugins together.
+//! Descriptors are few, and programs, sessions and connections need them too. So the files and directories that guests
+//! hold open are counted for each plugin over all its calls, and for all plugins together.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Descriptors left to the host, where the process may have at least four times as many.
+/// Descriptors reserved for the host, if the process may have at least four times as many.
 const RESERVED: u64 = 256;
-/// One plugin gets this part of what is left.
+/// The divisor of the rest that yields the share of one plugin.
 const PART: u64 = 4;
-/// Assumed where the system has no limit, or does not say.
+/// The limit that is assumed where the system reports none.
 const UNLIMITED: u64 = 65_536;
 
 /// The descriptors that guests may hold.
@@ -21,14 +21,14 @@ pub(crate) struct Descriptors {
     shares: Mutex<BTreeMap<String, Arc<Share>>>,
 }
 
-/// What one plugin may hold, over all its calls.
+/// The descriptors of one plugin, over all its calls.
 #[derive(Debug)]
 pub(crate) struct Share {
     own: Count,
     all: Arc<Count>,
 }
 
-/// One open file or directory; given back when this is dropped.
+/// One open file or directory, returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Share>);
 
@@ -47,7 +47,7 @@ impl Descriptors {
         Self { all: Arc::new(Count::new(limit - RESERVED.min(limit / 4))), shares: Mutex::default() }
     }
 
-    /// The share of a plugin; its generations have one together.
+    /// The share of a plugin, which all its generations use.
     pub(crate) fn share(&self, plugin: &str) -> Arc<Share> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Share { own: Count::new(self.all.limit / PART), all: self.all.clone() });
@@ -56,7 +56,7 @@ impl Descriptors {
 }
 
 impl Share {
-    /// Takes a descriptor; none when the share is used up.
+    /// Takes a descriptor. None when the share is used up.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
         if !self.own.take() {
             return None;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn all_plugins_together_leave_descriptors_to_the_host() {
+    fn plugins_leave_descriptors_to_the_host() {
         let descriptors = Descriptors::of(1024);
         let held: Vec<Permit> = (0..10).flat_map(|plugin| take_all(&descriptors.share(&plugin.to_string()))).collect();
         assert_eq!(held.len(), 768);

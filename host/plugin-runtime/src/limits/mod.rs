@@ -1,4 +1,5 @@
-//! How much one call may use: the defaults in `limits.toml`, what a plugin asks for, what the user says.
+//! Limits of calls, of loading and of the engine. `limits.toml` holds all defaults; a plugin may ask for more, up to a
+//! ceiling, and the user's config has the last word.
 
 pub(crate) mod descriptors;
 pub(crate) mod permits;
@@ -9,7 +10,7 @@ use pinion_protocol::MAX_AGENT_DEPTH;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// Limits of one call. Units are in the names; `limits.toml` says what each means.
+/// Limits of one call. `limits.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limits {
@@ -17,19 +18,19 @@ pub struct Limits {
     pub fuel: u64,
     /// Milliseconds from the call's start until it is stopped.
     pub deadline_ms: u64,
-    /// Milliseconds that a cancelled call gets to end by itself.
+    /// Milliseconds that a cancelled call has to return.
     pub grace_ms: u64,
     /// Bytes of linear memory.
     pub memory_bytes: u64,
-    /// Elements of all tables together.
+    /// Elements of the tables together.
     pub table_elements: u64,
     /// Core instances, memories and tables, each.
     pub instances: u64,
     /// Bytes of result, progress and log lines together.
     pub output_bytes: u64,
-    /// Calls from the plugin to the host.
+    /// Calls of the host.
     pub host_calls: u64,
-    /// Open handles.
+    /// Handles that are open at once.
     pub handles: u64,
     /// Bytes written to files and to the standard input of programs.
     pub bytes_written: u64,
@@ -39,7 +40,7 @@ pub struct Limits {
     pub programs: u64,
 }
 
-/// Limits of which only some are given: what a plugin asks for, or what the user's config says.
+/// Limits of which some may be missing: those that a plugin asks for, or those of the user's config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PartialLimits {
@@ -87,26 +88,26 @@ pub struct PartialLimits {
 pub struct EngineLimits {
     /// Bytes of WebAssembly stack.
     pub stack_bytes: usize,
-    /// Calls that run at once, besides the first one of a plugin.
+    /// Calls that run at once, not counting the first one of each plugin.
     pub concurrent_calls: u32,
-    /// Bytes of memory of all calls of one plugin together, unless a single one may have more.
+    /// Bytes of memory that the calls of one plugin may have together, unless a single one may have more.
     pub plugin_memory_bytes: u64,
 }
 
 impl EngineLimits {
-    /// Plugins that are asked at once what they offer.
+    /// Plugins that are described at once while they load.
     pub(crate) const DESCRIPTIONS: u32 = 16;
-    /// Calls of plugins of which no other call runs, besides all others.
+    /// Turns reserved for the first call of a plugin, in addition to `concurrent_calls`.
     pub(crate) const FIRST_CALLS: u32 = 48;
     /// Instances of lifetime `session` that may live at once; each has a thread of its own.
     pub(crate) const RESIDENTS: u32 = 32;
 
-    /// Calls that may wait for sub-agents and run at once, besides all others, for each depth of nesting.
+    /// Calls that may wait for sub-agents, for each depth of nesting, in addition to `concurrent_calls`.
     pub(crate) fn delegating_calls(&self) -> u32 {
         (self.concurrent_calls / 2).max(1)
     }
 
-    /// All instances that may live at once. Each has a stack that is reserved at start, so the sum matters there.
+    /// The number of instances that may live at once. The engine reserves a stack for each when it starts.
     pub(crate) fn all_calls(&self) -> u32 {
         let delegating = self.delegating_calls().saturating_mul(MAX_AGENT_DEPTH);
         let calls = self.concurrent_calls.saturating_add(delegating);
@@ -114,17 +115,17 @@ impl EngineLimits {
     }
 }
 
-/// Limits of a process that compiles one component.
+/// Limits of the child process that compiles one component.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct CompileLimits {
-    /// Bytes that it may allocate.
+    /// Bytes of memory that it may allocate.
     pub(crate) memory_bytes: u64,
     /// Milliseconds until it is killed.
     pub(crate) deadline_ms: u64,
 }
 
-/// `limits.toml`.
+/// The content of `limits.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct LimitsFile {
@@ -156,7 +157,7 @@ impl LimitsFile {
 }
 
 impl Limits {
-    /// The limits of a plugin's calls: the user's word first; what the plugin asks for, up to the ceiling; the defaults.
+    /// The limits of a plugin's calls: the user's value, else the plugin's own up to the ceiling, else the default.
     pub(crate) fn effective(file: &LimitsFile, asked: &PartialLimits, user: &PartialLimits) -> Self {
         let pick = |user: Option<u64>, asked: Option<u64>, default: u64, ceiling: u64| {
             user.unwrap_or_else(|| asked.map_or(default, |asked| asked.min(ceiling)))
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_file_is_sound_and_no_default_is_above_its_ceiling() {
+    fn built_in_defaults_are_below_their_ceilings() {
         let file = LimitsFile::built_in();
         let (default, ceiling) = (&file.default, &file.ceiling);
         assert!(default.fuel <= ceiling.fuel && default.deadline_ms <= ceiling.deadline_ms);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_gets_what_it_asks_for_up_to_the_ceiling_and_the_user_has_the_last_word() {
+    fn plugin_limits_are_capped_and_user_limits_are_not() {
         let file = LimitsFile::built_in();
         let asked = PartialLimits { fuel: Some(u64::MAX), deadline_ms: Some(5), ..PartialLimits::default() };
         let user = PartialLimits { memory_bytes: Some(u64::MAX), ..PartialLimits::default() };

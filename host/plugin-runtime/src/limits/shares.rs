@@ -1,7 +1,7 @@
-//! Fair shares: what one plugin may hold of what all plugins need.
+//! Fair shares of what all plugins need: memory, threads and places in the registry.
 //!
-//! A [`Share`] belongs to one source of plugins for as long as anything of it lives: all generations, calls and instances
-//! count to it, whatever names their manifests give.
+//! A [`Share`] belongs to one source of plugins as long as anything of it lives: every generation, call and instance counts
+//! towards it, whatever names their manifests give.
 //!
 //! [`crate::limits::turns`] shares out the right to run in the same way.
 
@@ -10,17 +10,17 @@ use crate::limits::EngineLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Plugins that may be there at once.
+/// Plugins that may exist at once.
 pub(crate) const MAX_PLUGINS: u32 = 1024;
 /// Instances of lifetime `session` of one plugin: the current one, and one whose last call still runs.
 const MAX_OWN_RESIDENTS: u32 = 2;
 
-/// Counts what lives, up to a limit.
+/// A counter with a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU32);
 
 impl Count {
-    /// Counts one more. None when there are as many as may be.
+    /// Counts one more. None when the limit is reached.
     fn take(&self, at_most: u32) -> Option<()> {
         let add = |count: u32| (count < at_most).then_some(count + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok().map(|_| ())
@@ -38,7 +38,7 @@ pub(crate) struct Counts {
     residents: Count,
 }
 
-/// What a plugin holds.
+/// The share of one plugin.
 #[derive(Debug)]
 pub(crate) struct Share {
     number: u64,
@@ -48,10 +48,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The share of a new plugin.
+    /// Creates the share of a new plugin.
     ///
     /// # Errors
-    /// There are as many plugins as may be.
+    /// There are too many plugins.
     pub(crate) fn new(number: u64, counts: &Arc<Counts>) -> Result<Arc<Self>, LoadError> {
         let too_many = || LoadError::Limit(format!("there are {MAX_PLUGINS} plugins already"));
         counts.plugins.take(MAX_PLUGINS).ok_or_else(too_many)?;
@@ -64,21 +64,22 @@ impl Share {
         self.number
     }
 
-    /// Adds memory of an instance, unless all of the plugin's instances together had more than `limit` then.
+    /// Adds memory of an instance. Returns false, and adds nothing, if the plugin's instances together would have more
+    /// than `limit` bytes.
     pub(crate) fn grow(&self, bytes: u64, limit: u64) -> bool {
         let grown = |memory: u64| memory.checked_add(bytes).filter(|memory| *memory <= limit);
         self.memory.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).is_ok()
     }
 
-    /// Takes off the memory of an instance that is gone.
+    /// Subtracts the memory of an instance that was dropped.
     pub(crate) fn shrink(&self, bytes: u64) {
         self.memory.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// A place for an instance of lifetime `session`.
+    /// Takes a permit for an instance of lifetime `session`.
     ///
     /// # Errors
-    /// There are as many as may be.
+    /// There are too many such instances.
     pub(crate) fn resident(self: &Arc<Self>) -> Result<ResidentPermit, LoadError> {
         let limit = |text: &str| LoadError::Limit(text.to_owned());
         self.residents.take(MAX_OWN_RESIDENTS).ok_or_else(|| limit("calls of its last two generations still run"))?;
@@ -98,7 +99,7 @@ impl Drop for Share {
     }
 }
 
-/// The place of an instance of lifetime `session`, until it is dropped.
+/// The permit of an instance of lifetime `session`, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ResidentPermit(Arc<Share>);
 
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_all_instances_of_a_plugin_is_bounded_and_given_back() {
+    fn memory_of_a_plugin_is_bounded_over_all_its_instances() {
         let shares = shares(2);
         assert!(shares[0].grow(60, 100) && !shares[0].grow(60, 100) && shares[1].grow(100, 100));
         shares[0].shrink(60);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_plugins_is_bounded_while_anything_of_them_lives() {
+    fn number_of_plugins_is_bounded() {
         let counts = Arc::default();
         let mut shares: Vec<_> = (0..u64::from(MAX_PLUGINS)).map(|n| Share::new(n, &counts).unwrap()).collect();
         assert!(matches!(Share::new(999, &counts), Err(LoadError::Limit(_))));
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_of_lifetime_session_are_bounded() {
+    fn instances_of_lifetime_session_are_bounded() {
         let share = shares(1).remove(0);
         let places = [share.resident().unwrap(), share.resident().unwrap()];
         assert!(share.resident().is_err());

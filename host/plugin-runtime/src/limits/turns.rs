@@ -9,15 +9,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Turns to run, of which each plugin gets its share.
+/// A pool of turns.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Mutex<Pool>>);
 
 struct Pool {
     free: u32,
-    /// Turns that are only for plugins that hold none.
+    /// Turns reserved for plugins that hold none.
     first: u32,
-    /// Turns of each plugin that holds any.
+    /// The turns of each plugin that holds any.
     held: HashMap<u64, HeldTurns>,
     waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
 }
@@ -26,28 +26,28 @@ struct Pool {
 #[derive(Clone, Copy, Default)]
 struct HeldTurns {
     of_pool: u32,
-    /// Holds one of [`Pool::first`] as well.
+    /// Set when the plugin holds one of [`Pool::first`] as well.
     first: bool,
 }
 
-/// The right to run, until it is dropped.
+/// The right to run one call, returned when it is dropped.
 pub(crate) struct Turn {
     turns: Turns,
     plugin: u64,
 }
 
 impl Turns {
-    /// A pool of so many turns, and so many others for plugins that hold none.
+    /// Creates a pool of `turns`, and `first` others for plugins that hold none.
     pub(crate) fn new(turns: u32, first: u32) -> Self {
         let (held, waiting) = (HashMap::new(), VecDeque::new());
         Self(Arc::new(Mutex::new(Pool { free: turns, first, held, waiting })))
     }
 
-    /// A turn for a plugin, once there is one. Dropping the future gives up the place among those that wait.
+    /// Waits for a turn for a plugin. Dropping the future gives up the place in the queue.
     pub(crate) async fn take(&self, share: &Share) -> Option<Turn> {
         let waiting = {
             let mut pool = self.pool();
-            // Not past those of the same plugin that came before.
+            // Calls of the same plugin keep their order.
             let is_next = !pool.waiting.iter().any(|(plugin, _)| *plugin == share.number());
             if is_next && pool.take(share.number()) {
                 return Some(self.turn(share.number()));
@@ -67,9 +67,9 @@ impl Turns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands turns to those that wait longest, of those that may have one.
+    /// Hands free turns to the calls that have waited longest and may have one.
     fn hand_out(&self) {
-        // Dropped after the lock, which their end takes.
+        // Dropped after the lock, because dropping a turn takes it.
         let mut given_up = Vec::new();
         let mut pool = self.pool();
         let mut at = 0;
@@ -153,20 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn every_plugin_gets_a_turn_however_greedy_others_are() {
+    fn every_plugin_gets_a_turn_beside_greedy_ones() {
         let (turns, shares) = (Turns::new(64, 20), shares(24));
         let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
         let counts: Vec<usize> = taken.iter().map(Vec::len).collect();
         assert_eq!(counts[..8], [33, 17, 9, 5, 3, 2, 2, 1]);
         assert_eq!(counts[8..20], [1; 12]);
-        assert_eq!(counts[20..], [0; 4], "those that are apart are bounded, too");
+        assert_eq!(counts[20..], [0; 4], "reserved turns are bounded, too");
         drop(taken);
         let pool = turns.pool();
         assert_eq!((pool.free, pool.first), (64, 20));
     }
 
     #[test]
-    fn first_turn_comes_from_the_pool_when_none_is_left_apart() {
+    fn first_turn_comes_from_the_pool_when_no_reserved_one_is_free() {
         let (turns, shares) = (Turns::new(8, 1), shares(2));
         let apart = take_all(&turns, &shares[0]);
         assert_eq!(apart.len(), 5);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn without_turns_apart_a_plugin_leaves_half_of_what_it_finds() {
+    fn plugin_leaves_half_of_the_free_turns() {
         let (turns, shares) = (Turns::new(32, 0), shares(4));
         let counts: Vec<usize> = {
             let taken: Vec<Vec<Turn>> = shares.iter().map(|share| take_all(&turns, share)).collect();
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turn_goes_to_whoever_waits_longest_and_may_have_it() {
+    async fn turn_goes_to_the_longest_waiting_eligible_call() {
         let (turns, shares) = (Turns::new(2, 2), shares(2));
         let mut greedy = take_all(&turns, &shares[0]);
         let mut first = Box::pin(turns.take(&shares[0]));
         let mut second = Box::pin(turns.take(&shares[0]));
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
-        // One that came first and gave up does not stand in the way.
+        // A call that gave up does not block the queue.
         drop(first);
         greedy.pop();
         assert!(second.await.is_some());

@@ -1,84 +1,85 @@
 //! Compiled components on disk, so that each is compiled once.
 //!
-//! Compiled code is code: whoever can write an entry can run anything in this process. So an entry is used only when
+//! Compiled code is code: a program that can write an entry can run anything in this process. So an entry is used only if
 //!
-//! 1. the folder belongs to the user and nobody else can write to it,
+//! 1. the directory belongs to the user and no other user can write to it,
 //! 2. the entry is a plain file under the same conditions, and
-//! 3. its seal holds: a keyed BLAKE3 hash over key and content, with a secret that lives outside the cache folder. A
-//!    program that may write to caches (many may) cannot make an entry that is taken for ours, nor can one that was
-//!    copied here from elsewhere.
+//! 3. its seal holds: a keyed BLAKE3 hash over key and content, with a secret kept outside the cache directory. A program
+//!    that may write to caches (many may) cannot forge an entry, and one copied here from elsewhere does not hold either.
 //!
-//! An entry that fails is compiled again and replaced; nothing about it is an error. The name of an entry is the hash
-//! of the component, of the engine's version and of its configuration, so a change of any of them is another entry.
+//! An entry that fails a check is compiled again and replaced; that is not an error. The name of an entry is the hash of
+//! the component, of the engine's version and of its configuration, so a change of any of them makes another entry.
 //!
-//! Not here: eviction by age (entries are a few hundred KB each; `pinion doctor` tells the size).
+//! Entries are not evicted: each has a few hundred KB, and `pinion doctor` shows their total size.
 
 use crate::engine::Engine;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 use wasmtime::component::Component;
 
 const SEAL_BYTES: usize = 32;
 
-/// The secret that seals entries, 32 random bytes kept outside the cache folder.
+/// The secret that seals cache entries: 32 random bytes, kept outside the cache directory.
 #[derive(Clone)]
 pub struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// Takes the secret's bytes.
+    /// Wraps the bytes of the secret.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
 
-/// The cache folder.
+/// The cache directory.
 pub(crate) struct Cache {
-    folder: PathBuf,
+    directory: PathBuf,
     key: [u8; 32],
 }
 
-/// Where a component's compiled code came from.
+/// The origin of a component's compiled code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Compiled now.
+    /// Compiled during this load.
     Compiled,
-    /// From the cache.
+    /// Read from the cache.
     Cached,
 }
 
 impl Cache {
-    /// Opens the folder, made with mode 0700 when it is missing. None when it is not safe to use, which is logged.
-    pub(crate) fn open(folder: &Path, key: &CacheKey) -> Option<Self> {
-        match prepare_folder(folder) {
-            Ok(()) => Some(Self { folder: folder.to_owned(), key: key.0 }),
+    /// Opens the directory, and creates it with mode 0700 if it is missing. Logs and returns none when it is not safe to
+    /// use.
+    pub(crate) fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
+        match prepare_folder(directory) {
+            Ok(()) => Some(Self { directory: directory.to_owned(), key: key.0 }),
             Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "compiled code is not cached");
+                tracing::warn!(directory = %directory.display(), %error, "compiled code is not cached");
                 None
             }
         }
     }
 
-    /// The compiled component with this digest, from the cache when there is a sound entry.
+    /// Loads the compiled component with this digest. None when there is no valid entry.
     pub(crate) fn load(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Component> {
         let path = self.path(engine, digest);
         let sealed = read_entry(&path).inspect_err(|error| log_unusable(&path, error)).ok()?;
         let (seal, code) = sealed.split_at_checked(SEAL_BYTES)?;
         if self.seal(&path, code) != *<&[u8; SEAL_BYTES]>::try_from(seal).ok()? {
-            tracing::warn!(entry = %path.display(), "cache entry is corrupt or not ours; compiling again");
+            tracing::warn!(entry = %path.display(), "cache entry is corrupt or forged; compiling again");
             return None;
         }
-        // wasmtime checks version and configuration itself once more.
+        // wasmtime checks version and configuration again.
         engine.deserialize(code).inspect_err(|error| log_unusable(&path, error)).ok()
     }
 
-    /// Keeps compiled code. A failure is logged and otherwise ignored: the next load compiles again.
+    /// Stores compiled code. A failure is only logged: the next load compiles again.
     pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
         let stored = code
             .map_err(io::Error::other)
-            .and_then(|code| write_atomically(&self.folder, &path, &[&self.seal(&path, &code), &code]));
+            .and_then(|code| write_atomically(&self.directory, &path, &[&self.seal(&path, &code), &code]));
         if let Err(error) = stored {
             tracing::warn!(entry = %path.display(), %error, "compiled code was not cached");
         }
@@ -88,10 +89,10 @@ impl Cache {
         let mut hasher = Blake3Hasher(blake3::Hasher::new());
         digest.as_bytes().hash(&mut hasher);
         engine.compatibility_hash(&mut hasher);
-        self.folder.join(hasher.0.finalize().to_hex().as_str())
+        self.directory.join(hasher.0.finalize().to_hex().as_str())
     }
 
-    /// Covers the name too, so that one entry cannot be passed off as another.
+    /// Seals the code and the name, so that one entry cannot replace another.
     fn seal(&self, path: &Path, code: &[u8]) -> [u8; SEAL_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(path.file_name().unwrap_or_default().as_encoded_bytes());
@@ -104,13 +105,13 @@ fn log_unusable(path: &Path, error: &dyn std::fmt::Display) {
     tracing::debug!(entry = %path.display(), %error, "no usable cache entry");
 }
 
-fn prepare_folder(folder: &Path) -> io::Result<()> {
+fn prepare_folder(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    check_private(&fs::symlink_metadata(folder)?)
+    builder.create(directory)?;
+    check_private(&fs::symlink_metadata(directory)?)
 }
 
 fn read_entry(path: &Path) -> io::Result<Vec<u8>> {
@@ -129,7 +130,7 @@ fn read_entry(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Belongs to this user, and nobody else can write to it.
+/// Checks that a file belongs to this user and that no other user can write to it.
 #[cfg(unix)]
 fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -142,38 +143,22 @@ fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Elsewhere the user's profile folder is private by the system's own doing; only the seal is checked.
+/// On other systems the user's profile directory is private already; only the seal is checked.
 #[cfg(not(unix))]
 fn check_private(_metadata: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// A reader sees the old entry or the whole new one, also when two processes write at once.
-fn write_atomically(folder: &Path, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let temporary = folder.join(format!(".{}-{:x}", std::process::id(), unique()));
-    let written = write_new(&temporary, parts).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // Best effort: what is left is never read, as its name is no entry's.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+/// Writes a file with mode 0600. A reader sees the old content or all of the new one, also when two processes write.
+fn write_atomically(directory: &Path, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(directory)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    file.persist(path)?;
+    Ok(())
 }
 
-fn write_new(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file: File = options.open(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))
-}
-
-fn unique() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
-}
-
-/// wasmtime tells its compatibility through [`std::hash::Hash`]; the standard hashers are not made to be kept on disk.
+/// Adapts BLAKE3 to [`std::hash::Hash`], through which wasmtime describes its compatibility. The standard hashers are not
+/// stable enough to name files on disk.
 struct Blake3Hasher(blake3::Hasher);
 
 impl Hasher for Blake3Hasher {

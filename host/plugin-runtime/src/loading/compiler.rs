@@ -18,13 +18,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-/// Bytes of an error that a child may write.
+/// Bytes of stderr that are read from a child.
 const MAX_ERROR_BYTES: u64 = 4096;
 
-/// The command that compiles components: it calls [`compile_for_parent`].
+/// The command that compiles components. Its program must call [`compile_for_parent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
-    /// The program.
+    /// The path of the program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -54,12 +54,12 @@ fn too_slow(limits: &CompileLimits) -> LoadError {
     LoadError::Limit(format!("compiling it takes more than {} ms", limits.deadline_ms))
 }
 
-/// Sends the component, and reads the code or why there is none.
+/// Sends the component, and reads the code or the child's error.
 async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Result<Vec<u8>, LoadError> {
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let sending = async {
         let Some(stdin) = &mut stdin else { return };
-        // A child that does not read any more says why on its stderr.
+        // A child that stops reading reports the reason on stderr.
         let _ = stdin.write_all(&Header::new(bytes, limits).to_bytes()).await;
         let _ = stdin.write_all(bytes).await;
         let _ = stdin.flush().await;
@@ -81,7 +81,7 @@ async fn exchange(child: &mut Child, bytes: &[u8], limits: &CompileLimits) -> Re
     }
 }
 
-/// SIGXCPU on every system that pinion knows.
+/// The number of SIGXCPU on every supported system.
 const CPU_TIME: i32 = 24;
 
 #[cfg(unix)]
@@ -97,18 +97,18 @@ fn ended_by(_status: std::process::ExitStatus) -> Option<i32> {
 async fn read(from: Option<impl AsyncRead + Unpin>, at_most: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What is missing shows in the status, or in the code.
+        // The status or the code shows when something is missing.
         let _ = from.take(at_most).read_to_end(&mut bytes).await;
     }
     bytes
 }
 
-/// Compiled code is 3 to 5 times as large as the component; what is larger is not ours.
+/// The largest code that is accepted. Compiled code is usually 3 to 5 times as large as the component.
 fn max_code_bytes(component: usize) -> u64 {
     (component as u64).saturating_mul(16).saturating_add(16 * 1024 * 1024)
 }
 
-/// What precedes a component on a child's stdin.
+/// The header that precedes a component on a child's stdin.
 struct Header {
     memory_bytes: u64,
     cpu_seconds: u64,
@@ -122,7 +122,7 @@ impl Header {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
         Self {
             memory_bytes: limits.memory_bytes,
-            // It compiles on all cores. The deadline comes first unless the machine is idle.
+            // The child compiles on all cores. The deadline comes first unless the machine is idle.
             cpu_seconds: (limits.deadline_ms / 1000).saturating_mul(cores).max(1),
             component_bytes: component.len() as u64,
         }
@@ -141,8 +141,8 @@ impl Header {
     }
 }
 
-/// The work of the child process that a [`Compiler`] names: reads a component from stdin, limits itself, and writes compiled
-/// code to stdout. Ends the process when the parent closes its end of stdin.
+/// Performs the work of the child process that a [`Compiler`] names: reads a component from stdin, limits itself, and writes
+/// compiled code to stdout. Ends the process when the parent closes its end of stdin.
 ///
 /// # Errors
 /// The component does not compile, or the parent is gone.
@@ -165,13 +165,13 @@ pub fn compile_for_parent() -> Result<(), Box<dyn std::error::Error + Send + Syn
 }
 
 fn end_with_parent() {
-    // The parent writes no more, and its end is closed when it dies or loses interest.
+    // The parent writes nothing more; its end is closed when it exits or drops the load.
     while matches!(io::stdin().lock().read(&mut [0]), Ok(1..)) {}
     std::process::exit(1);
 }
 
-/// Limits memory and processor time of this process, where the system can. macOS does not hold processes to their data
-/// limit; there the deadline alone bounds a compile.
+/// Limits memory and processor time of this process, where the system can. macOS does not enforce the limit on data; there
+/// the deadline alone bounds a compile.
 #[cfg(unix)]
 fn limit_self(header: &Header) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
@@ -179,11 +179,11 @@ fn limit_self(header: &Header) -> io::Result<()> {
         let maximum = getrlimit(resource).maximum.map_or(at_most, |maximum| maximum.min(at_most));
         setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) })
     };
-    // Data, not address space: the engine reserves much more than it uses.
+    // Limit data, not address space: the engine reserves much more than it uses.
     lower(Resource::Data, header.memory_bytes)?;
     lower(Resource::Cpu, header.cpu_seconds)?;
     lower(Resource::Core, 0)?;
-    // Who uses the machine comes first.
+    // Interactive programs come first.
     let _ = nice(10);
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Reading component files: regular files of bounded size, without ever waiting for one.
+//! Reading component files: regular files of bounded size, without ever blocking on one.
 //!
 //! Plugin directories may hold anything: named pipes, devices, links to either, sparse files of many gigabytes, files that
-//! grow while they are read. Every reader of a component, the runtime and the commands of the `pinion` program alike,
-//! goes through [`read_component`].
+//! grow while they are read. Every reader of a component, in the runtime and in the commands of the `pinion` program, uses
+//! [`read_component`].
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -15,22 +15,22 @@ pub const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
 /// The reason why a component file was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The system refuses to open or read it.
+    /// The system cannot open or read the file.
     #[error("could not read the file: {0}")]
     Io(String),
     /// A directory, a named pipe, a socket or a device, or a link to one.
     #[error("could not read the file: not a regular file")]
     NotRegular,
-    /// Larger than any component that is loaded.
+    /// The file is larger than [`MAX_COMPONENT_BYTES`].
     #[error(
         "could not read the file: it has {bytes} bytes, more than the {MAX_COMPONENT_BYTES} that a component may have"
     )]
     TooLarge {
-        /// Its size.
+        /// The size of the file.
         bytes: u64,
     },
-    /// It grew or shrank while it was read.
-    #[error("could not read the file: it changed meanwhile")]
+    /// The file grew or shrank while it was read.
+    #[error("could not read the file: it changed during the read")]
     Changed,
 }
 
@@ -44,12 +44,12 @@ impl From<io::Error> for ReadError {
 /// their end; allocates nothing before it knows the size. Blocks no longer than the file system does.
 ///
 /// # Errors
-/// The file cannot be read, is no regular file, is too large, or changes size meanwhile.
+/// The file cannot be read, is not a regular file, is too large, or changes size during the read.
 pub fn read_component(path: &Path) -> Result<Vec<u8>, ReadError> {
-    // Before it is opened, because to open some devices is to use them.
+    // Checked before the file is opened, because opening some devices has effects.
     check(&std::fs::metadata(path)?)?;
     let file = open(path)?;
-    // Again on the handle: another file may have taken its place.
+    // Checked again on the handle, because another file may have taken its place.
     let size = check(&file.metadata()?)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
     file.take(size + 1).read_to_end(&mut bytes)?;
@@ -68,7 +68,7 @@ fn check(metadata: &Metadata) -> Result<u64, ReadError> {
 fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt as _;
-    // A pipe that was put here since is opened without waiting for its writer, and a terminal is not made ours.
+    // A pipe that appeared meanwhile does not block, and a terminal does not become the controlling one.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regular_file_is_read_whole() {
+    fn regular_file_is_read_completely() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.wasm");
         std::fs::write(&file, b"abc").unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_no_regular_file() {
+    fn directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(read_component(directory.path()), Err(ReadError::NotRegular));
     }
@@ -106,7 +106,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn link_to_a_device_is_refused_and_link_to_a_file_followed() {
+    fn links_to_devices_are_refused_and_links_to_files_followed() {
         let directory = tempfile::tempdir().unwrap();
         let (device, file) = (directory.path().join("zero.wasm"), directory.path().join("link.wasm"));
         std::os::unix::fs::symlink("/dev/zero", &device).unwrap();

@@ -1,7 +1,7 @@
 //! One loaded version of a plugin.
 //!
-//! Loading is: read what the component says of itself, compile it or take it from the cache, link it, and ask it what it
-//! offers. Nothing of the last generation is touched meanwhile.
+//! Loading reads the manifest of a component, compiles the component or takes it from the cache, links it, and asks it for
+//! its tools and commands. The previous generation is not touched.
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use crate::bindings::pinion::plugin::types as wit;
@@ -37,11 +37,11 @@ pub(crate) struct Generation {
     pub(crate) plugin_name: FoldedNames,
     pub(crate) tool_names: FoldedNames,
     pub(crate) command_names: FoldedNames,
-    /// What the user granted it.
+    /// The granted capabilities.
     pub(crate) grants: Grants,
     /// Its asks and declarations, before anything was held back.
     pub(crate) offered: Ceiling,
-    /// The most that its grants are for.
+    /// The asks and declarations that its grants cover.
     pub(crate) ceiling: Arc<Ceiling>,
     /// The grants that are held back, and the reason, with a hint.
     pub(crate) held_back: Option<String>,
@@ -56,18 +56,18 @@ pub(crate) struct Tool {
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandDefinition {
-    /// Without the slash.
+    /// The name without the slash.
     pub name: String,
-    /// One line.
+    /// A description of one line.
     pub description: String,
-    /// Shown after the name.
+    /// A placeholder for the argument, shown after the name.
     pub argument_hint: Option<String>,
 }
 
 impl Generation {
-    /// Loads a component. Reading, compiling and linking happen on threads that may block; dropping the future gives the
-    /// load up. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling
-    /// of the generation that this one replaces.
+    /// Loads a component. Reading, compiling and linking run on threads that may block; dropping the future gives up the
+    /// load. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling of
+    /// the generation that this one replaces.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: &Source,
@@ -82,7 +82,7 @@ impl Generation {
             blocking(move || {
                 let _permit = permit;
                 let inspected = inspect(&shared, &source, before)?;
-                // All of it in one go: each step on a thread of its own costs more than most of them.
+                // Linked on the same thread: handing over to another one costs more than most steps.
                 match compile::cached(&shared, &inspected.digest) {
                     Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
                     None => Ok(Read::New(inspected)),
@@ -100,14 +100,14 @@ impl Generation {
                 (linked, Origin::Compiled)
             }
         };
-        let Linked { program, digest, inspection, held } = linked;
-        // A component that misses its grants or its config may fail for that alone.
-        let explained = |error: LoadError| match &held.held_back {
+        let Linked { program, digest, inspection, settings } = linked;
+        // A component without its grants or its config may fail for that reason alone.
+        let explained = |error: LoadError| match &settings.held_back {
             Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
             None => error,
         };
         let description = describe(shared, &program).await.map_err(LoadError::from_fault).map_err(explained)?;
-        let Held { grants, ceiling, held_back, hint, .. } = held;
+        let CutSettings { grants, ceiling, held_back, hint, .. } = settings;
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
             tool_names: FoldedNames::default(),
@@ -127,7 +127,7 @@ impl Generation {
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
         };
-        // Schemas may take a while to check.
+        // Checking schemas may take a while.
         blocking(move || {
             generation.take(description, ceiling.as_deref())?;
             generation.settle_ceiling(ceiling.is_some(), hint);
@@ -136,7 +136,7 @@ impl Generation {
         .await
     }
 
-    /// Returns its identity, for a policy.
+    /// The identity of the component, for a policy.
     pub(crate) fn identity<'a>(&'a self, source: &'a Source, digest: &'a str) -> policy::Component<'a> {
         policy::Component { manifest: &self.inspection.manifest, source, digest }
     }
@@ -146,7 +146,7 @@ impl Generation {
         !self.ceiling.commands.contains(name)
     }
 
-    /// The first generation sets the ceiling; a later one that grows beyond it says so.
+    /// Sets the ceiling for the first generation; notes what a later one offers beyond it.
     fn settle_ceiling(&mut self, is_set: bool, hint: Option<String>) {
         if !is_set {
             self.ceiling = Arc::new(self.offered.clone());
@@ -160,7 +160,7 @@ impl Generation {
         }
     }
 
-    /// One of its tools.
+    /// Finds a tool by its name.
     pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.definition.name == name)
     }
@@ -193,7 +193,7 @@ impl Generation {
         Ok(())
     }
 
-    /// Returns the tool with the effects that it may have, and those that it declares.
+    /// Builds a tool with the effects that it may have. Returns the effects that it declares, too.
     fn tool_from(
         &self,
         tool: wit_tools::ToolDefinition,
@@ -204,7 +204,7 @@ impl Generation {
         let offer = |problem: &str| LoadError::Offer(format!("tool `{}` {problem}", tool.name));
         wording::check_tool(&tool).map_err(|problem| offer(&problem))?;
         let mut input_schema: Value = serde_json::from_str(&tool.input_schema)
-            .map_err(|e| offer(&format!("has no JSON as input schema: {e}")))?;
+            .map_err(|e| offer(&format!("has an input schema that is not JSON: {e}")))?;
         if input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(offer("has an input schema that is not of type `object`"));
         }
@@ -230,8 +230,8 @@ impl Generation {
     }
 }
 
-/// The settings of a component once they are cut to its ceiling.
-struct Held {
+/// The settings of a component, cut to its ceiling.
+struct CutSettings {
     grants: Grants,
     limits: PartialLimits,
     config: Value,
@@ -240,8 +240,8 @@ struct Held {
     hint: Option<String>,
 }
 
-impl Held {
-    /// The policy's ceiling counts before that of the earlier generation. A component without grants needs none.
+impl CutSettings {
+    /// Prefers the policy's ceiling to that of the earlier generation. A component without grants needs none.
     fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest) -> Self {
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
@@ -258,7 +258,7 @@ struct Inspected {
     bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     inspection: Inspection,
-    held: Held,
+    settings: CutSettings,
 }
 
 /// A component that was read, compiled and linked.
@@ -266,17 +266,17 @@ struct Linked {
     program: Arc<Program>,
     digest: blake3::Hash,
     inspection: Inspection,
-    held: Held,
+    settings: CutSettings,
 }
 
 enum Read {
-    /// Its compiled code was in the cache.
+    /// The compiled code was in the cache.
     Linked(Linked),
-    /// It is still to be compiled.
+    /// The component must be compiled.
     New(Inspected),
 }
 
-/// Reads a component, what it says of itself, and what the policy says of it. Blocks.
+/// Reads a component and its manifest, and asks the policy for its settings. Blocks.
 fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Result<Inspected, LoadError> {
     if let Source::File { path, .. } = source {
         shared.surroundings.protected.add_plugin(path);
@@ -286,8 +286,8 @@ fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Re
     let manifest = &inspection.manifest;
     let digest = blake3::hash(&bytes);
     let identity = policy::Component { manifest, source, digest: &digest.to_hex() };
-    let held = Held::of(shared.policy.settings(&identity)?, before, manifest);
-    Ok(Inspected { bytes, digest, inspection, held })
+    let settings = CutSettings::of(shared.policy.settings(&identity)?, before, manifest);
+    Ok(Inspected { bytes, digest, inspection, settings })
 }
 
 /// Links a component. Blocks.
@@ -298,22 +298,22 @@ fn link(
     number: u32,
     share: Arc<Share>,
 ) -> Result<Linked, LoadError> {
-    let Inspected { digest, inspection, held, .. } = inspected;
+    let Inspected { digest, inspection, settings, .. } = inspected;
     let manifest = &inspection.manifest;
     let pre = shared
         .linker
         .instantiate_pre(component)
         .map_err(|error| LoadError::link("could not link the component", error))?;
-    let limits = Limits::effective(&shared.limits, &manifest.limits, &held.limits);
+    let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
     let authority = PluginAuthority::new(
         &manifest.name,
         &shared.surroundings,
         &manifest.capabilities,
-        &held.grants,
+        &settings.grants,
         shared.descriptors.share(&manifest.name),
     )
-    .with_hint(held.hint.clone());
-    let config = if held.config.is_object() { held.config.to_string() } else { "{}".to_owned() };
+    .with_hint(settings.hint.clone());
+    let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
     let program = Program {
         name: manifest.name.as_str().into(),
         number,
@@ -324,11 +324,11 @@ fn link(
         share,
         pre,
     };
-    Ok(Linked { program: Arc::new(program), digest, inspection, held })
+    Ok(Linked { program: Arc::new(program), digest, inspection, settings })
 }
 
-/// Puts required properties first, in the order in which they are required: models write arguments in the order of the
-/// schema, and a path that comes before the text for it can be shown while the text is still on its way.
+/// Puts required properties first, in the order of `required`: models write arguments in the order of the schema, and a
+/// path that comes before a long text can be shown while the text is still being streamed.
 fn required_first(schema: &mut Value) {
     let required: Vec<String> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -362,8 +362,7 @@ fn effects(flags: wit::Effects) -> Authority {
         executes: flags.contains(wit::Effects::EXECUTES),
         network: flags.contains(wit::Effects::NETWORK),
         destructive: flags.contains(wit::Effects::DESTRUCTIVE),
-        // There is no flag for it: what counts is the grant.
-        delegates: true,
+        delegates: flags.contains(wit::Effects::DELEGATES),
     }
 }
 

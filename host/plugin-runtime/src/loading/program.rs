@@ -1,4 +1,4 @@
-//! What instances are made from: compiled and linked code, with its authority and limits.
+//! Compiled and linked code, with the authority and the limits of its instances.
 
 use crate::calls::state::State;
 use crate::capability::PluginAuthority;
@@ -9,7 +9,7 @@ use crate::manifest::{API_VERSION, Inspection};
 use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
-/// Everything that an instance of a generation needs.
+/// The code and settings from which the instances of a generation are created.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) name: Arc<str>,
@@ -19,13 +19,13 @@ pub(crate) struct Program {
     pub(crate) limits: Arc<Limits>,
     /// The plugin's own section of the config, as JSON.
     pub(crate) config: Arc<str>,
-    /// What the plugin holds of what all plugins need.
+    /// The plugin's share of what all plugins need.
     pub(crate) share: Arc<Share>,
     pub(crate) pre: InstancePre<State>,
     pub(crate) exported: Exported,
 }
 
-/// The functions that a component exports, found once.
+/// The functions that a component exports, looked up once.
 #[derive(Clone, Default)]
 pub(crate) struct Exported {
     pub(crate) tools: Option<ToolsExport>,
@@ -60,13 +60,14 @@ pub(crate) struct StateExport {
 }
 
 impl Program {
-    /// The same under other limits.
+    /// Copies the program with other limits.
     pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
         Arc::new(Self { limits: Arc::new(limits.clone()), ..self.clone() })
     }
 }
 
 impl Exported {
+    /// Looks up the functions of each interface that the component exports.
     pub(crate) fn of(component: &Component, inspection: &Inspection) -> Result<Self, LoadError> {
         let find = |interface: &str, function: &str| {
             let instance = format!("pinion:plugin/{interface}@{API_VERSION}");

@@ -1,29 +1,29 @@
-//! Sizes of a component: limits on what is read at all, and an estimate of what compiling it costs.
+//! Sizes of a component: limits on what is read at all, and an estimate of the cost of compiling.
 //!
-//! [`Sizes`] are counted while the sections are read, before anything is compiled. [`Weight`] looks into function bodies,
-//! and only where no process of its own bounds a compile.
+//! [`Sizes`] are counted while the sections are read, before anything is compiled. [`Weight`] reads function bodies; it is
+//! only used where no child process bounds a compile.
 
 use crate::manifest::ManifestError;
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-/// Components and modules within each other. `wasm-tools compose` nests two or three deep.
+/// Levels of nested components and modules. `wasm-tools compose` nests two or three deep.
 const MAX_NESTING: usize = 16;
 /// Components and core modules. CPython with its extension modules has about 60.
 const MAX_MODULES: u64 = 512;
-/// Functions of all modules. CPython has about 15,000, a large Go program 60,000.
+/// Functions in all modules together. CPython has about 15,000, a large Go program 60,000.
 const MAX_FUNCTIONS: u64 = 250_000;
 /// Bytes of one function. The largest of CPython, its interpreter loop, has about 200 KB; the format allows 7.6 MB.
 const MAX_BODY_BYTES: u64 = 1024 * 1024;
 /// Sections, custom ones included, which some compilers write per function.
 const MAX_SECTIONS: u64 = 100_000;
-/// Imports and exports, of all modules and components. Each shared library of CPython has some thousand.
+/// Imports and exports in all modules and components together. Each shared library of CPython has a few thousand.
 const MAX_NAMES: u64 = 500_000;
-/// Types, of all modules and components.
+/// Types in all modules and components together.
 const MAX_TYPES: u64 = 250_000;
-/// Imports of the component itself. All interfaces that this host has are fewer than 100.
+/// Imports of the component itself. This host has fewer than 100 interfaces.
 const MAX_COMPONENT_IMPORTS: u64 = 1_000;
 
-/// Counts what a component holds, payload by payload.
+/// Counts the parts of a component, payload by payload.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     nesting: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// How deep the payload that was taken last lies.
+    /// The depth of the last payload.
     pub(crate) fn nesting(&self) -> usize {
         self.nesting
     }
@@ -44,7 +44,7 @@ impl Sizes {
     /// Counts a payload.
     ///
     /// # Errors
-    /// The component has more of something than any that is loaded.
+    /// The component exceeds a limit.
     pub(crate) fn take(&mut self, payload: &Payload<'_>) -> Result<(), ManifestError> {
         self.sections += 1;
         match payload {
@@ -55,7 +55,7 @@ impl Sizes {
             Payload::End(_) => self.nesting = self.nesting.saturating_sub(1),
             Payload::FunctionSection(reader) => self.functions += u64::from(reader.count()),
             Payload::CodeSectionEntry(body) => {
-                // Counted among functions, not among sections.
+                // A body counts as a function, not as a section.
                 self.sections -= 1;
                 check("bytes in one function", body.range().len() as u64, MAX_BODY_BYTES)?;
             }
@@ -87,23 +87,23 @@ fn check(what: &'static str, found: u64, limit: u64) -> Result<(), ManifestError
     if found > limit { Err(ManifestError::TooMany { what, limit }) } else { Ok(()) }
 }
 
-/// An estimate of what compiling costs, for a process that cannot put a compile to an end.
+/// An estimate of the cost of compiling, for a process that cannot stop a compile.
 ///
 /// Measured: one function of 76 KB that keeps 10,000 values alive takes 3.4 s, and time grows with the square of that; one
-/// of 9 KB with 1,000 loops inside of each other and 200 variables takes 6.5 s and 390 MB, because Cranelift keeps a value
+/// of 9 KB with 1,000 nested loops and 200 variables takes 6.5 s and 390 MB, because Cranelift keeps a value
 /// for each variable at the head of each loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
-    /// Bytes of all functions.
+    /// Bytes of function bodies.
     code: u64,
-    /// Squares of the functions' bytes.
+    /// The sum of the squares of the functions' bytes.
     squares: u64,
-    /// Variables times loops, of all functions.
+    /// The sum over all functions of variables times loops.
     loops: u64,
 }
 
 impl Weight {
-    /// Estimates. What cannot be read counts nothing: it will not compile either.
+    /// Estimates the cost of a component. Parts that cannot be parsed count nothing: they do not compile either.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut weight = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
@@ -123,13 +123,13 @@ impl Weight {
         self.loops = self.loops.saturating_add(loops(body).unwrap_or(0));
     }
 
-    /// Compiles within seconds. The largest built-in plugin has a quarter of a megabyte of code.
+    /// Returns whether the component compiles within seconds. The largest built-in plugin has 250 KB of code.
     pub(crate) fn is_moderate(&self) -> bool {
         self.code <= 8 * 1024 * 1024 && self.squares <= 20_000_000_000 && self.loops <= 500_000
     }
 }
 
-/// Variables times loops of one function.
+/// Multiplies the variables of one function by its loops.
 fn loops(body: &FunctionBody<'_>) -> wasmparser::Result<u64> {
     let mut variables = 1_u64;
     for local in body.get_locals_reader()? {

@@ -1,7 +1,7 @@
-//! Bounds on what plugins say of themselves: manifests and lists of tools and commands.
+//! Bounds on the texts of plugins: manifests and lists of tools and commands.
 //!
-//! These texts go into every request to a model and into questions that a person answers. They are refused when the
-//! plugin is loaded, rather than cut or changed, so that nothing depends on where they are shown.
+//! These texts go into every request to a model and into questions that a person answers. A text that breaks a bound is
+//! refused when the plugin is loaded, rather than cut, so that nothing depends on where it is shown.
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use pinion_protocol::text::{clip, find_unsafe};
@@ -16,7 +16,7 @@ const MAX_ABOUT: usize = 2 * 1024;
 const MAX_LABEL: usize = 80;
 /// Bytes of a tool's description.
 const MAX_DESCRIPTION: usize = 8 * 1024;
-/// Bytes of all guidelines of a tool.
+/// Bytes of a tool's guidelines together.
 const MAX_GUIDELINES: usize = 2 * 1024;
 /// Guidelines of a tool.
 const MAX_GUIDELINE_COUNT: usize = 16;
@@ -26,12 +26,12 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const MAX_HINT: usize = 160;
 /// Tools, or commands, of one plugin.
 const MAX_ENTRIES: usize = 128;
-/// Bytes of all texts and schemas of one plugin.
+/// Bytes of the texts and schemas of one plugin together.
 const MAX_TOTAL: usize = 128 * 1024;
 
-/// Folds a name in two ways, as it is read and as it is drawn. People could take one name for another when either is equal:
-/// the first ignores case, `-` and `_`; the second too, and tells apart neither `1` and `I` from `l`, nor `0` from `o`,
-/// nor `rn` from `m`, nor `vv` from `w`.
+/// Folds a name in two ways, as it is read and as it is drawn. People could mistake one name for another when either form
+/// is equal. Both ignore case, `-` and `_`; the second also treats `1` and `I` as `l`, `0` as `o`, `rn` as `m` and `vv`
+/// as `w`.
 pub(crate) fn folded(name: &str) -> [String; 2] {
     let letters = || name.chars().filter(|c| !matches!(c, '-' | '_'));
     let shape = |c: char| match c {
@@ -43,7 +43,7 @@ pub(crate) fn folded(name: &str) -> [String; 2] {
     [letters().map(|c| c.to_ascii_lowercase()).collect(), drawn.replace("rn", "m").replace("vv", "w")]
 }
 
-/// The names of what one plugin offers, as they are read and as they are drawn.
+/// A set of names, as they are read and as they are drawn.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedNames {
     read: HashSet<String>,
@@ -51,7 +51,7 @@ pub(crate) struct FoldedNames {
 }
 
 impl FoldedNames {
-    /// The name of a plugin, as [`is_alike`](crate::is_alike) compares it.
+    /// Creates the set of one plugin name, folded as [`is_alike`](crate::is_alike) compares it.
     pub(crate) fn of_plugin(name: &str) -> Self {
         let mut names = Self::default();
         names.insert(name);
@@ -59,7 +59,7 @@ impl FoldedNames {
         names
     }
 
-    /// Adds a name; returns whether no other one is alike.
+    /// Adds a name. Returns whether it looks like no other name in the set.
     pub(crate) fn insert(&mut self, name: &str) -> bool {
         let is_new = !self.has(name);
         let [read, drawn] = folded(name);
@@ -68,12 +68,12 @@ impl FoldedNames {
         is_new
     }
 
-    /// Returns whether a name of one is like a name of the other.
+    /// Returns whether the sets have names that look alike.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         !self.read.is_disjoint(&other.read) || !self.drawn.is_disjoint(&other.drawn)
     }
 
-    /// Returns whether it holds a name that is alike.
+    /// Returns whether the set has a name that looks like this one.
     pub(crate) fn has(&self, name: &str) -> bool {
         if self.read.is_empty() {
             return false;
@@ -89,7 +89,7 @@ pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), Str
     check_bytes("description", description, MAX_ABOUT, Lines::Many)
 }
 
-/// Checks how much a plugin offers, all together.
+/// Checks the total size of everything that a plugin offers.
 pub(crate) fn check_lists(
     tools: &[wit_tools::ToolDefinition],
     commands: &[wit_commands::CommandDefinition],
@@ -111,7 +111,7 @@ pub(crate) fn check_lists(
     }
 }
 
-/// Checks the texts of a tool, without its schema and its name.
+/// Checks the texts of a tool and the size of its schema. Its name is checked elsewhere.
 pub(crate) fn check_tool(tool: &wit_tools::ToolDefinition) -> Result<(), String> {
     check("label", &tool.label, Lines::One)?;
     if tool.label.chars().count() > MAX_LABEL {
@@ -131,13 +131,13 @@ pub(crate) fn check_tool(tool: &wit_tools::ToolDefinition) -> Result<(), String>
     }
 }
 
-/// Checks the texts of a command, without its name.
+/// Checks the texts of a command, but not its name.
 pub(crate) fn check_command(command: &wit_commands::CommandDefinition) -> Result<(), String> {
     check_bytes("description", &command.description, MAX_ABOUT, Lines::Many)?;
     check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, Lines::One)
 }
 
-/// Checks all names and texts inside of a schema. Values, such as those of `enum`, may hold carriage returns.
+/// Checks all names and texts in a schema. Values, such as those of `enum`, may hold carriage returns.
 pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
     match schema {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
@@ -194,7 +194,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_look_alike_are_found() {
+    fn lookalike_names_are_found() {
         let is_alike = |one: &str, other: &str| {
             let mut names = FoldedNames::default();
             names.insert(one) && names.has(other)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_texts_inside_of_schemas_are_checked() {
+    fn names_and_texts_in_schemas_are_checked() {
         check_schema(&json!({ "properties": { "end": { "enum": ["\r\n", "\n"] } } })).unwrap();
         for schema in [
             json!({ "properties": { "a\n? Continue": {} } }),

@@ -1,12 +1,12 @@
-//! Finding what a path names beneath an open directory, and where that really lies.
+//! Resolving a path beneath an open directory, and finding its real location.
 //!
-//! The path is walked one component at a time, each opened relative to the handle of the one before and without following
-//! links; links are read and walked the same way. So the walk cannot leave the directory that it began in, and it knows
-//! the location of every handle on its way. Its result is the handle of a directory and a name in it; whoever uses the
-//! two must not follow a link at that name.
+//! The path is walked one component at a time. Each is opened relative to the handle of the one before, without following
+//! links; links are read and walked the same way. So the walk cannot leave the directory in which it began, and it knows
+//! the location of every handle on its way. Its result is the handle of a directory and a name in it; the caller must not
+//! follow a link at that name.
 //!
-//! The location is that of the moment of the walk. Guests may rename things meanwhile; what keeps the location good for
-//! a decision is that no guest can move anything from one kind of place to another (see [`crate::capability`]).
+//! The location is that of the moment of the walk. Guests may rename things meanwhile, but no guest can move anything from
+//! one kind of place to another (see [`crate::capability`]), so a decision about the location stays valid.
 
 use cap_primitives::fs::{self, FollowSymlinks, Metadata};
 use std::ffi::OsString;
@@ -15,38 +15,38 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Links that are followed on one way.
+/// Links that one walk follows.
 const MAX_LINKS: u32 = 40;
 /// Directories below the first one; each holds a descriptor during the walk.
 const MAX_DEPTH: usize = 256;
 
-/// A place in an open directory.
+/// The result of a walk: a name in an open directory.
 #[derive(Debug)]
 pub(crate) struct Spot {
     /// The directory.
     pub(crate) directory: Arc<File>,
-    /// Its location.
+    /// The real path of the directory.
     pub(crate) location: PathBuf,
-    /// The name in it; none for the directory itself. May name a link, unless links were to be followed.
+    /// The name in the directory; none for the directory itself. It may name a link, unless links were followed.
     pub(crate) name: Option<OsString>,
-    /// What was there; none when there was nothing, or for the directory itself.
+    /// The metadata at that name; none when there was nothing, or for the directory itself.
     pub(crate) found: Option<Metadata>,
 }
 
 /// Treatment of a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtEnd {
-    /// It leads on.
+    /// Follow the link.
     Follow,
-    /// It is what was meant.
+    /// Return the link itself.
     Keep,
 }
 
-/// Decides whether a missing directory may be made at a location.
+/// Decides whether a missing directory may be created at a location.
 pub(crate) type MayMake<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
 
 impl Spot {
-    /// The location of what is meant.
+    /// The location of the name, or of the directory itself.
     pub(crate) fn target(&self) -> PathBuf {
         match &self.name {
             Some(name) => self.location.join(name),
@@ -55,7 +55,7 @@ impl Spot {
     }
 }
 
-/// Finds a place. `location` is that of `directory`.
+/// Resolves `path` beneath `directory`, whose real path is `location`.
 ///
 /// # Errors
 /// A directory on the way is missing, or the path leads out of `directory`.
@@ -63,7 +63,7 @@ pub(crate) fn find(directory: &Arc<File>, location: &Path, path: &Path, end: AtE
     Walk::new(directory, location).to(path, end, None)
 }
 
-/// Finds a place and makes the directories on the way that are missing, as far as `may_make` allows each.
+/// Resolves a path like [`find`], and creates missing directories on the way if `may_make` allows each.
 pub(crate) fn find_or_make(
     directory: &Arc<File>,
     location: &Path,
@@ -77,7 +77,7 @@ struct Walk {
     /// From the first directory to the current one.
     directories: Vec<Arc<File>>,
     location: PathBuf,
-    /// What is left of the way, the next component last.
+    /// The rest of the path, the next component last.
     left: Vec<OsString>,
     links: u32,
 }
@@ -91,7 +91,7 @@ impl Walk {
         if path.as_os_str().is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        // A slash at the end asks for what is behind a link.
+        // A slash at the end means the target of a link.
         let end = if ends_in_directory(path) { AtEnd::Follow } else { end };
         self.push(path)?;
         while let Some(name) = self.left.pop() {
@@ -197,7 +197,7 @@ fn ends_in_directory(path: &Path) -> bool {
     bytes.ends_with(b"/") || bytes.ends_with(b"/.") || (cfg!(windows) && bytes.ends_with(b"\\"))
 }
 
-/// Opens a directory by its name in another, to look things up in it. A link is an error.
+/// Opens a directory by its name in another, for lookups in it. A link is an error.
 #[cfg(target_os = "linux")]
 pub(crate) fn open_directory(directory: &File, name: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
@@ -211,7 +211,7 @@ pub(crate) fn open_directory(directory: &File, name: &Path) -> io::Result<File> 
     fs::open_dir_nofollow(directory, name)
 }
 
-/// As the system says it.
+/// The error of a path that leads out, as the system would report it.
 fn leads_out() -> io::Error {
     io::ErrorKind::PermissionDenied.into()
 }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_those_behind_links() {
+    fn locations_are_those_of_link_targets() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("a/b")).unwrap();
         std::fs::write(directory.path().join("a/b/file"), "x").unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out() {
+    fn paths_and_links_that_lead_out_are_refused() {
         let outside = tempfile::tempdir().unwrap();
         let directory = outside.path().join("inside");
         std::fs::create_dir(&directory).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_directories_are_made_only_where_allowed() {
+    fn missing_directories_are_created_only_where_allowed() {
         let directory = tempfile::tempdir().unwrap();
         let open = Arc::new(File::open(directory.path()).unwrap());
         let may_make = |location: &Path| match location.ends_with("no") {

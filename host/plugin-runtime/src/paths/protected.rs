@@ -1,15 +1,15 @@
-//! Protected paths: the one list of places that no grant reaches.
+//! Protected paths: the single list of places that no grant reaches.
 //!
-//! Three kinds. *Denied* directories are the host's own (config, data, cache) and those in which the system shows
-//! processes, kernel and devices: nothing there is read or written. *Read-only* places decide what runs next: names such
+//! There are three kinds. *Denied* directories are the host's own (config, data, cache) and those in which the system shows
+//! processes, kernel and devices: plugins cannot read or write there. *Read-only* places decide what runs next: names such
 //! as `.git` at any depth, the directory that a workspace's `.git` file points to, and the files of loaded plugins.
-//! *Handed out* are directories inside denied ones that the host grants on purpose; they are never written.
+//! *Handed out* directories lie inside denied ones; the host grants them on purpose, and plugins never write there.
 //!
-//! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of what a guest
-//! names, and [`crate::capability`] asks this list about it. The host itself is not bound by it.
+//! All paths here are real locations: absolute, without links. [`crate::paths::beneath`] finds the location of a path that
+//! a guest names, and [`crate::capability`] checks it against this list. The list does not bind the host itself.
 //!
-//! A workspace strictly inside a directory of the host is reachable unless it lies in one of [`HOST_PARTS`]: there the
-//! host's own files win.
+//! A workspace strictly inside a directory of the host is reachable, unless it lies in one of [`HOST_PARTS`]: there the
+//! host's own files take precedence.
 
 use crate::capability::files::access::Access;
 use std::ffi::{OsStr, OsString};
@@ -17,13 +17,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// Names that are read-only wherever they occur, with everything beneath them. Compared without ASCII case.
+/// Names that are read-only at any depth, with everything beneath them. Compared without ASCII case.
 const READ_ONLY_NAMES: [&str; 3] = [".git", ".pinion", ".mcp.json"];
 /// Directories in which the system shows processes, kernel and devices.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// Shared memory: an ordinary directory although it lies in `/dev`. A grant may name it or a directory in it.
+/// Shared memory: an ordinary directory, although it lies in `/dev`. A grant may name it or a directory in it.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// File systems that show the same, wherever they are mounted.
+/// File systems that show processes, kernel or devices, wherever they are mounted.
 #[cfg(target_os = "linux")]
 const SYSTEM_FILE_SYSTEMS: [&str; 15] = [
     "proc",
@@ -42,7 +42,7 @@ const SYSTEM_FILE_SYSTEMS: [&str; 15] = [
     "fusectl",
     "binfmt_misc",
 ];
-/// Their magic numbers, for what is mounted later. `devtmpfs` has that of `tmpfs`; devices are refused by type.
+/// The magic numbers of these, for later mounts. `devtmpfs` has that of `tmpfs`; devices are refused by type.
 #[cfg(target_os = "linux")]
 const SYSTEM_MAGIC: [u64; 13] = [
     0x9fa0,
@@ -59,7 +59,7 @@ const SYSTEM_MAGIC: [u64; 13] = [
     0xde5e_81e4,
     0x4249_4e4d,
 ];
-/// Entries of the host's directories that belong to the host, where the workspace lies beside them.
+/// Entries of the host's directories that belong to the host even if the workspace lies beside them.
 const HOST_PARTS: [&str; 16] = [
     "auth.toml",
     "cache",
@@ -78,9 +78,9 @@ const HOST_PARTS: [&str; 16] = [
     "trust.lock",
     "trust.toml",
 ];
-/// The directory of plugins. Where it is a link, the user reads and builds plugins at its target.
+/// The directory of plugins. If it is a link, its target is read-only rather than denied, because users build plugins there.
 const PLUGINS: &str = "plugins";
-/// Entries of a host directory that are looked at for links that lead elsewhere.
+/// Entries of a host directory that are searched for links to other places.
 const MAX_HOST_ENTRIES: usize = 1000;
 /// Bytes of a `.git` file that are read.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
@@ -88,13 +88,13 @@ const MAX_GIT_FILE_BYTES: u64 = 4096;
 /// Directories that belong to the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostDirectories {
-    /// Config, data and cache: no plugin reads or writes anything in them.
+    /// The directories for config, data and cache, in which no plugin reads or writes.
     pub private: Vec<PathBuf>,
-    /// Directories inside these that a grant may name; such a grant reads and never writes.
+    /// Directories inside these that a grant may name, for reading only.
     pub handed_out: Vec<PathBuf>,
 }
 
-/// The list, as it is on this machine.
+/// The protected paths of this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Protected {
     denied: Vec<DeniedDirectory>,
@@ -117,7 +117,7 @@ struct PluginFile {
     identity: Option<Identity>,
 }
 
-/// Device and inode.
+/// Device and inode of a file.
 pub(crate) type Identity = (u64, u64);
 
 impl Protected {
@@ -147,7 +147,7 @@ impl Protected {
         }
     }
 
-    /// The most that any grant gives at a location, when `grant` is the innermost granted directory around it.
+    /// The highest access at a location, given the innermost granted directory around it. None where it is denied.
     pub(crate) fn at_most(&self, location: &Path, grant: &Path) -> Option<Access> {
         if let Some(handed_out) = self.handed_out.iter().find(|path| grant.starts_with(path)) {
             return location.starts_with(handed_out).then_some(Access::Read);
@@ -158,25 +158,25 @@ impl Protected {
         Some(if self.is_read_only(location) { Access::Read } else { Access::Write })
     }
 
-    /// Returns denied locations inside a directory.
+    /// The denied locations inside a directory.
     pub(crate) fn denied_in(&self, directory: &Path) -> Vec<PathBuf> {
         let inside = self.denied.iter().filter(|denied| denied.path.starts_with(directory));
         inside.map(|denied| denied.path.clone()).collect()
     }
 
-    /// Returns whether a protected place lies at a location or in it, so that the directory must stay where it is.
+    /// Returns whether a protected place lies at a location or inside it. Such a directory must not be moved.
     pub(crate) fn is_in(&self, location: &Path) -> bool {
         let fixed = self.denied.iter().map(|denied| &denied.path).chain(&self.handed_out).chain(&self.read_only);
         fixed.chain([&self.workspace]).any(|path| path.starts_with(location))
             || self.plugin_files(|file| file.path.starts_with(location))
     }
 
-    /// Returns whether a file is that of a loaded plugin, whatever its name here.
+    /// Returns whether a file is that of a loaded plugin, under any name.
     pub(crate) fn is_plugin(&self, identity: Identity) -> bool {
         self.plugin_files(|file| file.identity == Some(identity))
     }
 
-    /// Adds the file of a plugin, as it is now.
+    /// Protects the file of a plugin, identified as it is now.
     pub(crate) fn add_plugin(&self, file: &Path) {
         let file = PluginFile { path: real(file), identity: std::fs::metadata(file).ok().and_then(|m| identity(&m)) };
         let mut plugins = self.plugins.write().unwrap_or_else(PoisonError::into_inner);
@@ -203,16 +203,16 @@ impl DeniedDirectory {
     }
 }
 
-/// Returns whether a name is read-only wherever it occurs, in any spelling that a file system takes for the same.
+/// Returns whether a name is read-only at any depth, in any spelling that a file system treats as the same.
 pub(crate) fn is_read_only_name(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    // Nearly all names end here.
+    // Nearly all names return here.
     if !bytes.first().is_some_and(|first| matches!(first, b'.' | b'g' | b'G' | 0x80..)) {
         return false;
     }
     let Some(name) = name.to_str() else { return false };
     let name = name.split(':').next().unwrap_or_default();
-    // HFS+ ignores these characters, Windows ends names at dots and blanks.
+    // HFS+ ignores these characters; Windows strips trailing dots and spaces.
     let is_ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let folded: String = name.chars().filter(|c| !is_ignored(c)).flat_map(char::to_lowercase).collect();
     let folded = folded.trim_end_matches(['.', ' ']);
@@ -226,13 +226,13 @@ pub(crate) fn is_in_system(file: &std::fs::File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| SYSTEM_MAGIC.contains(&magic(stat)))
 }
 
-/// Elsewhere, devices are refused by type and `/dev` by path.
+/// On other systems, devices are refused by type and `/dev` by path.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_in_system(_file: &std::fs::File) -> bool {
     false
 }
 
-/// A path without links, as far as it exists.
+/// Resolves links in the part of a path that exists.
 pub(crate) fn real(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
@@ -260,7 +260,7 @@ fn is_apart(host: &Path, workspace: &Path) -> bool {
     first.is_some_and(|first| !HOST_PARTS.iter().any(|part| first.eq_ignore_ascii_case(part)))
 }
 
-/// Links directly in a host directory, with their targets: a key file may be kept elsewhere and linked to.
+/// Finds links directly in a host directory, with their targets: a key file may be kept elsewhere and linked to.
 fn links_out_of(directory: &Path) -> Vec<(OsString, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_HOST_ENTRIES);
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
@@ -268,7 +268,7 @@ fn links_out_of(directory: &Path) -> Vec<(OsString, PathBuf)> {
     targets.filter(|(_, target)| target.parent().is_some()).collect()
 }
 
-/// Directories that the workspace's own `.git` names, when it is a link or a file `gitdir: PATH`.
+/// Finds the directories that the workspace's own `.git` points to, if it is a link or a file `gitdir: PATH`.
 fn git_directories(workspace: &Path) -> Vec<PathBuf> {
     let dot_git = workspace.join(".git");
     let Ok(metadata) = std::fs::symlink_metadata(&dot_git) else { return Vec::new() };
@@ -284,7 +284,7 @@ fn git_directories(workspace: &Path) -> Vec<PathBuf> {
     [Some(directory), common].into_iter().flatten().filter(|path| !workspace.starts_with(path)).collect()
 }
 
-/// The path on the first line of a small regular file, after `prefix`.
+/// Reads the path after `prefix` on the first line of a small regular file.
 fn named_in(file: &Path, prefix: &str) -> Option<PathBuf> {
     if !std::fs::symlink_metadata(file).ok()?.is_file() {
         return None;
@@ -295,7 +295,7 @@ fn named_in(file: &Path, prefix: &str) -> Option<PathBuf> {
     (!line.is_empty()).then(|| PathBuf::from(line))
 }
 
-/// Where such file systems are mounted outside of the well-known directories, as in the root of a container.
+/// Finds mounts of such file systems outside of the well-known directories, as in the root of a container.
 #[cfg(target_os = "linux")]
 fn system_mounts() -> Vec<PathBuf> {
     let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_read_only_name_is_one() {
+    fn read_only_names_are_found_in_every_spelling() {
         for name in
             [".git", ".GIT", ".Git", ".pinion", ".PINION", ".mcp.json", ".git ", ".git.", ".gi\u{200c}t", "GIT~1"]
         {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handed_out_directory_is_read_by_a_grant_that_names_it() {
+    fn handed_out_directory_is_readable_only_by_its_own_grant() {
         let protected = protected(&["/h"], "/w");
         assert_eq!(at_most(&protected, "/h/cache/output/a", "/h/cache/output"), Some(Access::Read));
         assert_eq!(at_most(&protected, "/h/cache/output/a", "/"), None);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_inside_a_host_directory_is_reachable_beside_the_hosts_parts() {
+    fn workspace_in_a_host_directory_is_reachable_beside_host_files() {
         let beside = protected(&["/h"], "/h/work");
         assert_eq!(at_most(&beside, "/h/work/a", "/h/work"), Some(Access::Write));
         assert_eq!(at_most(&beside, "/h/auth.toml", "/h"), None);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_what_runs_is_read_only_at_any_depth() {
+    fn read_only_names_apply_at_any_depth() {
         let protected = protected(&["/h"], "/w");
         for location in ["/w/.git", "/w/a/.git/config", "/w/.pinion/plans/x", "/w/sub/.mcp.json", "/w/.Git/hooks/x"] {
             assert_eq!(at_most(&protected, location, "/w"), Some(Access::Read), "{location}");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_hold_a_protected_place_are_known() {
+    fn directories_around_protected_places_are_known() {
         let protected = protected(&["/a/b/h"], "/x/y/w");
         for location in ["/", "/a", "/a/b", "/a/b/h", "/x/y", "/x/y/w", "/proc"] {
             assert!(protected.is_in(Path::new(location)), "{location}");

@@ -8,40 +8,40 @@ use crate::policy::Ceiling;
 use crate::registry::loaded::Loaded;
 use crate::registry::plugin_set::PluginSet;
 
-/// A plugin, as `pinion plugin list` and `info` tell of it.
+/// A loaded plugin, as `pinion plugin list` and `info` show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
-    /// Its name.
+    /// The name in its manifest.
     pub name: String,
-    /// Its version.
+    /// The version in its manifest.
     pub version: String,
-    /// One line for people.
+    /// A description of one line.
     pub description: String,
-    /// Counted from 1.
+    /// The number of the generation, counted from 1.
     pub generation: u32,
-    /// `built-in`, or the file.
+    /// The source for people: `built-in`, or the path of the file.
     pub source: String,
-    /// Its source, as the runtime was given it.
+    /// The source that was passed to the runtime.
     pub component_source: Source,
-    /// BLAKE3 of the component, in hexadecimal.
+    /// The BLAKE3 digest of the component, in hexadecimal.
     pub digest: String,
-    /// Was it compiled in this process?
+    /// The origin of the compiled code.
     pub origin: Origin,
-    /// How long an instance lives.
+    /// The lifetime of its instances.
     pub lifetime: Lifetime,
-    /// What it asks for, and whether it was granted.
+    /// The capabilities that it asks for, with the grants.
     pub capabilities: Vec<Capability>,
-    /// The interfaces that it imports.
+    /// The interfaces that it imports, versions included.
     pub imports: Vec<String>,
     /// Names of its tools.
     pub tools: Vec<String>,
     /// Names of its commands, without the slash.
     pub commands: Vec<String>,
-    /// Its asks and declarations, whatever it was granted.
+    /// Its asks and declarations, whether granted or not.
     pub offered: Ceiling,
     /// The grants that are held back, and the reason, with a hint.
     pub held_back: Option<String>,
-    /// Why its last reload was refused.
+    /// The error of its last reload, if that was refused.
     pub problem: Option<String>,
 }
 

@@ -1,21 +1,21 @@
-//! Loading plugins anew when their files change, while calls run.
+//! Reloading plugins when their files change, while calls run.
 //!
-//! Plugin authors build, and models write tools, in the middle of a session; both expect the next call to be answered by
-//! what they just made.
+//! Authors build plugins, and models write tools, in the middle of a session; both expect the next call to use the new
+//! version.
 //!
-//! 1. A [`Watch`] hears of changes in the folders of plugin files, and after a moment's rest asks the registry to
+//! 1. A [`Watch`] receives changes in the directories of plugin files, and a moment later asks the registry to
 //!    [`refresh`](crate::runtime::Runtime::refresh).
-//! 2. The registry finds files whose state differs from when it tried them last, waits until nobody writes to them, and
-//!    loads them beside the old generation.
+//! 2. The registry finds files that differ from the last attempt, waits until they are no longer written to, and loads them
+//!    beside the old generation.
 //! 3. If that works, names are checked and one pointer is swapped; if not, the old generation stays and a
-//!    [`Notice`](crate::registry::Notice) says why.
-//! 4. A call does not rely on the watcher: it looks at its plugin's file itself, and waits for 2 and 3 when the file has
-//!    changed, within the bounds that [`crate::registry::load`] sets.
+//!    [`Notice`](crate::registry::notice::Notice) reports the error.
+//! 4. A call does not rely on the watcher: it checks its plugin's file itself, and waits for 2 and 3 when the file has
+//!    changed, within the bounds that [`crate::registry`] sets.
 //!
 //! Invariants: a call ends on the generation on which it began; a failed load never removes a working plugin; names are
 //! checked and swapped under one lock.
 //!
-//! Not here: compiling ([`crate::loading::generation`]), what a plugin may do ([`crate::capability`]).
+//! Compiling is in [`crate::loading`]; the authority of a plugin is in [`crate::capability`].
 
 use crate::loading::source::{FileOrigin, Source};
 use crate::registry::Registry;
@@ -26,27 +26,27 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Changes that come within this time are taken together.
+/// Changes within this time cause one refresh.
 const REST: Duration = Duration::from_millis(30);
 
 /// A directory whose `*.wasm` files are plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginDirectory {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
     /// The origin of the plugins in it.
     pub origin: FileOrigin,
 }
 
-/// Watches as long as it lives.
+/// Watches plugin files until it is dropped.
 pub struct Watch {
     _watcher: RecommendedWatcher,
     task: JoinHandle<()>,
 }
 
-/// The folders cannot be watched. Calls still look at their plugin's file themselves.
+/// The system cannot watch the directories. Calls still check their plugin's file themselves.
 #[derive(Debug, thiserror::Error)]
-#[error("plugin files cannot be watched")]
+#[error("could not watch plugin files")]
 pub struct WatchError(#[from] notify::Error);
 
 impl Watch {
@@ -56,7 +56,7 @@ impl Watch {
         files: &[PathBuf],
         directories: Vec<PluginDirectory>,
     ) -> Result<Self, WatchError> {
-        // One pending signal is enough: whoever takes it looks at everything.
+        // One pending signal is enough, because a refresh checks every file.
         let (signal, changes) = mpsc::channel(1);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !event.kind.is_access()) {
@@ -67,8 +67,8 @@ impl Watch {
         watched.extend(directories.iter().map(|directory| directory.path.as_path()));
         watched.sort_unstable();
         watched.dedup();
-        for folder in watched.into_iter().filter(|folder| folder.is_dir()) {
-            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        for directory in watched.into_iter().filter(|directory| directory.is_dir()) {
+            watcher.watch(directory, RecursiveMode::NonRecursive)?;
         }
         Ok(Self { _watcher: watcher, task: tokio::spawn(follow(registry, directories, changes)) })
     }
@@ -84,7 +84,7 @@ async fn follow(registry: Arc<Registry>, directories: Vec<PluginDirectory>, mut 
     while changes.recv().await.is_some() {
         tokio::time::sleep(REST).await;
         let _ = changes.try_recv();
-        // Not waited for: what changes next is not to wait for what loads slowly.
+        // Not awaited, so that a slow load does not delay the next change.
         let _ = registry.begin_refresh();
         let _ = registry.begin(plugins_in(&directories));
     }

@@ -47,7 +47,7 @@ impl Size {
 }
 
 /// Walks a schema over arguments as a check would, without short cuts, and returns whether that stays within
-/// [`MAX_WORK`]. The schema is admitted and the arguments do not nest too deeply.
+/// `MAX_WORK`. The schema is admitted and the arguments do not nest too deeply.
 pub fn is_bearable(schema: &Value, arguments: &Value) -> bool {
     Walk { root: schema, left: MAX_WORK }.visit(schema, arguments).is_some()
 }

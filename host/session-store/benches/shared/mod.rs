@@ -1,4 +1,4 @@
-//! What the benches of sessions say in them: a conversation of user, call, result and reply in turn.
+//! Messages of the session benches: user, call, result and reply in turn.
 
 use jiff::Timestamp;
 use pinion_protocol::{
@@ -6,7 +6,7 @@ use pinion_protocol::{
 };
 use std::sync::Arc;
 
-/// The message of this number, with about so many bytes of text.
+/// Returns the message of this number, with about `size` bytes of text.
 pub(crate) fn message(number: usize, size: usize) -> Arc<Message> {
     let timestamp = Timestamp::UNIX_EPOCH;
     // Newlines are escaped, as in real results.

@@ -14,14 +14,14 @@ const ROUNDS: usize = 4;
 /// The longest text that is parsed as Markdown, in bytes. Longer ones are shown as code: parsing takes time.
 const MAX_MARKDOWN: usize = 256 << 10;
 
-/// Code that ends where it should.
+/// Writes a code block whose fence is longer than any run of backticks in the text.
 pub(super) fn fenced(out: &mut impl Write, language: &str, text: &str) -> io::Result<()> {
     let text = printable(text);
     let fence = "`".repeat(longest_run(&text, '`').max(2) + 1);
     writeln!(out, "{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
 }
 
-/// Code in a line.
+/// Returns text as inline code.
 pub(super) fn code(text: &str) -> String {
     let text = printable(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if text.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn code(text: &str) -> String {
     }
 }
 
-/// Text in a line, in which nothing means anything.
+/// Returns text on one line, with every character of Markdown escaped.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for word in printable(text).split_whitespace() {
@@ -59,7 +59,7 @@ fn longest_run(text: &str, of: char) -> usize {
     longest
 }
 
-/// Markdown that stays within itself; code when that cannot be had.
+/// Returns Markdown that ends with its message, or the text as a code block when it cannot be defused.
 pub(super) fn prose(markdown: &str) -> String {
     let text = printable(markdown.trim_end()).into_owned();
     defused(text).unwrap_or_else(|| {
@@ -75,35 +75,35 @@ fn defused(mut text: String) -> Option<String> {
         return None;
     }
     for _ in 0..ROUNDS {
-        let found = Found::in_text(&text);
-        if found.edits.is_empty() {
-            text.push_str(&found.closing);
+        let edits = Edits::in_text(&text);
+        if edits.replacements.is_empty() {
+            text.push_str(&edits.closing);
             return Some(text);
         }
-        for (at, instead) in found.edits.into_iter().rev() {
+        for (at, instead) in edits.replacements.into_iter().rev() {
             text.replace_range(at..at + 1, instead);
         }
     }
     None
 }
 
-/// What in a text would reach beyond it.
+/// The changes that keep Markdown within its message.
 #[derive(Default)]
-struct Found {
-    /// What to put in the place of the character at this byte, in order.
-    edits: Vec<(usize, &'static str)>,
-    /// What ends the last code block, when nothing in the text does.
+struct Edits {
+    /// Replacements for single bytes, in the order of the text.
+    replacements: Vec<(usize, &'static str)>,
+    /// The fence that closes the last code block, when nothing in the text does.
     closing: String,
 }
 
-impl Found {
+impl Edits {
     fn in_text(text: &str) -> Self {
-        let (mut found, mut depth) = (Self::default(), 0_usize);
+        let (mut edits, mut depth) = (Self::default(), 0_usize);
         for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
             match event {
-                Event::Html(_) | Event::InlineHtml(_) => found.html(text, range),
-                Event::Start(Tag::Image { .. }) => found.edits.push((range.start, "\\!")),
-                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) if depth == 0 => found.code_block(text, range),
+                Event::Html(_) | Event::InlineHtml(_) => edits.html(text, range),
+                Event::Start(Tag::Image { .. }) => edits.replacements.push((range.start, "\\!")),
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) if depth == 0 => edits.code_block(text, range),
                 _ => {}
             }
             match event {
@@ -112,17 +112,17 @@ impl Found {
                 _ => {}
             }
         }
-        found.edits.sort_unstable();
-        found.edits.dedup_by_key(|(at, _)| *at);
-        found
+        edits.replacements.sort_unstable();
+        edits.replacements.dedup_by_key(|(at, _)| *at);
+        edits
     }
 
     fn html(&mut self, text: &str, range: Range<usize>) {
         let tags = text[range.clone()].match_indices('<').map(|(at, _)| (range.start + at, "&lt;"));
-        self.edits.extend(tags);
+        self.replacements.extend(tags);
     }
 
-    /// A fence that nothing closes takes everything after it for code.
+    /// Closes an open fence, which would turn everything after it into code.
     fn code_block(&mut self, text: &str, range: Range<usize>) {
         let block = text[range].trim_end();
         let mut lines = block.lines();

@@ -3,19 +3,19 @@
 use super::escape::Text;
 use std::fmt::Write as _;
 
-/// What a line of a diff says.
+/// The meaning of a line of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     Added,
     Removed,
-    /// Where a hunk belongs.
+    /// The head of a hunk.
     Hunk,
-    /// Which files are compared.
+    /// The names of the compared files.
     File,
     Same,
 }
 
-/// Whether a text is a unified diff: two files, and a hunk right after.
+/// Returns whether a text is a unified diff: two file names, and a hunk right after them.
 pub(super) fn is_diff(text: &str) -> bool {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("--- ")).take(3);
     let has = |line: Option<&str>, start: &str| line.is_some_and(|line| line.starts_with(start));
@@ -23,7 +23,7 @@ pub(super) fn is_diff(text: &str) -> bool {
     is_at_start && has(lines.next(), "--- ") && has(lines.next(), "+++ ") && has(lines.next(), "@@ ")
 }
 
-/// The lines of a diff, each with what it says. Inside a hunk nothing is taken for the name of a file.
+/// Returns the lines of a diff with their meaning. Inside a hunk, no line is a file name.
 fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
     let mut left = (0_u64, 0_u64);
     text.lines().map(move |line| {
@@ -39,7 +39,7 @@ fn lines(text: &str) -> impl Iterator<Item = (Line, &str)> {
     })
 }
 
-/// How many lines a diff adds, and how many it removes.
+/// Counts the lines that a diff adds and removes.
 pub(super) fn counts(text: &str) -> (usize, usize) {
     lines(text).fold((0, 0), |(added, removed), (line, _)| match line {
         Line::Added => (added + 1, removed),
@@ -78,7 +78,7 @@ fn kind(line: &str, (old, new): (u64, u64)) -> Line {
     }
 }
 
-/// How many lines of the old and of the new file a hunk has, by its first line: `@@ -1,2 +1 @@`.
+/// Reads the numbers of old and new lines from the head of a hunk: `@@ -1,2 +1 @@`.
 fn lengths(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split(' ').skip(1);
     let mut length = || {
@@ -95,7 +95,7 @@ mod tests {
     const DIFF: &str = "--- a\n+++ b\n@@ -1,3 +1,2 @@\n one\n--- two\n-three\n+3\n--- c\n+++ d\n@@ -1 +1 @@\n-x\n+y\n";
 
     #[test]
-    fn a_diff_is_known_by_its_beginning() {
+    fn diff_is_recognized_by_its_start() {
         assert!(is_diff(DIFF));
         assert!(is_diff(&format!("diff --git a b\nindex 1..2\n{DIFF}")));
         for other in ["", "--- a\n+++ b\n", "- one\n+ two\n", "@@ -1 +1 @@\n", "text\n---\ntext"] {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_line_that_begins_with_dashes_is_no_file() {
+    fn removed_line_starting_with_dashes_is_not_a_file_name() {
         use Line::{Added, File, Hunk, Removed, Same};
         let kinds: Vec<Line> = lines(DIFF).map(|(line, _)| line).collect();
         let expected = [File, File, Hunk, Same, Removed, Removed, Added, File, File, Hunk, Removed, Added];

@@ -3,8 +3,8 @@
 use crate::printable::printable;
 use std::fmt;
 
-/// Text that a browser shows as it is, in content and in quoted attributes: nothing in it is markup, and control
-/// characters and marks of direction are shown instead of acted on.
+/// Text that a browser shows as it is, in content and in quoted attributes. No character of it is markup, and control
+/// characters and direction marks are visible and have no effect.
 pub(super) struct Text<'a>(pub(super) &'a str);
 
 impl fmt::Display for Text<'_> {
@@ -27,7 +27,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A number for people, with a comma at every thousand.
+/// Formats a number with a comma at every thousand.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_is_markup() {
+    fn markup_in_text_is_escaped() {
         assert_eq!(
             Text("<a href=\"x\">'&amp;'\u{202e}\0").to_string(),
             "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;\\u{202e}␀"

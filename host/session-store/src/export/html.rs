@@ -1,7 +1,7 @@
 //! A session as one page for a browser.
 //!
-//! Everything that comes from the session goes through [`Text`] or [`prose`]. The page also forbids itself whatever it
-//! does not need: scripts, and anything from elsewhere.
+//! All text of the session goes through [`Text`] or [`prose`]. The policy of the page also forbids scripts and every
+//! resource from elsewhere.
 
 use super::diff;
 use super::escape::{Text, number};
@@ -21,12 +21,12 @@ const STYLE: &str = include_str!("page.css");
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
-/// Pictures that a browser shows and that hold nothing but a picture.
+/// The types of pictures that browsers show and that can contain nothing but a picture.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// How much of an argument is shown on a line: characters in a summary, bytes below it.
+/// The most of an argument on one line: characters in a summary, bytes below it.
 const BRIEF: usize = 120;
-/// Arguments that tell best what a call is about.
+/// The arguments that describe a call best, in this order.
 const TELLING: [&str; 10] =
     ["command", "pattern", "query", "url", "prompt", "task", "path", "file", "file_path", "description"];
 
@@ -78,7 +78,7 @@ impl<W: Write> Document for Html<'_, W> {
         if info.is_current {
             write!(self.out, " <span class=\"badge\">current</span>")?;
         }
-        // The page is named after the first one.
+        // The title of the page is that of the first branch.
         match number {
             1 => writeln!(self.out, "</h2>")?,
             _ => writeln!(self.out, " <span class=\"dim\">{}</span></h2>", Text(title))?,
@@ -177,7 +177,7 @@ impl<W: Write> Renderer for Html<'_, W> {
     }
 
     fn ledger(&mut self, entry: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.account()))
+        writeln!(self.out, "<p class=\"note\" id=\"e-{entry}\">{}</p>", Text(&ledger.ledger.to_string()))
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {
@@ -249,7 +249,7 @@ fn contents(out: &mut impl Write, branches: &[BranchTitle]) -> io::Result<()> {
     writeln!(out, "</ol>\n</nav>")
 }
 
-/// Who asked whom for how much.
+/// Describes the model of a reply, its tokens and its cost.
 fn spent(reply: &AssistantMessage) -> String {
     let mut text = format!("{}/{}", reply.provider, reply.model);
     if reply.usage.total() > 0 {
@@ -268,7 +268,7 @@ fn meta(out: &mut impl Write, who: &str, entry: EntryId, time: Timestamp, more: 
     writeln!(out, "<a href=\"#e-{entry}\">#{entry}</a></div>")
 }
 
-/// The argument that tells best what a call is about, on one line.
+/// Returns the argument that describes a call best, on one line.
 fn brief(call: &ToolCall) -> String {
     let text = match (&call.partial, &call.arguments) {
         (Some(partial), _) => partial.clone(),

@@ -60,7 +60,7 @@ impl<W: Write> Document for Markdown<'_, W> {
     }
 
     fn fork(&mut self, branches: &[&BranchTitle]) -> io::Result<()> {
-        branches.iter().try_for_each(|branch| writeln!(self.out, "*Here leaves* {}\n", link(branch)))
+        branches.iter().try_for_each(|branch| writeln!(self.out, "{} *leaves here*\n", link(branch)))
     }
 
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
@@ -81,7 +81,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
         writeln!(self.out, "### User, {} (entry {entry})\n", prompt.timestamp)
     }
 
-    /// Quotes the text, so that nobody takes it for the model's.
+    /// Quotes the text, so that it cannot look like the model's.
     fn prompt_text(&mut self, text: &str) -> io::Result<()> {
         for line in prose(&without_tabs(text)).lines() {
             writeln!(self.out, "{}", format!("> {line}").trim_end())?;
@@ -132,7 +132,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     }
 
     fn ledger(&mut self, _: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        self.remark(&ledger.account())
+        self.remark(&ledger.ledger.to_string())
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {
@@ -179,7 +179,7 @@ fn link(branch: &BranchTitle) -> String {
     format!("[Branch {0}](#branch-{0}): {1}", branch.number, plain(&branch.title))
 }
 
-/// Tabs as spaces: behind the mark of a quote, a tab is another number of columns.
+/// Replaces tabs by spaces: after a quote mark, a tab has another width.
 fn without_tabs(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {
         return Cow::Borrowed(text);

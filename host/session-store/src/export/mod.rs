@@ -1,10 +1,10 @@
-//! A session as a document for people: Markdown, or one HTML file that needs nothing besides itself.
+//! Exports of a session for people: Markdown, one HTML file without other resources, or text for a terminal.
 //!
-//! The branch on which the conversation stands comes first and whole; each other branch follows with what it has of its
-//! own, linked both ways with the entry at which it leaves. Tool calls stand with their results. Written turn by turn, so
-//! that a large session needs no more memory than its largest turn.
+//! The current branch comes first and complete. Each other branch follows with the entries of its own, linked in both
+//! directions with the entry where it leaves. Tool calls come with their results. Exports are written turn by turn, so
+//! a large session needs no more memory than its largest turn.
 //!
-//! Nothing in a session can become part of the document's structure: `html.rs` escapes, `markdown.rs` defuses.
+//! No text of a session can become part of the document's structure: `html.rs` escapes it, `defuse.rs` defuses it.
 
 mod defuse;
 mod diff;
@@ -31,21 +31,21 @@ use walk::{Renderer, walk};
 
 pub use terminal::{render, render_branch};
 
-/// In what form a session is exported.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// CommonMark, with all text in full.
+    /// CommonMark with the full text.
     Markdown,
-    /// One page for a browser: no script, nothing from elsewhere, dark or light as the reader has it.
+    /// One page for a browser: no scripts, no other resources, dark or light as the reader prefers.
     Html,
 }
 
-/// Writes a session to `out`, with all its branches.
+/// Writes a session with all its branches to `out`.
 ///
-/// Text is given in full. Broken entries are named in their places.
+/// Text is complete. Broken entries are named in their places.
 ///
 /// # Errors
-/// The session cannot be read, or `out` not be written.
+/// The session cannot be read, or `out` cannot be written.
 pub fn export(transcript: &mut Transcript, format: ExportFormat, out: &mut impl Write) -> Result<(), RenderError> {
     match format {
         ExportFormat::Markdown => write(transcript, &mut markdown::Markdown::new(out)),
@@ -64,17 +64,17 @@ pub enum RenderError {
     Output(#[from] io::Error),
 }
 
-/// A form of document, written from its beginning to its end.
+/// A document, written from its start to its end.
 trait Document: Renderer {
     fn begin(&mut self, about: &About) -> io::Result<()>;
-    /// A branch begins. Not called when there is only one.
+    /// Starts a branch. Not called for the only branch of a session.
     fn begin_branch(&mut self, branch: &BranchTitle) -> io::Result<()>;
-    /// Branches leave here.
+    /// Names the branches that leave after the last item.
     fn fork(&mut self, branches: &[&BranchTitle]) -> io::Result<()>;
     fn end(&mut self, totals: &Totals) -> io::Result<()>;
 }
 
-/// What is said of a session before it is shown.
+/// The head of a document.
 struct About {
     facts: Vec<(&'static str, Vec<Piece>)>,
     title: String,
@@ -90,15 +90,15 @@ enum Piece {
     Time(Timestamp),
 }
 
-/// A branch, as it is told apart from the others.
+/// A branch with its number and title.
 struct BranchTitle {
-    /// From 1.
+    /// The number of the branch, from 1.
     number: usize,
     info: BranchInfo,
     title: String,
 }
 
-/// What a session came to.
+/// The sums of a session.
 #[derive(Default)]
 struct Totals {
     prompts: u64,
@@ -148,7 +148,7 @@ fn write(transcript: &mut Transcript, document: &mut impl Document) -> Result<()
     Ok(document.end(&totals)?)
 }
 
-/// Which branches leave at which entry.
+/// Groups branches by the entry where they leave.
 fn forks(branches: &[BranchTitle]) -> BTreeMap<EntryId, Vec<&BranchTitle>> {
     let mut forks: BTreeMap<EntryId, Vec<&BranchTitle>> = BTreeMap::new();
     for branch in branches {
@@ -169,7 +169,7 @@ fn about(transcript: &mut Transcript) -> About {
     let first = branches.first().map(|branch| branch.title.clone());
     About {
         facts: facts(transcript),
-        title: first.unwrap_or_else(|| NOTHING_SAID.to_owned()),
+        title: first.unwrap_or_else(|| NO_PROMPT.to_owned()),
         branches,
         skipped: transcript.bad_lines().first().iter().map(ToString::to_string).collect(),
     }
@@ -200,12 +200,12 @@ fn facts(transcript: &Transcript) -> Vec<(&'static str, Vec<Piece>)> {
     facts
 }
 
-const NOTHING_SAID: &str = "(nothing said)";
+const NO_PROMPT: &str = "(no prompt)";
 
-/// What the user said first on a branch, on one line.
+/// Returns the first line of the first prompt of a branch.
 fn title_of(transcript: &mut Transcript, branch: &BranchInfo) -> String {
     let prompt = transcript.prompt_of(branch);
-    prompt.and_then(|prompt| title(&prompt)).unwrap_or_else(|| NOTHING_SAID.to_owned())
+    prompt.and_then(|prompt| title(&prompt)).unwrap_or_else(|| NO_PROMPT.to_owned())
 }
 
 #[cfg(test)]

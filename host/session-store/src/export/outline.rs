@@ -1,4 +1,4 @@
-//! The entries of a branch, put together as people read them: a reply with the results of its calls.
+//! The outline of a branch: its entries as readers see them, each reply with the results of its calls.
 
 use crate::error::SessionError;
 use crate::format::{Entry, Payload};
@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use pinion_protocol::{AssistantMessage, ExtensionMessage, Message, ToolCall, ToolResultMessage, UserMessage};
 use std::collections::VecDeque;
 
-/// Something to show.
+/// An item of an outline.
 pub(super) enum Item {
     Prompt {
         entry: EntryId,
         message: UserMessage,
     },
     Turn(Turn),
-    /// The result of a call that is not there.
+    /// A result whose call is missing.
     Result {
         entry: EntryId,
         message: ToolResultMessage,
@@ -30,7 +30,7 @@ pub(super) enum Item {
         time: Timestamp,
         record: Record,
     },
-    /// An entry that moves the conversation, or that this program does not know.
+    /// An entry that moves the conversation, or of an unknown type.
     Unseen {
         entry: EntryId,
         kind: Option<String>,
@@ -41,7 +41,7 @@ pub(super) enum Item {
     },
 }
 
-/// A reply, and the results of its calls.
+/// A reply with the results and ledgers of its calls.
 pub(super) struct Turn {
     pub(super) entry: EntryId,
     pub(super) reply: AssistantMessage,
@@ -57,7 +57,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Item {
-    /// The entries of which it is made.
+    /// Returns the entries that the item consists of.
     pub(super) fn entries(&self) -> impl Iterator<Item = EntryId> {
         let (first, results, ledgers): (Option<EntryId>, &[_], &[_]) = match self {
             Self::Turn(turn) => (Some(turn.entry), &turn.results, &turn.ledgers),
@@ -101,10 +101,10 @@ fn take<'a, T>(entries: &mut [Option<&'a (EntryId, T)>], belongs: impl Fn(&T) ->
     entries.iter_mut().find(|entry| entry.is_some_and(|(_, data)| belongs(data))).and_then(Option::take)
 }
 
-/// Puts the entries of a branch together.
+/// Turns the entries of a branch into items.
 pub(super) struct Outline<'a> {
     branch: Branch<'a>,
-    /// A reply that waits for results.
+    /// The reply that waits for results.
     turn: Option<Turn>,
     ready: VecDeque<Item>,
     is_over: bool,
@@ -115,20 +115,20 @@ impl<'a> Outline<'a> {
         Self { branch, turn: None, ready: VecDeque::new(), is_over: false }
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn add(&mut self, entry: Entry) {
         let Entry { id, time, payload, .. } = entry;
         match payload {
-            Payload::Message(message) => self.take_message(id, message),
-            Payload::Record(Record::CallLedger(ledger)) => self.take_ledger(id, time, ledger),
+            Payload::Message(message) => self.add_message(id, message),
+            Payload::Record(Record::CallLedger(ledger)) => self.add_ledger(id, time, ledger),
             Payload::Record(record) => self.ready.push_back(Item::Record { entry: id, time, record }),
             Payload::Position { .. } => self.ready.push_back(Item::Unseen { entry: id, kind: None }),
             Payload::Unknown { kind } => self.ready.push_back(Item::Unseen { entry: id, kind: Some(kind) }),
         }
     }
 
-    fn take_message(&mut self, entry: EntryId, message: Message) {
+    fn add_message(&mut self, entry: EntryId, message: Message) {
         match message {
-            Message::ToolResult(message) => self.take_result(entry, message),
+            Message::ToolResult(message) => self.add_result(entry, message),
             Message::Extension(message) => self.ready.push_back(Item::Extension { entry, message }),
             Message::User(message) => {
                 self.end_turn();
@@ -142,7 +142,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    fn take_result(&mut self, entry: EntryId, message: ToolResultMessage) {
+    fn add_result(&mut self, entry: EntryId, message: ToolResultMessage) {
         match &mut self.turn {
             Some(turn) if turn.has_call(&message.call_id) => {
                 turn.results.push((entry, message));
@@ -152,7 +152,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    fn take_ledger(&mut self, entry: EntryId, time: Timestamp, ledger: CallLedger) {
+    fn add_ledger(&mut self, entry: EntryId, time: Timestamp, ledger: CallLedger) {
         match &mut self.turn {
             Some(turn) if turn.has_call(&ledger.call_id) => turn.ledgers.push((entry, ledger)),
             _ => self.ready.push_back(Item::Record { entry, time, record: Record::CallLedger(ledger) }),
@@ -165,7 +165,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// A turn comes before what came while it waited.
+    /// Puts the turn before the items that arrived while it waited.
     fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take() {
             self.ready.push_front(Item::Turn(turn));
@@ -174,7 +174,7 @@ impl<'a> Outline<'a> {
 
     fn advance(&mut self) -> Result<(), SessionError> {
         match self.branch.next() {
-            Some(Ok(entry)) => self.take(entry),
+            Some(Ok(entry)) => self.add(entry),
             Some(Err(EntryError::Broken(bad))) => self.ready.push_back(Item::Skipped { reason: bad.to_string() }),
             Some(Err(EntryError::Session(error))) => {
                 self.is_over = true;
@@ -189,15 +189,15 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// While a turn waits for results, so does what comes after it: at most this much.
-const MOST_WAITING: usize = 1_000;
+/// The most items that wait for the results of a turn.
+const MAX_WAITING: usize = 1_000;
 
 impl Iterator for Outline<'_> {
     type Item = Result<Item, SessionError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.ready.len() >= MOST_WAITING {
+            if self.ready.len() >= MAX_WAITING {
                 self.end_turn();
             }
             if self.turn.is_none()

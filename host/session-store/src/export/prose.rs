@@ -1,7 +1,7 @@
-//! What a model writes is Markdown: as HTML that a browser shows and does not act on.
+//! Markdown of a model as HTML.
 //!
-//! HTML in it is text. Links go only where a reader can see that they go, pictures from elsewhere become links, and code
-//! that is a diff is coloured.
+//! HTML in it becomes text. Links lead to other pages or mailboxes only, pictures become links to where they are, and
+//! code blocks with a diff get colours.
 
 use super::diff;
 use super::escape::Text;
@@ -9,13 +9,13 @@ use crate::printable::printable;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::fmt::Write as _;
 
-/// Longer texts are shown as they are: nobody writes so much, and reading Markdown takes time.
+/// The longest text that is parsed as Markdown, in bytes. Longer ones are shown as they are: parsing takes time.
 const MAX_MARKDOWN: usize = 256 << 10;
 
 pub(super) const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// Markdown as HTML.
+/// Renders Markdown as HTML.
 pub(super) fn prose(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len() + markdown.len() / 4);
     if markdown.len() > MAX_MARKDOWN {
@@ -28,12 +28,12 @@ pub(super) fn prose(markdown: &str) -> String {
     out
 }
 
-/// Events that make no more of a text than it may be.
+/// The events of a text, without those that could act on the page.
 struct Safe<'a> {
     events: Parser<'a>,
-    /// Whether each link that is open is kept.
+    /// For each open link, true if it is kept.
     links: Vec<bool>,
-    /// Where each picture is from that is open.
+    /// The source of each open picture.
     pictures: Vec<CowStr<'a>>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Safe<'a> {
         }
     }
 
-    /// Takes a code block to its end.
+    /// Consumes a code block up to its end, and renders it as a diff.
     fn diff(&mut self) -> Event<'a> {
         let mut code = String::new();
         for event in self.events.by_ref() {
@@ -107,7 +107,7 @@ fn is_diff_language(info: &str) -> bool {
     matches!(info.split([' ', ',']).next(), Some("diff" | "patch"))
 }
 
-/// To a page or to a mailbox, and not into this page, a file, or a script.
+/// Returns whether a link leads to a page or a mailbox, and not into this page, to a file or to a script.
 fn leads_somewhere(url: &str) -> bool {
     let url = url.to_ascii_lowercase();
     ["https://", "http://", "mailto:"].iter().any(|scheme| url.starts_with(scheme))
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markdown_is_shown_as_it_is_meant() {
+    fn markdown_becomes_html_elements() {
         let html = prose("# Title\n\n- *one*\n- `two`\n\n| a |\n|---|\n| 1 |\n\n```rust\nfn x() {}\n```\n");
         for part in ["<h1>Title</h1>", "<em>one</em>", "<code>two</code>", "<td>1</td>", "fn x() {}"] {
             assert!(html.contains(part), "{part}: {html}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn html_is_text() {
+    fn html_in_markdown_is_shown_as_text() {
         let html = prose("a <b onclick=x>bold</b>\n\n<script>alert(1)</script>\n\n<!-- hidden -->\n");
         assert_eq!(
             html,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_pages_and_nowhere_else() {
+    fn links_lead_only_to_pages() {
         let html =
             prose("[a](https://a.example) [b](javascript:alert(1)) [c](data:text/html,x) [d](#e-1) <file:///etc>");
         assert!(html.contains("<a href=\"https://a.example\">a</a>"), "{html}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_in_a_code_block_is_coloured() {
+    fn diff_in_a_code_block_is_coloured() {
         let html = prose("```diff\n-old\n+<new>\n```\nafter");
         assert!(html.contains("<span class=\"del\">-old\n</span><span class=\"add\">+&lt;new&gt;\n</span>"), "{html}");
         assert!(html.contains("<p>after</p>"), "{html}");

@@ -37,7 +37,7 @@ pub fn render(transcript: &mut Transcript, out: &mut impl Write) -> Result<(), R
     terminal.branch(transcript.branch())?;
     for branch in transcript.branches().iter().filter(|branch| !branch.is_current) {
         let (leaf, entries) = (branch.leaf, branch.entries);
-        writeln!(terminal.out, "> another branch ends at entry {leaf}, with entries of its own: {entries}")?;
+        writeln!(terminal.out, "> another branch ends at entry {leaf}, own entries: {entries}")?;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ impl<W: Write> Renderer for Terminal<'_, W> {
     }
 
     fn ledger(&mut self, _: EntryId, ledger: &CallLedger) -> io::Result<()> {
-        self.remark(&ledger.account())
+        self.remark(&ledger.ledger.to_string())
     }
 
     fn thinking(&mut self, text: &str) -> io::Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 fn rendered(messages: &[Arc<Message>]) -> String {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), messages);
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), messages);
     let mut transcript = Transcript::open(&path).unwrap();
     let mut out = Vec::new();
     let id = transcript.header().unwrap().id.clone();
@@ -16,7 +16,7 @@ fn rendered(messages: &[Arc<Message>]) -> String {
 }
 
 #[test]
-fn a_session_reads_as_a_conversation() {
+fn session_is_shown_as_a_conversation() {
     let messages = [user("read it"), calls(&["1"]), result("1"), Arc::new(assistant(vec![Content::text("done")]))];
     assert_eq!(
         rendered(&messages),
@@ -37,14 +37,14 @@ fn results_follow_their_calls_whatever_order_they_arrived_in() {
 }
 
 #[test]
-fn nothing_in_a_session_can_act_on_the_terminal() {
+fn session_text_cannot_control_the_terminal() {
     let text = rendered(&[user("\x1b]0;title\x07hello\r\x1b[2J")]);
     assert!(!text.contains(['\x1b', '\x07', '\r']), "{text:?}");
     assert!(text.contains("␛]0;title␇hello␍␛[2J"), "{text}");
 }
 
 #[test]
-fn long_results_are_cut_and_say_so() {
+fn long_results_are_cut_with_a_count_of_the_rest() {
     let Message::ToolResult(short) = &*result("1") else { panic!() };
     let long = |text: String| {
         Arc::new(Message::ToolResult(ToolResultMessage { content: vec![Content::text(text)], ..short.clone() }))
@@ -56,9 +56,9 @@ fn long_results_are_cut_and_say_so() {
 }
 
 #[test]
-fn broken_entries_are_named_where_they_are_missing() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("one"), user("two"), user("three")]);
+fn broken_entries_are_named_in_their_places() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("one"), user("two"), user("three")]);
     let text = std::fs::read_to_string(&path).unwrap().replacen(
         "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"two\"",
         "",
@@ -73,7 +73,7 @@ fn broken_entries_are_named_where_they_are_missing() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told_from_a_session_that_cannot_be_read() {
+fn unwritable_output_is_an_error_of_its_own() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -83,16 +83,16 @@ fn an_output_that_cannot_be_written_is_told_from_a_session_that_cannot_be_read()
             Ok(())
         }
     }
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("one")]);
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("one")]);
     let error = render(&mut Transcript::open(&path).unwrap(), &mut Closed).unwrap_err();
     assert!(matches!(error, RenderError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe));
 }
 
 #[test]
-fn other_branches_are_told_and_can_be_shown() {
-    let folder = TempDir::new().unwrap();
-    let path = write_session(folder.path(), &[user("one"), user("the way left")]);
+fn other_branches_are_named_and_can_be_shown() {
+    let directory = TempDir::new().unwrap();
+    let path = write_session(directory.path(), &[user("one"), user("the way left")]);
     let session = crate::open_to_continue(&path, crate::testing::workspace()).unwrap().session;
     session.go_back(Some("1".parse().unwrap())).unwrap();
     session.append(&user("the way taken")).unwrap();
@@ -106,7 +106,7 @@ fn other_branches_are_told_and_can_be_shown() {
     };
     let current = shown(None);
     assert!(current.contains("the way taken") && !current.contains("the way left"), "{current}");
-    assert!(current.ends_with("> another branch ends at entry 2, with entries of its own: 1\n"), "{current}");
+    assert!(current.ends_with("> another branch ends at entry 2, own entries: 1\n"), "{current}");
     let other = shown(Some("2"));
     assert!(other.contains("the way left") && !other.contains("the way taken"), "{other}");
 }

@@ -19,18 +19,18 @@ fn exported(path: &Path, format: ExportFormat) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn session_of(folder: &TempDir, messages: &[Arc<Message>]) -> Session {
-    let session = Session::begin(&folder.path().join("a.jsonl"), workspace());
+fn session_of(directory: &TempDir, messages: &[Arc<Message>]) -> Session {
+    let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     messages.iter().for_each(|message| session.append(message).unwrap());
     session
 }
 
 fn html_of(messages: &[Arc<Message>]) -> String {
-    let folder = TempDir::new().unwrap();
-    exported(session_of(&folder, messages).path(), ExportFormat::Html)
+    let directory = TempDir::new().unwrap();
+    exported(session_of(&directory, messages).path(), ExportFormat::Html)
 }
 
-fn said(parts: Vec<Content>) -> Arc<Message> {
+fn reply(parts: Vec<Content>) -> Arc<Message> {
     Arc::new(assistant(parts))
 }
 
@@ -46,14 +46,14 @@ fn answer(call_id: &str, content: Vec<Content>, is_error: bool) -> Arc<Message> 
     }))
 }
 
-/// What an exported page is made of, and nothing else.
+/// The only tags and attributes of an exported page.
 const TAGS: &str = "html head meta title style body main header h1 h2 h3 h4 h5 h6 dl dt dd nav ol li a section span p \
     article div b time pre code details summary img footer em strong ul table thead tbody tr th td blockquote hr br del input";
 const ATTRIBUTES: &str = "lang charset http-equiv content name class id href datetime title alt src start style type \
     disabled checked";
 const VOID: [&str; 5] = ["meta", "img", "hr", "br", "input"];
 
-/// Reads a page strictly: only known tags and attributes, every tag closed in order, every link to a place in the page
+/// Checks a page strictly: only known tags and attributes, every tag closed in order, every link to a place in the page
 /// or to another page.
 fn check_page(html: &str) {
     let html = html.strip_prefix("<!doctype html>\n").unwrap();
@@ -99,7 +99,7 @@ fn check_attributes(mut text: &str) {
     }
 }
 
-/// Reads Markdown as others do: no HTML in it, and its end is ours.
+/// Checks Markdown as other programs read it: it has no HTML, and nothing in it swallows its end.
 fn check_markdown(text: &str) {
     let (mut depth, mut ends_with_rule) = (0_u32, false);
     for event in Parser::new_ext(text, super::prose::OPTIONS) {
@@ -123,7 +123,7 @@ fn check_markdown(text: &str) {
 const DIFF: &str = "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new <b>\n";
 
 #[test]
-fn a_call_stands_with_its_result_and_can_be_folded() {
+fn call_is_folded_with_its_result() {
     let html =
         html_of(&[user("edit it"), calls(&["1", "2"]), result("2"), answer("1", vec![Content::text(DIFF)], false)]);
     check_page(&html);
@@ -138,20 +138,20 @@ fn a_call_stands_with_its_result_and_can_be_folded() {
 }
 
 #[test]
-fn calls_that_failed_or_were_never_answered_are_told_apart() {
+fn failed_and_unanswered_calls_look_different() {
     let html = html_of(&[calls(&["1", "2"]), answer("1", vec![Content::text("no such file")], true)]);
     check_page(&html);
     assert!(html.contains("<details class=\"tool failed\">") && html.contains("<details class=\"tool unanswered\">"));
 }
 
 #[test]
-fn thinking_is_folded_and_pictures_are_in_the_page() {
+fn thinking_is_folded_and_pictures_are_embedded() {
     let picture = Content::Image(Image { media_type: "image/png".into(), data: vec![1, 2, 3] });
     let drawing = Content::Image(Image { media_type: "image/svg+xml\" onload=\"x".into(), data: vec![1] });
     let thinking = Content::Thinking(Thinking { text: "hm, **so**".into(), ..Thinking::default() });
     let html = html_of(&[
         Arc::new(Message::User(UserMessage { content: vec![picture, drawing], timestamp: time() })),
-        said(vec![thinking, Content::text("done")]),
+        reply(vec![thinking, Content::text("done")]),
     ]);
     check_page(&html);
     assert!(html.contains("<img alt=\"picture\" src=\"data:image/png;base64,AQID\">"));
@@ -160,7 +160,7 @@ fn thinking_is_folded_and_pictures_are_in_the_page() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere_and_allows_itself_nothing() {
+fn page_has_no_external_resources_and_a_strict_policy() {
     let html = html_of(&[user("hello")]);
     assert!(html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:;"));
     assert!(html.contains("@media (prefers-color-scheme: dark)"));
@@ -171,8 +171,8 @@ fn the_page_needs_nothing_from_elsewhere_and_allows_itself_nothing() {
 
 #[test]
 fn branches_are_linked_both_ways_and_nothing_is_shown_twice() {
-    let folder = TempDir::new().unwrap();
-    let session = session_of(&folder, &[user("first prompt"), said(vec![Content::text("the shared answer")])]);
+    let directory = TempDir::new().unwrap();
+    let session = session_of(&directory, &[user("first prompt"), reply(vec![Content::text("the shared answer")])]);
     session.append(&user("the way left")).unwrap();
     session.go_back(Some("2".parse().unwrap())).unwrap();
     session.append(&user("the way taken")).unwrap();
@@ -192,9 +192,9 @@ fn branches_are_linked_both_ways_and_nothing_is_shown_twice() {
 }
 
 #[test]
-fn compactions_records_and_broken_lines_are_told_where_they_are() {
-    let folder = TempDir::new().unwrap();
-    let session = session_of(&folder, &[user("one"), user("two")]);
+fn compactions_records_and_broken_lines_are_shown_in_place() {
+    let directory = TempDir::new().unwrap();
+    let session = session_of(&directory, &[user("one"), user("two")]);
     let compaction = ExtensionMessage {
         kind: COMPACTION_MESSAGE.into(),
         data: json!({ "summary": "what **was**", "kept": 0 }),
@@ -219,22 +219,22 @@ fn compactions_records_and_broken_lines_are_told_where_they_are() {
 fn markdown_stays_within_its_message() {
     let messages = [
         user("look:\n```\nunended"),
-        said(vec![Content::text("<!--\n```\n-->\n\n~~~~rust\nfn x() {}\n~~~")]),
-        said(vec![Content::text("- a list\n  ```\n  in it")]),
-        said(vec![Content::text("<div>\n\n![x](https://tracker.example/x.png)")]),
-        said(vec![Content::text("Vec<String> and `<b>`")]),
-        said(vec![Content::text("- a list"), Content::text("    <script>")]),
+        reply(vec![Content::text("<!--\n```\n-->\n\n~~~~rust\nfn x() {}\n~~~")]),
+        reply(vec![Content::text("- a list\n  ```\n  in it")]),
+        reply(vec![Content::text("<div>\n\n![x](https://tracker.example/x.png)")]),
+        reply(vec![Content::text("Vec<String> and `<b>`")]),
+        reply(vec![Content::text("- a list"), Content::text("    <script>")]),
         user("    code\n\t<script>"),
     ];
-    let folder = TempDir::new().unwrap();
-    let text = exported(session_of(&folder, &messages).path(), ExportFormat::Markdown);
+    let directory = TempDir::new().unwrap();
+    let text = exported(session_of(&directory, &messages).path(), ExportFormat::Markdown);
     check_markdown(&text);
     let headings = Parser::new(&text).filter(|event| matches!(event, Event::Start(Tag::Heading { .. }))).count();
     assert_eq!(headings, 1 + messages.len(), "{text}");
     assert!(text.contains("Vec&lt;String> and `<b>`"), "{text}");
 }
 
-/// Text as one who wants to break out would write it.
+/// Texts of an attacker who wants to break out of a document.
 const HOSTILE: &[&str] = &[
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -343,12 +343,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn whatever_was_said_the_document_is_whole_and_nothing_in_it_acts(
+    fn documents_of_hostile_sessions_are_well_formed_and_inert(
         steps in prop::collection::vec(step(), 1..14),
         name in hostile(),
     ) {
-        let folder = TempDir::new().unwrap();
-        let session = Session::begin(&folder.path().join("a.jsonl"), Path::new(&name));
+        let directory = TempDir::new().unwrap();
+        let session = Session::begin(&directory.path().join("a.jsonl"), Path::new(&name));
         let mut open = Vec::new();
         steps.into_iter().for_each(|step| take(&session, step, &mut open));
         if session.path().exists() {

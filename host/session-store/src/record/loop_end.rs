@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct LoopEnd {
     /// The run's id.
     pub loop_id: String,
-    /// How the run ended.
+    /// The outcome of the run.
     pub end: RunEnd,
-    /// Tokens of all its requests.
+    /// Tokens of its requests together.
     #[serde(default)]
     pub usage: Usage,
     /// The cost of these tokens; none when the model's prices are unknown.
@@ -25,7 +25,7 @@ pub struct LoopEnd {
     pub messages: u64,
 }
 
-/// Whether there is no cost, or one that is no number: JSON has no such number, and the record would be unreadable.
+/// Returns whether the cost is absent or not finite: JSON has no such number, and the record would be unreadable.
 fn is_unwritable(cost: &Option<Cost>) -> bool {
     !cost.is_some_and(|cost| cost.total().is_finite())
 }

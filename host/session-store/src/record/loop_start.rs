@@ -15,7 +15,7 @@ pub struct LoopStart {
     /// The run that it continues, or whose sub-agent it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_loop_id: Option<String>,
-    /// How it continues its parent; none for the first run of a conversation.
+    /// The relation to its parent; none for the first run of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
     /// The cause of its first turn. All further turns are continuations.

@@ -16,7 +16,12 @@ struct Delegator;
 impl Plugin for Delegator {
     fn tools() -> Vec<Tool> {
         let tool = |name| Tool::new(name, "Starts a sub-agent.", delegate);
-        vec![tool("delegate").writes().executes().network(), tool("delegate_reading").reads(), tool("delegate_nothing")]
+        vec![
+            tool("delegate").writes().executes().network().delegates(),
+            tool("delegate_reading").reads().delegates(),
+            tool("delegate_nothing").delegates(),
+            tool("undeclared").reads(),
+        ]
     }
 
     fn commands() -> Vec<Command> {

@@ -39,7 +39,6 @@ impl wit_tools::Guest for Lists {
             label: tool.label,
             description: tool.description,
             input_schema: tool.schema,
-            output_schema: None,
             guidelines: tool.guidelines,
             effects: types::Effects::empty(),
             execution: types::Execution::Parallel,

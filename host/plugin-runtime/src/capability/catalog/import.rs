@@ -12,24 +12,24 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 impl catalog::Host for State {
-    fn tools(&mut self) -> wasmtime::Result<Vec<ToolInfo>> {
+    async fn tools(&mut self) -> wasmtime::Result<Vec<ToolInfo>> {
         Ok(self.loaded_plugins().map(|plugins| plugins.tools()).unwrap_or_default())
     }
 
-    fn commands(&mut self) -> wasmtime::Result<Vec<CommandInfo>> {
+    async fn commands(&mut self) -> wasmtime::Result<Vec<CommandInfo>> {
         Ok(self.loaded_plugins().map(|plugins| plugins.commands()).unwrap_or_default())
     }
 
-    fn plugins(&mut self) -> wasmtime::Result<Vec<PluginInfo>> {
+    async fn plugins(&mut self) -> wasmtime::Result<Vec<PluginInfo>> {
         Ok(self.loaded_plugins().map(|plugins| plugins.plugins()).unwrap_or_default())
     }
 
-    fn models(&mut self) -> wasmtime::Result<Vec<ModelInfo>> {
+    async fn models(&mut self) -> wasmtime::Result<Vec<ModelInfo>> {
         let models = self.granted().map(|state| state.info.models()).unwrap_or_default();
         Ok(models.into_iter().map(|model| ModelInfo { name: model.name, current: model.current }).collect())
     }
 
-    fn usage(&mut self) -> wasmtime::Result<UsageInfo> {
+    async fn usage(&mut self) -> wasmtime::Result<UsageInfo> {
         let spent = self.granted().map(|state| state.info.spent()).unwrap_or_default();
         Ok(UsageInfo {
             requests: spent.requests,

@@ -1,8 +1,8 @@
 //! The imports that use files: `wasi:filesystem`, held to the grants, and `workspace`.
 
 use crate::bindings::pinion::plugin::workspace;
-use crate::host::files::Files;
 use crate::calls::state::State;
+use crate::host::files::Files;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 

@@ -2,8 +2,8 @@
 
 use super::Process;
 use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError};
-use crate::host::process::Run;
 use crate::calls::state::State;
+use crate::host::process::Run;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{HasSelf, Linker};

@@ -1,17 +1,17 @@
 //! Memory that one walk or search may hold, counted before it is allocated.
 //!
-//! A hostile tree decides how many entries a walk lists and how long their names are. Whatever waits in memory for its
-//! turn has a [`Share`] of the call's [`Budget`] and returns it when it is dropped. What finds no room is left out, and
-//! the result says `truncated`.
+//! A hostile tree decides how many entries a walk lists and how long their names are. Everything that waits in memory has a
+//! [`Reservation`] from the call's [`Budget`] and returns it when it is dropped. Entries without room are left out, and the
+//! result is marked as `truncated`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are left.
+/// The bytes that are left.
 pub(super) struct Budget(AtomicU64);
 
-/// Bytes taken from a budget; given back on drop.
-pub(super) struct Share {
+/// Bytes taken from a budget, returned on drop.
+pub(super) struct Reservation {
     budget: Arc<Budget>,
     bytes: u64,
 }
@@ -21,14 +21,14 @@ impl Budget {
         Arc::new(Self(AtomicU64::new(bytes)))
     }
 
-    /// An empty share, to be grown.
-    pub(super) fn share(self: &Arc<Self>) -> Share {
-        Share { budget: self.clone(), bytes: 0 }
+    /// Creates an empty reservation.
+    pub(super) fn reservation(self: &Arc<Self>) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
     }
 }
 
-impl Share {
-    /// Takes this many bytes more, or none at all.
+impl Reservation {
+    /// Takes more bytes, or none at all. Returns whether there was room.
     pub(super) fn grow(&mut self, bytes: u64) -> bool {
         let taken = self.budget.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         if taken.is_ok() {
@@ -41,7 +41,7 @@ impl Share {
         self.bytes
     }
 
-    /// Moves up to this many bytes to a share of their own.
+    /// Moves up to `bytes` bytes to a new reservation.
     pub(super) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -49,7 +49,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.0.fetch_add(self.bytes, Ordering::Relaxed);
     }
@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_never_exceed_their_budget_and_return_what_they_took() {
+    fn reservations_never_exceed_their_budget() {
         let budget = Budget::new(10);
-        let mut share = budget.share();
-        assert!(share.grow(8) && !share.grow(3) && share.grow(2));
-        let half = share.split(5);
-        drop(share);
-        let mut other = budget.share();
+        let mut reservation = budget.reservation();
+        assert!(reservation.grow(8) && !reservation.grow(3) && reservation.grow(2));
+        let half = reservation.split(5);
+        drop(reservation);
+        let mut other = budget.reservation();
         assert!(!other.grow(6) && other.grow(5));
         drop(half);
         assert!(other.grow(5));

@@ -1,10 +1,10 @@
-//! Which files a walk leaves out: ignore files, globs, types, hidden names.
+//! The files that a walk leaves out: ignore files, globs, types, hidden names.
 //!
-//! Ignore files are read from the handles of their folders, like everything else. Of two rules that match, the one in
-//! the deeper folder wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` counts
-//! outside a repository too, and nothing above the granted folder is read.
+//! Ignore files are read through the handles of their directories. Of two rules that match, the one in the deeper directory
+//! wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` also applies outside a repository,
+//! and nothing above the granted directory is read.
 
-use super::budget::{Budget, Share};
+use super::budget::{Budget, Reservation};
 use super::patterns;
 use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
@@ -17,12 +17,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longer ignore files are cut; no honest one is.
+/// Bytes of one ignore file; the rest is ignored.
 const MAX_IGNORE_FILE_BYTES: u64 = 128 * 1024;
-/// Compiled rules of more bytes may take long to match.
+/// Bytes of compiled rules from which matching may be slow.
 const SLOW_BYTES: u64 = 256 * 1024;
 
-/// What the options of a walk leave out, whatever the folder.
+/// The filters from the options of a walk, which apply in every directory.
 pub(super) struct Filter {
     globs: Option<Override>,
     types: Option<Types>,
@@ -44,31 +44,31 @@ impl Filter {
         self.ignore_files
     }
 
-    /// What becomes of this entry? `path` is relative to the walk's root, `from_grant` to the granted folder.
-    pub(super) fn verdict(&self, path: &Path, from_grant: &Path, is_folder: bool, rules: &Rules) -> Verdict {
-        let by_glob = self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_folder).map(|_| ()));
-        let by_type = self.types.as_ref().is_some_and(|types| types.matched(path, is_folder).is_ignore());
+    /// Decides about an entry. `path` is relative to the walk's root, `from_grant` to the granted directory.
+    pub(super) fn verdict(&self, path: &Path, from_grant: &Path, is_directory: bool, rules: &Rules) -> Verdict {
+        let by_glob = self.globs.as_ref().map_or(Match::None, |globs| globs.matched(path, is_directory).map(|_| ()));
+        let by_type = self.types.as_ref().is_some_and(|types| types.matched(path, is_directory).is_ignore());
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let is_hidden = !self.hidden && name.starts_with(b".");
-        let is_ignored = self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_folder));
+        let is_ignored = self.ignore_files && (name == b".git" || rules.ignore(from_grant, is_directory));
         if by_glob.is_ignore() || by_type || is_hidden || is_ignored {
-            return Verdict::LeftOut;
+            return Verdict::Excluded;
         }
-        // With plain globs, a folder that matches none of them is only a way to what does.
+        // With plain globs, a directory that matches none of them is only descended into.
         let wants_match = self.globs.as_ref().is_some_and(|globs| globs.num_whitelists() > 0);
-        if wants_match && !by_glob.is_whitelist() { Verdict::Walked } else { Verdict::Told }
+        if wants_match && !by_glob.is_whitelist() { Verdict::Descended } else { Verdict::Included }
     }
 }
 
-/// What becomes of an entry.
+/// The decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is told, and walked when it is a folder.
-    Told,
-    /// It is a folder that is walked and not told.
-    Walked,
-    /// Neither.
-    LeftOut,
+    /// The entry is listed, and descended into if it is a directory.
+    Included,
+    /// The entry is a directory that is descended into but not listed.
+    Descended,
+    /// The entry is skipped.
+    Excluded,
 }
 
 fn globs(globs: &[String]) -> Result<Option<Override>, WorkspaceError> {
@@ -98,20 +98,20 @@ fn types(names: &[String]) -> Result<Option<Types>, WorkspaceError> {
     builder.build().map(Some).map_err(invalid)
 }
 
-/// The ignore files of a folder and of those above it.
+/// The ignore files of a directory and of those above it.
 #[derive(Default)]
 pub(super) struct Rules {
     above: Option<Arc<Rules>>,
     ignore: Option<Gitignore>,
     gitignore: Option<Gitignore>,
     exclude: Option<Gitignore>,
-    /// About what the rules here and above take.
+    /// Approximate bytes of the rules here and above.
     bytes: u64,
-    /// The memory of those here.
-    _share: Option<Share>,
+    /// The memory of the rules here.
+    _reservation: Option<Reservation>,
 }
 
-/// Which ignore files a folder holds, as its listing tells.
+/// The ignore files in a directory, according to its listing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Present {
     pub(super) ignore: bool,
@@ -120,7 +120,8 @@ pub(super) struct Present {
 }
 
 impl Present {
-    pub(super) fn see(&mut self, name: &[u8]) {
+    /// Notes the name of an entry.
+    pub(super) fn note(&mut self, name: &[u8]) {
         match name {
             b".ignore" => self.ignore = true,
             b".gitignore" => self.gitignore = true,
@@ -133,37 +134,45 @@ impl Present {
 }
 
 impl Rules {
-    /// The rules in a folder below the one of `above`. `from_grant` is its path from the granted folder. Rules that
-    /// `budget` has no room for are left out.
+    /// Reads the rules in a directory below the one of `above`. `from_grant` is its path from the granted directory. Rules
+    /// that exceed `budget` are left out.
     pub(super) fn below(
         above: &Arc<Self>,
-        folder: &Dir,
+        directory: &Dir,
         from_grant: &Path,
         present: Present,
         budget: &Arc<Budget>,
     ) -> Arc<Self> {
-        let mut share = budget.share();
-        let mut read =
-            |is_there: bool, name: &str| is_there.then(|| rules_of(folder, name, from_grant, &mut share)).flatten();
+        let mut reservation = budget.reservation();
+        let mut read = |is_there: bool, name: &str| {
+            is_there.then(|| rules_of(directory, name, from_grant, &mut reservation)).flatten()
+        };
         let (ignore, gitignore) = (read(present.ignore, ".ignore"), read(present.gitignore, ".gitignore"));
         let exclude = read(present.git, ".git/info/exclude");
         if ignore.is_none() && gitignore.is_none() && exclude.is_none() {
             return above.clone();
         }
-        let bytes = above.bytes + share.bytes();
-        Arc::new(Self { above: Some(above.clone()), ignore, gitignore, exclude, bytes, _share: Some(share) })
+        let bytes = above.bytes + reservation.bytes();
+        Arc::new(Self {
+            above: Some(above.clone()),
+            ignore,
+            gitignore,
+            exclude,
+            bytes,
+            _reservation: Some(reservation),
+        })
     }
 
-    /// Returns whether comparing one path with these rules may take long.
+    /// Returns whether matching one path may be slow.
     pub(super) fn are_slow(&self) -> bool {
         self.bytes > SLOW_BYTES
     }
 
-    fn ignore(&self, path: &Path, is_folder: bool) -> bool {
+    fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let kinds: [fn(&Self) -> Option<&Gitignore>; 3] =
             [|rules| rules.ignore.as_ref(), |rules| rules.gitignore.as_ref(), |rules| rules.exclude.as_ref()];
         for kind in kinds {
-            match self.decide(path, is_folder, kind) {
+            match self.decide(path, is_directory, kind) {
                 Match::None => {}
                 decision => return decision.is_ignore(),
             }
@@ -171,10 +180,10 @@ impl Rules {
         false
     }
 
-    fn decide(&self, path: &Path, is_folder: bool, kind: fn(&Self) -> Option<&Gitignore>) -> Match<()> {
+    fn decide(&self, path: &Path, is_directory: bool, kind: fn(&Self) -> Option<&Gitignore>) -> Match<()> {
         let mut rules = Some(self);
         while let Some(here) = rules {
-            match kind(here).map_or(Match::None, |file| file.matched(path, is_folder).map(|_| ())) {
+            match kind(here).map_or(Match::None, |file| file.matched(path, is_directory).map(|_| ())) {
                 Match::None => rules = here.above.as_deref(),
                 decision => return decision,
             }
@@ -183,10 +192,10 @@ impl Rules {
     }
 }
 
-/// The rules in one file. Lines that make no sense are left out, as git does; so are lines that are too complex, and those
-/// that there is no memory for.
-fn rules_of(folder: &Dir, name: &str, from_grant: &Path, share: &mut Share) -> Option<Gitignore> {
-    let file = super::walk::open_file(folder, Path::new(name)).ok()?;
+/// Reads the rules in one file. Invalid lines are left out, as by git; so are lines that are too complex, and those for
+/// which there is no memory.
+fn rules_of(directory: &Dir, name: &str, from_grant: &Path, reservation: &mut Reservation) -> Option<Gitignore> {
+    let file = super::open::open_file(directory, Path::new(name)).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -194,10 +203,10 @@ fn rules_of(folder: &Dir, name: &str, from_grant: &Path, share: &mut Share) -> O
     file.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).ok()?;
     let mut builder = GitignoreBuilder::new(from_grant);
     for line in String::from_utf8_lossy(&text).lines().filter(|line| patterns::is_simple(line)) {
-        if !share.grow(patterns::cost(line)) {
+        if !reservation.grow(patterns::cost(line)) {
             break;
         }
-        // A line that is no glob is reported by `add_line` and left out.
+        // `add_line` reports a line that is not a valid glob, and leaves it out.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()

@@ -1,8 +1,8 @@
 //! One large file at a time.
 //!
-//! Most files are searched in small buffers. One with a very long line, with a match over many lines, or read whole for a
-//! multiline pattern needs much more. Threads that come upon such a file take turns, so that the memory of a search does
-//! not grow with the number of threads.
+//! Most files are searched in small buffers. A file with a very long line or a match over many lines needs much more, as
+//! does one that is read completely for a multiline pattern. Threads take turns at such files, so that the memory of a
+//! search does not grow with the number of threads.
 
 use super::lock;
 use crate::calls::deadline::Deadline;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often a thread that waits for its turn looks at the clock and the cancellation.
+/// The interval at which a thread that waits for its turn checks the deadline.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The turn, shared by the threads of a search.
@@ -23,7 +23,7 @@ pub(super) struct Large {
 struct Turn<'a>(&'a Large);
 
 impl Large {
-    /// Waits for the turn; none when the call was given up before.
+    /// Waits for the turn. None when the call is over before.
     fn take(&self, deadline: &Deadline) -> Option<Turn<'_>> {
         let mut is_taken = lock(&self.is_taken);
         while *is_taken {
@@ -44,7 +44,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What one thread needs for the file that it searches; the turn ends when this is dropped.
+/// The memory class of the file that a thread searches. Dropping it ends the turn.
 pub(super) struct Scale<'a> {
     large: &'a Large,
     deadline: &'a Deadline,
@@ -56,7 +56,7 @@ impl<'a> Scale<'a> {
         Self { large, deadline, turn: RefCell::new(None) }
     }
 
-    /// Waits until this file may be large. Returns false when the call was given up.
+    /// Waits until this file may use more memory. Returns false when the call is over.
     pub(super) fn grow(&self) -> bool {
         let mut turn = self.turn.borrow_mut();
         if turn.is_none() {

@@ -1,14 +1,15 @@
-//! `workspace`: bulk work on granted folders, on all cores.
+//! `workspace`: bulk work on granted directories, on all cores.
 //!
-//! [`walk`] finds files, [`search`] looks into them, [`replace`] writes one whole. The first two run on the calling thread
-//! and, where there is work for more, some helpers that end with the call; the calling thread is one that may block.
-//! Every folder and file is opened relative to the handle of the folder that holds it, so that no link, `..` or rename
-//! race leads out of the granted folder. What they find is the [`least`] by path, and the same each time.
+//! [`walk`] finds files, [`search`] searches in them, and [`replace`] replaces one. The first two run on the calling thread,
+//! which may block, and on some helpers that end with the call. Every directory and file is opened relative to the handle
+//! of the directory that holds it, so that no link, `..` or rename race leads out of the granted directory. Of too many
+//! results, the [`first_by_path`] are returned, so that the result is the same each time.
 
 mod budget;
+mod first_by_path;
 mod ignores;
 mod large;
-mod least;
+mod open;
 mod patterns;
 mod queue;
 mod replace;
@@ -31,7 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Threads that work on one call, the calling one among them.
+/// Threads that work on one call, including the calling one.
 const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
@@ -70,7 +71,7 @@ impl workspace::Host for State {
 }
 
 impl State {
-    /// Finds where a walk begins.
+    /// Finds and opens the root of a walk.
     fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
         let (place, opened) = self.granted_root(path, access)?;
         let failed = |error: io::Error| io_error(path, &error);
@@ -82,7 +83,7 @@ impl State {
         let relative = location.strip_prefix(&place.root.real).unwrap_or(Path::new("")).to_owned();
         let denied = opened.denied.iter().filter_map(|denied| denied.strip_prefix(&location).ok());
         Ok(Root {
-            folder: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
+            directory: Dir::from_std_file(opened.directory.try_clone().map_err(failed)?),
             denied: denied.map(Path::to_owned).collect(),
             relative,
             spot,
@@ -104,7 +105,7 @@ impl State {
             _ => Err(io::ErrorKind::PermissionDenied.into()),
         };
         let refused = || WorkspaceError::Denied(authority.refusal(path, Access::Write).to_string());
-        // Before directories are made for nothing.
+        // Checked before any directory is created.
         if authority.access(&place.root.real.join(&place.relative)) < Some(Access::Write) {
             return Err(refused());
         }
@@ -129,17 +130,17 @@ impl State {
     }
 }
 
-/// Where a walk begins.
+/// The root of a walk.
 struct Root {
-    /// The granted folder.
-    folder: Dir,
-    /// The place in it, without links.
+    /// The granted directory.
+    directory: Dir,
+    /// The path of the root in the granted directory, without links.
     relative: PathBuf,
-    /// The same, open.
+    /// The same path, resolved.
     spot: Spot,
-    /// Paths below it that are left out, as if they were not there.
+    /// Paths below the root that are left out, as if they did not exist.
     denied: Vec<PathBuf>,
-    /// As the plugin wrote it.
+    /// The path as the plugin wrote it, for errors.
     path: String,
 }
 
@@ -153,7 +154,7 @@ fn threads() -> usize {
 
 fn io_error(path: &str, error: &std::io::Error) -> WorkspaceError {
     match error.kind() {
-        std::io::ErrorKind::NotFound => WorkspaceError::NotFound(format!("no such file or folder: `{path}`")),
+        std::io::ErrorKind::NotFound => WorkspaceError::NotFound(format!("no such file or directory: `{path}`")),
         _ => WorkspaceError::Io(format!("`{path}`: {error}")),
     }
 }

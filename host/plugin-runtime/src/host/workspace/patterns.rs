@@ -11,12 +11,12 @@ const MAX_GLOBS: usize = 100;
 const MAX_GLOB_BYTES: usize = 16 * 1024;
 /// Bytes of one glob, or of one line of an ignore file.
 const MAX_PATTERN_BYTES: usize = 1024;
-/// Braces within braces of one pattern.
+/// Levels of nested braces in one pattern.
 const MAX_NESTING: usize = 8;
 /// File types of one call.
 const MAX_TYPES: usize = 100;
 
-/// Refuses globs that are too many or too complex.
+/// Refuses too many or too complex globs.
 pub(super) fn check_globs(globs: &[String]) -> Result<(), WorkspaceError> {
     if globs.len() > MAX_GLOBS {
         return Err(invalid(format!("{} globs, of at most {MAX_GLOBS}", globs.len())));
@@ -34,7 +34,7 @@ pub(super) fn check_globs(globs: &[String]) -> Result<(), WorkspaceError> {
     }
 }
 
-/// Refuses more file types than there are uses for.
+/// Refuses too many file types.
 pub(super) fn check_types(names: &[String]) -> Result<(), WorkspaceError> {
     match names.len() {
         0..=MAX_TYPES => Ok(()),
@@ -57,7 +57,7 @@ pub(super) fn is_simple(pattern: &str) -> bool {
     pattern.len() <= MAX_PATTERN_BYTES && deepest <= MAX_NESTING
 }
 
-/// Returns about how many bytes a compiled line of an ignore file takes.
+/// Estimates the bytes of a compiled line of an ignore file.
 pub(super) fn cost(line: &str) -> u64 {
     let is_literal = !line.bytes().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'{'));
     let bytes = line.len() as u64;

@@ -1,11 +1,11 @@
-//! Work that waits, for several threads: always the first of it by path.
+//! A work queue for several threads, ordered by path.
 
 use super::lock;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Work by path. It ends when nothing waits and nobody works, as work may bring more work.
+/// Work by path. The queue ends when it is empty and no thread works, because work may add more work.
 pub(super) struct Queue<W> {
     state: Mutex<State<W>>,
     more: Condvar,
@@ -13,13 +13,13 @@ pub(super) struct Queue<W> {
 
 struct State<W> {
     waiting: BTreeMap<OsString, W>,
-    /// Threads that work.
+    /// The number of threads that work.
     busy: usize,
-    /// Threads that wait for work.
+    /// The number of threads that wait for work.
     idle: usize,
 }
 
-/// A piece of work, taken until this is dropped.
+/// A guard: the thread works until it is dropped.
 pub(super) struct Taken<'a, W> {
     queue: &'a Queue<W>,
 }
@@ -29,11 +29,12 @@ impl<W> Queue<W> {
         Self { state: Mutex::new(State { waiting: BTreeMap::new(), busy: 0, idle: 0 }), more: Condvar::new() }
     }
 
-    /// Pieces of work that wait.
+    /// The number of pieces of work that wait.
     pub(super) fn waiting(&self) -> usize {
         lock(&self.state).waiting.len()
     }
 
+    /// Adds work, and wakes threads for it.
     pub(super) fn add(&self, work: impl IntoIterator<Item = (OsString, W)>) {
         let mut state = lock(&self.state);
         state.waiting.extend(work);
@@ -42,13 +43,13 @@ impl<W> Queue<W> {
         (0..wanted).for_each(|_| self.more.notify_one());
     }
 
-    /// Gives up what waits at this path and after it.
+    /// Drops the work at this path and after it.
     pub(super) fn forget_from(&self, path: &OsStr) {
         drop(lock(&self.state).waiting.split_off(path));
     }
 
-    /// The first work by path; waits while others may still add some. While `is_scarce` holds, one thread works and the
-    /// others wait, so that what the walk holds grows with its depth alone.
+    /// Takes the first work by path, and waits while other threads may still add some. None when the queue has ended. While
+    /// `is_scarce` holds, only one thread works, so that open handles grow with the depth alone.
     pub(super) fn take(&self, is_scarce: impl Fn() -> bool) -> Option<(OsString, W, Taken<'_, W>)> {
         let mut state = lock(&self.state);
         loop {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_taken_in_the_order_of_paths_whenever_it_came() {
+    fn work_is_taken_in_the_order_of_paths() {
         let queue = Queue::new();
         queue.add([("b".into(), 2), ("d/".into(), 4)]);
         assert_eq!(taken(&queue), Some(("b".into(), 2)));
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Works on a tree of pieces that bring two more each.
+    /// Works on a tree of pieces that add two more each.
     fn done_by_four(scarce: bool) -> u32 {
         let queue = Queue::new();
         queue.add([("a".into(), 10_u32)]);

@@ -1,7 +1,8 @@
-//! Looking into files, with ripgrep's own machinery.
+//! Searching in files, with ripgrep's own crates.
 
+use super::first_by_path::FirstByPath;
 use super::large::{Large, Scale};
-use super::least::Least;
+use super::open::open_file;
 use super::walk::{self, Extent, Found, Visitor};
 use super::{Root, threads};
 use crate::bindings::pinion::plugin::workspace::{
@@ -17,35 +18,35 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Lines of context at most, each way.
+/// Lines of context before and after a match, each.
 const MAX_CONTEXT: u32 = 100;
-/// Matches at most.
+/// Matches of one search.
 const MAX_MATCHES: u32 = 100_000;
 /// Bytes of a pattern.
 const MAX_PATTERN_BYTES: usize = 16 * 1024;
-/// Found lines at most, in bytes of memory, before the rest is left out.
+/// Bytes of memory for found lines; the rest is left out.
 const MAX_FOUND_BYTES: u64 = 12 * 1024 * 1024;
-/// Bytes of found lines of one file, or of room in a buffer, from which a file is large.
+/// Bytes of found lines of one file, or of a buffer, from which a file counts as large.
 const LARGE_BYTES: usize = 256 * 1024;
-/// About what a file takes in the result besides its path and lines.
+/// Approximate bytes of a file in the result without its path and lines.
 const FILE_BYTES: u64 = 160;
-/// About what a line takes besides its text, in a vector that grows.
+/// Approximate bytes of a line without its text, in a vector that grows.
 const LINE_BYTES: u64 = 2 * size_of::<Line>() as u64 + 16;
-/// Lines of one match between two looks at the clock.
+/// Lines of one match between two checks of the deadline.
 const CLOCK_STEP: usize = 1024;
 
-/// What a pattern of some size may use. The larger the compiled pattern, the slower it may match and the more memory each
-/// thread needs, so the less text and the fewer threads it gets.
+/// The resources of a pattern of some size. The larger the compiled pattern, the slower it may match and the more memory
+/// each thread needs, so it gets less text and fewer threads.
 #[derive(Debug, Clone, Copy)]
 struct Weight {
     /// The compiled pattern, in bytes.
     regex_bytes: usize,
-    /// What a thread may cache while it matches, in bytes and each way.
+    /// The size of a thread's cache for matching, in bytes for each direction.
     cache_bytes: usize,
     max_threads: usize,
-    /// The longest line.
+    /// The longest line in bytes.
     line_bytes: usize,
-    /// The largest file that is searched for matches that span lines.
+    /// The largest file in bytes that is searched for matches over several lines.
     file_bytes: usize,
 }
 
@@ -61,10 +62,10 @@ const WEIGHTS: [Weight; 3] = [
     Weight { regex_bytes: 6 << 20, cache_bytes: 16 << 20, max_threads: 1, line_bytes: 1 << 20, file_bytes: 256 << 10 },
 ];
 
-/// What a search found, and what it took.
+/// The result of a search, and the bytes that it read.
 pub(super) struct Searched {
     pub(super) result: SearchResult,
-    /// Bytes that were looked at.
+    /// Bytes that were read.
     pub(super) bytes: u64,
 }
 
@@ -85,7 +86,7 @@ pub(super) fn search(
         deadline,
         large: Large::default(),
         is_cut: AtomicBool::new(false),
-        found: Least::new(limits),
+        found: FirstByPath::new(limits),
         searched: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     };
@@ -100,7 +101,7 @@ pub(super) fn search(
     Ok(Searched { result, bytes: search.bytes.into_inner() })
 }
 
-/// Compiles the pattern, under the smallest weight that is enough for it.
+/// Compiles the pattern, under the smallest weight that suffices.
 fn matcher(what: &SearchOptions) -> Result<(RegexMatcher, Weight), WorkspaceError> {
     if what.pattern.len() > MAX_PATTERN_BYTES {
         let text = format!("pattern: {} bytes, of at most {MAX_PATTERN_BYTES}", what.pattern.len());
@@ -118,7 +119,7 @@ fn matcher(what: &SearchOptions) -> Result<(RegexMatcher, Weight), WorkspaceErro
     compile(compiled).map_err(|error| WorkspaceError::InvalidPattern(format!("pattern: {error}")))
 }
 
-/// Tries one weight after the other; a pattern that is wrong is so under any.
+/// Tries one weight after the other. An invalid pattern fails under each.
 fn compile<T, E>(compiled: impl FnMut(&Weight) -> Result<T, E>) -> Result<T, E> {
     let [light, medium, heavy] = &WEIGHTS;
     let mut compiled = compiled;
@@ -140,17 +141,17 @@ fn context(lines: u32) -> usize {
     usize::try_from(lines.min(MAX_CONTEXT)).unwrap_or(0)
 }
 
-/// A search that goes on.
+/// A search that is under way.
 struct Search<'a> {
     matcher: RegexMatcher,
     weight: Weight,
     what: &'a SearchOptions,
     deadline: &'a Deadline,
     large: Large,
-    /// A file was left out, or not searched to its end.
+    /// Set when a file was left out or not searched completely.
     is_cut: AtomicBool,
-    /// Limited in matches, files and bytes.
-    found: Least<FileMatches, 3>,
+    /// The results, limited in matches, files and bytes.
+    found: FirstByPath<FileMatches, 3>,
     searched: AtomicU64,
     bytes: AtomicU64,
 }
@@ -167,12 +168,12 @@ impl Visitor for Search<'_> {
         threads().min(self.weight.max_threads)
     }
 
-    fn see(&self, searcher: &mut Searcher, found: &Found<'_>) {
+    fn visit(&self, searcher: &mut Searcher, found: &Found<'_>) {
         if found.kind != Kind::File {
             return;
         }
-        // One that cannot be read is left out.
-        let Ok(file) = walk::open_file(found.folder, found.name) else { return };
+        // A file that cannot be read is left out.
+        let Ok(file) = open_file(found.directory, found.name) else { return };
         let scale = Scale::new(&self.large, self.deadline);
         let mut reader = Reader { file, deadline: self.deadline, scale: &scale, read: 0 };
         let mut lines = Lines::new(&self.matcher, self.what, self.deadline, &scale);
@@ -180,7 +181,7 @@ impl Visitor for Search<'_> {
         self.searched.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(reader.read, Ordering::Relaxed);
         if searched.is_err() {
-            // Too large, most likely. What the other files hold is not lost for it.
+            // Most likely too large. The results from other files are kept.
             self.is_cut.store(true, Ordering::Relaxed);
         } else if !lines.is_binary && lines.matches > 0 {
             let bytes = lines.bytes + FILE_BYTES + walk::path_bytes(found.path);
@@ -188,7 +189,7 @@ impl Visitor for Search<'_> {
             self.found.add(found.path, [file.matches.into(), 1, bytes], file);
         }
         if scale.is_large() {
-            // A searcher keeps its buffers for the next file.
+            // Drop the buffers, which a searcher keeps for the next file.
             *searcher = self.tools();
         }
     }
@@ -198,7 +199,7 @@ impl Visitor for Search<'_> {
     }
 }
 
-/// A file that is counted while it is read, and given up with the call: it may be a terabyte.
+/// A file whose bytes are counted while it is read. Reading stops when the call is over, because it may be a terabyte.
 struct Reader<'a, 's> {
     file: File,
     deadline: &'a Deadline,
@@ -211,7 +212,7 @@ impl Read for Reader<'_, '_> {
         if self.deadline.is_over() {
             return Err(given_up());
         }
-        // The room in a buffer shows how large it has become.
+        // The size of the buffer shows how much memory the file needs.
         if buffer.len() > LARGE_BYTES && !self.scale.grow() {
             return Err(given_up());
         }
@@ -225,7 +226,7 @@ fn given_up() -> io::Error {
     io::Error::other("given up")
 }
 
-/// Keeps the first `max` matches of sorted files; tells how many there are then.
+/// Keeps the first `max` matches of sorted files. Returns the number that is left.
 fn cut_to(files: &mut Vec<FileMatches>, max: u64) -> u64 {
     let mut kept = 0;
     for file in files.iter_mut() {
@@ -249,7 +250,7 @@ struct Lines<'a, 's> {
     scale: &'a Scale<'s>,
     lines: Vec<Line>,
     matches: u32,
-    /// What `lines` take, and would take with the one that there was no room for.
+    /// The bytes of `lines`, including one for which there was no room.
     bytes: u64,
     max_matches: u32,
     max_line: usize,
@@ -274,7 +275,7 @@ impl<'a, 's> Lines<'a, 's> {
         }
     }
 
-    /// Keeps a line. Returns false when there is no room for it, or the call was given up.
+    /// Adds a line. Returns false when there is no room for it, or the call is over.
     fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
@@ -293,7 +294,7 @@ impl<'a, 's> Lines<'a, 's> {
     }
 }
 
-/// The part of a long line around a match, marked where it was cut.
+/// Returns the part of a long line around a match, with marks where it was cut.
 fn window(line: &[u8], found: Range<usize>, max: usize) -> String {
     let lead = (max.saturating_sub(found.len()) / 2).min(found.start);
     let start = (found.start - lead).min(line.len().saturating_sub(max));
@@ -338,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_around_the_match() {
+    fn long_line_is_cut_around_the_match() {
         let line = [b"a".repeat(100), b"X".to_vec(), b"b".repeat(100)].concat();
         let text = window(&line, 100..101, 11);
         assert_eq!(text, "…aaaaaXbbbbb…");
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_beyond_the_limit_are_cut_in_the_order_of_paths() {
+    fn matches_beyond_the_limit_are_dropped_by_path() {
         let line = |number, is_match| Line { number, text: String::new(), is_match };
         let file = |path: &str| FileMatches {
             path: path.into(),

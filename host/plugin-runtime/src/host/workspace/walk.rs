@@ -1,52 +1,52 @@
-//! Finding files: a walk that shows each entry that is not left out to a visitor.
+//! Finding files: a walk that passes each entry that is not excluded to a visitor.
 //!
-//! Work is cut into pieces, folders to list and runs of entries to look at, and taken in the order of their paths. One
-//! thread begins; as soon as there is work for two, there are as many as the machine has cores.
+//! Work is cut into pieces, directories to list and runs of entries to visit, and taken in the order of paths. One thread
+//! begins; as soon as there is work for two, as many work as the machine has cores.
 
-use super::budget::{Budget, Share};
+use super::budget::{Budget, Reservation};
+use super::first_by_path::FirstByPath;
 use super::ignores::{Filter, Present, Rules, Verdict};
-use super::least::Least;
+use super::open::{is_out_of_handles, open_dir};
 use super::queue::Queue;
 use super::{Root, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
 use crate::calls::deadline::Deadline;
-use cap_std::fs::{Dir, FileType, OpenOptions};
+use cap_std::fs::{Dir, FileType};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
-/// Entries told at most, whatever the limit.
+/// Entries of one result at most, whatever limit the plugin asks for.
 const MAX_ENTRIES: u32 = 100_000;
-/// Folders deeper below the root are not walked: each holds a handle while the walk is in it.
+/// Depth below the root at which the walk stops: each level holds a handle.
 const MAX_DEPTH: u32 = 128;
-/// Bytes of a path below the root. No system call takes a longer one.
+/// Bytes of a path below the root. No system call accepts a longer one.
 const MAX_PATH_BYTES: usize = 4096;
 /// Bytes of memory that the result of a walk may take.
 const MAX_FOUND_BYTES: u64 = 32 * 1024 * 1024;
-/// Bytes of memory for what was listed and waits to be looked at.
+/// Bytes of memory for listed entries that wait to be visited.
 const MAX_WAITING_BYTES: u64 = 24 * 1024 * 1024;
 /// Bytes of memory for compiled ignore files.
 const MAX_RULES_BYTES: u64 = 16 * 1024 * 1024;
 /// Directories held open before the walk continues on one thread. One thread holds one for each level of depth.
-const MANY_PLACES: usize = 128;
-/// About what a listed entry takes besides its name.
+const MANY_OPEN: usize = 128;
+/// Approximate bytes of a listed entry without its name.
 const LISTED_BYTES: u64 = 64;
-/// About what a piece of work takes besides its paths.
+/// Approximate bytes of a piece of work without its paths.
 const WORK_BYTES: u64 = 256;
-/// About what an entry of the result takes besides its path.
+/// Approximate bytes of an entry of the result without its path.
 const ENTRY_BYTES: u64 = 160;
-/// How often a share is grown while a directory is listed.
+/// Bytes by which a reservation grows while a directory is listed.
 const LISTING_STEP: u64 = 64 * 1024;
-/// How many entries are listed, or compared with ignore files, between two looks at the clock.
+/// Entries that are listed, or matched against ignore files, between two checks of the deadline.
 const CLOCK_STEP: usize = 64;
 
-/// Tells the entries below a root, sorted by path.
+/// Lists the entries below a root, sorted by path.
 pub(super) fn walk(root: &Root, options: &WalkOptions, deadline: &Deadline) -> Result<WalkResult, WorkspaceError> {
-    let entries = Entries(Least::new([limit(options), MAX_FOUND_BYTES]));
+    let entries = Entries(FirstByPath::new([limit(options), MAX_FOUND_BYTES]));
     let extent = visit(root, options, deadline, &entries)?;
     let (mut entries, is_over) = entries.0.into_sorted();
     if is_over {
@@ -56,24 +56,24 @@ pub(super) fn walk(root: &Root, options: &WalkOptions, deadline: &Deadline) -> R
     Ok(WalkResult { entries, truncated: is_over || extent == Extent::Cut })
 }
 
-/// How many results a plugin wants, as far as it may.
+/// The number of results that a plugin asks for, within bounds.
 pub(super) fn limit(options: &WalkOptions) -> u64 {
     options.limit.clamp(1, MAX_ENTRIES).into()
 }
 
-/// A path as the guest gets it, without a copy where it is UTF-8.
+/// Converts a path for the guest, without a copy if it is UTF-8.
 pub(super) fn text(path: OsString) -> String {
     path.into_string().unwrap_or_else(|path| path.to_string_lossy().into_owned())
 }
 
-/// About what a path takes in a result; what is not UTF-8 grows when it is replaced.
+/// Estimates the bytes of a path in a result; bytes that are not UTF-8 grow when they are replaced.
 pub(super) fn path_bytes(path: &OsStr) -> u64 {
     let bytes = path.len() as u64;
     if path.to_str().is_some() { bytes } else { 4 * bytes }
 }
 
-/// Limited in number and bytes. The paths are the keys, and empty in the entries.
-struct Entries(Least<Entry, 2>);
+/// The entries of a result, limited in number and bytes. Paths are keys, and empty in the entries.
+struct Entries(FirstByPath<Entry, 2>);
 
 impl Visitor for Entries {
     type Tools = ();
@@ -81,7 +81,7 @@ impl Visitor for Entries {
 
     fn tools(&self) {}
 
-    fn see(&self, (): &mut (), found: &Found<'_>) {
+    fn visit(&self, (): &mut (), found: &Found<'_>) {
         self.0.add(found.path, [1, ENTRY_BYTES + path_bytes(found.path)], entry(found));
     }
 
@@ -90,51 +90,53 @@ impl Visitor for Entries {
     }
 }
 
-/// Sees what a walk finds, on several threads.
+/// Visits the entries of a walk, from several threads.
 pub(super) trait Visitor: Sync {
-    /// What each thread has of its own.
+    /// The state of each thread.
     type Tools;
-    /// Entries that one thread takes at once.
+    /// Entries that one thread takes from the queue at once.
     const RUN: usize;
 
+    /// Creates the state of a thread.
     fn tools(&self) -> Self::Tools;
 
-    /// Threads that may work on it.
+    /// The number of threads that may take part.
     fn threads(&self) -> usize {
         threads()
     }
 
-    fn see(&self, tools: &mut Self::Tools, found: &Found<'_>);
+    /// Visits one entry.
+    fn visit(&self, tools: &mut Self::Tools, found: &Found<'_>);
 
-    /// Is nothing wanted any more at this path and after it?
+    /// Returns whether entries at this path and after it are no longer needed.
     fn is_beyond(&self, path: &OsStr) -> bool;
 }
 
-/// An entry that was not left out.
+/// An entry that is not excluded.
 pub(super) struct Found<'a> {
-    /// The folder that holds it.
-    pub(super) folder: &'a Dir,
-    /// Its name in there.
+    /// The directory that holds it.
+    pub(super) directory: &'a Dir,
+    /// Its name in the directory.
     pub(super) name: &'a OsStr,
-    /// Its path from the walk's root, with '/' between the parts; empty for the root itself.
+    /// Its path from the walk's root, separated by '/'; empty for the root itself.
     pub(super) path: &'a OsStr,
     pub(super) kind: Kind,
 }
 
-/// How much of what there is a walk has seen.
+/// The extent of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All that it should.
-    Whole,
-    /// Something was too deep, or too much to be held in memory.
+    /// The walk visited every entry that it should.
+    Complete,
+    /// Some entries were too deep, or there was no memory for them.
     Cut,
 }
 
-/// Walks, and shows each entry to the visitor.
+/// Walks a tree, and passes each entry to the visitor.
 ///
 /// # Errors
-/// The root cannot be opened, an option makes no sense, or the call was given up. What goes wrong below the root is
-/// left out, like files that one may not read.
+/// The root cannot be opened, an option is invalid, or the call is over. Entries below the root that cannot be read are
+/// left out.
 pub(super) fn visit<V: Visitor>(
     root: &Root,
     options: &WalkOptions,
@@ -142,11 +144,12 @@ pub(super) fn visit<V: Visitor>(
     visitor: &V,
 ) -> Result<Extent, WorkspaceError> {
     let filter = Filter::new(options)?;
-    let folder = match open_root(root).map_err(|error| io_error(&root.path, &error))? {
-        Start::Folder(folder) => folder,
-        Start::File { folder, name, kind } => {
-            visitor.see(&mut visitor.tools(), &Found { folder: &folder, name: &name, path: OsStr::new(""), kind });
-            return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Whole) };
+    let directory = match open_root(root).map_err(|error| io_error(&root.path, &error))? {
+        Start::Directory(directory) => directory,
+        Start::File { directory, name, kind } => {
+            visitor
+                .visit(&mut visitor.tools(), &Found { directory: &directory, name: &name, path: OsStr::new(""), kind });
+            return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Complete) };
         }
     };
     let rules_budget = Budget::new(MAX_RULES_BYTES);
@@ -160,45 +163,45 @@ pub(super) fn visit<V: Visitor>(
         queue: Queue::new(),
         waiting: Budget::new(MAX_WAITING_BYTES),
         rules: rules_budget,
-        places: Arc::default(),
+        open_count: Arc::default(),
         is_cut: AtomicBool::new(false),
     };
-    walker.list(folder, OsString::new(), 1, &rules);
+    walker.list(directory, OsString::new(), 1, &rules);
     walker.work();
     if deadline.is_over() {
         return Err(WorkspaceError::Cancelled);
     }
-    Ok(if walker.is_cut.into_inner() { Extent::Cut } else { Extent::Whole })
+    Ok(if walker.is_cut.into_inner() { Extent::Cut } else { Extent::Complete })
 }
 
 enum Start {
-    Folder(Dir),
-    File { folder: Dir, name: OsString, kind: Kind },
+    Directory(Dir),
+    File { directory: Dir, name: OsString, kind: Kind },
 }
 
 fn open_root(root: &Root) -> io::Result<Start> {
-    let folder = Dir::from_std_file(root.spot.directory.try_clone()?);
-    let Some(name) = &root.spot.name else { return folder.open_dir(".").map(Start::Folder) };
-    // Links in the path of the root itself were followed when its place was found.
-    let metadata = folder.symlink_metadata(name)?;
+    let directory = Dir::from_std_file(root.spot.directory.try_clone()?);
+    let Some(name) = &root.spot.name else { return directory.open_dir(".").map(Start::Directory) };
+    // Links in the path of the root itself were followed when it was resolved.
+    let metadata = directory.symlink_metadata(name)?;
     if metadata.is_dir() {
-        return open_dir(&folder, name).map(Start::Folder);
+        return open_dir(&directory, name).map(Start::Directory);
     }
-    Ok(Start::File { folder, name: name.clone(), kind: kind_of(metadata.file_type()) })
+    Ok(Start::File { directory, name: name.clone(), kind: kind_of(metadata.file_type()) })
 }
 
-/// `path` below `folder`, where an empty one is the folder itself.
-fn opened(folder: &Dir, path: &Path) -> io::Result<Dir> {
-    if path.as_os_str().is_empty() { folder.try_clone() } else { folder.open_dir(path) }
+/// Opens `path` below `directory`; an empty path is the directory itself.
+fn opened(directory: &Dir, path: &Path) -> io::Result<Dir> {
+    if path.as_os_str().is_empty() { directory.try_clone() } else { directory.open_dir(path) }
 }
 
-/// The ignore files from the granted folder down to the root's parent; those of the root itself come with its listing.
+/// Reads the ignore files from the granted directory down to the root's parent. Those of the root come with its listing.
 fn rules_above(root: &Root, budget: &Arc<Budget>) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
-        if let Ok(folder) = opened(&root.folder, &path) {
-            rules = Rules::below(&rules, &folder, &path, Present::ALL, budget);
+        if let Ok(directory) = opened(&root.directory, &path) {
+            rules = Rules::below(&rules, &directory, &path, Present::ALL, budget);
         }
         path.push(component);
     }
@@ -212,38 +215,38 @@ struct Walker<'a, V> {
     deadline: &'a Deadline,
     visitor: &'a V,
     queue: Queue<Work>,
-    /// Memory for what waits.
+    /// Memory for work that waits.
     waiting: Arc<Budget>,
     /// Memory for ignore files.
     rules: Arc<Budget>,
-    /// Directories that are held open.
-    places: Arc<AtomicUsize>,
+    /// The number of directories that are held open.
+    open_count: Arc<AtomicUsize>,
     is_cut: AtomicBool,
 }
 
-/// A folder that was listed, kept open for what is in it.
-struct Place {
-    folder: Dir,
-    /// Its path from the walk's root; ends with '/', but for the root.
+/// A listed directory, kept open for its entries.
+struct OpenDirectory {
+    directory: Dir,
+    /// Its path from the walk's root, with a final '/' except for the root.
     path: OsString,
-    /// How many places there are.
+    /// Counts the directories that are held open.
     count: Arc<AtomicUsize>,
 }
 
-impl Place {
-    fn new(folder: Dir, path: OsString, count: &Arc<AtomicUsize>) -> Arc<Self> {
+impl OpenDirectory {
+    fn new(directory: Dir, path: OsString, count: &Arc<AtomicUsize>) -> Arc<Self> {
         count.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { folder, path, count: count.clone() })
+        Arc::new(Self { directory, path, count: count.clone() })
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenDirectory {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What a listing tells of an entry.
+/// An entry of a listing.
 struct Listed {
     name: OsString,
     kind: Kind,
@@ -255,28 +258,28 @@ impl Listed {
     }
 }
 
-/// A piece of work, with the memory that it takes.
+/// A piece of work, with its memory.
 struct Work {
     task: Task,
-    _share: Share,
+    _reservation: Reservation,
 }
 
 enum Task {
-    /// To list a folder. Opened only then, so that few handles are open at once.
-    List { parent: Arc<Place>, name: OsString, depth: u32, rules: Arc<Rules> },
-    /// To see a run of entries, sorted by name.
-    See { place: Arc<Place>, entries: Vec<Listed> },
+    /// Lists a directory. It is opened only then, so that few handles are open at once.
+    List { parent: Arc<OpenDirectory>, name: OsString, depth: u32, rules: Arc<Rules> },
+    /// Visits a run of entries, sorted by name.
+    Visit { place: Arc<OpenDirectory>, entries: Vec<Listed> },
 }
 
-/// What is in a directory, sorted by name, with the memory that it takes.
+/// The content of a directory, sorted by name, with its memory.
 struct Listing {
     entries: Vec<Listed>,
     present: Present,
-    share: Share,
+    reservation: Reservation,
 }
 
 impl<V: Visitor> Walker<'_, V> {
-    /// Works until nothing is left to do.
+    /// Works until the queue is empty.
     fn work(&self) {
         let mut tools = self.visitor.tools();
         while self.queue.waiting() == 1 {
@@ -294,9 +297,9 @@ impl<V: Visitor> Walker<'_, V> {
         });
     }
 
-    /// Takes a piece of work and does it; none when all is done.
+    /// Takes a piece of work and does it. None when nothing is left.
     fn take(&self, tools: &mut V::Tools) -> Option<()> {
-        let is_scarce = || self.places.load(Ordering::Relaxed) > MANY_PLACES;
+        let is_scarce = || self.open_count.load(Ordering::Relaxed) > MANY_OPEN;
         let (path, work, _taken) = self.queue.take(is_scarce)?;
         if self.deadline.is_over() {
             self.queue.forget_from(OsStr::new(""));
@@ -304,11 +307,11 @@ impl<V: Visitor> Walker<'_, V> {
             self.queue.forget_from(&path);
         } else {
             match work.task {
-                Task::See { place, entries } => self.see(&place, entries, tools),
-                Task::List { parent, name, depth, rules } => match open_dir(&parent.folder, &name) {
-                    Ok(folder) => self.list(folder, path, depth, &rules),
+                Task::Visit { place, entries } => self.visit_run(&place, entries, tools),
+                Task::List { parent, name, depth, rules } => match open_dir(&parent.directory, &name) {
+                    Ok(directory) => self.list(directory, path, depth, &rules),
                     Err(error) if is_out_of_handles(&error) => self.cut(),
-                    // What cannot be opened is left out: what became a link that leads out, too.
+                    // A directory that cannot be opened is left out, also one that became a link to another place.
                     Err(_) => {}
                 },
             }
@@ -316,25 +319,25 @@ impl<V: Visitor> Walker<'_, V> {
         Some(())
     }
 
-    fn see(&self, place: &Place, entries: Vec<Listed>, tools: &mut V::Tools) {
+    fn visit_run(&self, place: &OpenDirectory, entries: Vec<Listed>, tools: &mut V::Tools) {
         for Listed { name, kind } in entries {
             let path = joined(&place.path, &name);
             if self.deadline.is_over() || self.visitor.is_beyond(&path) {
                 return;
             }
-            self.visitor.see(tools, &Found { folder: &place.folder, name: &name, path: &path, kind });
+            self.visitor.visit(tools, &Found { directory: &place.directory, name: &name, path: &path, kind });
         }
     }
 
-    /// Lists a folder, and adds the work that it brings. `path` is as in [`Place`].
-    fn list(&self, folder: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) {
-        let Ok(Listing { entries, present, mut share }) = self.entries(&folder) else { return };
+    /// Lists a directory, and queues the work in it. `path` is as in [`OpenDirectory`].
+    fn list(&self, directory: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) {
+        let Ok(Listing { entries, present, mut reservation }) = self.entries(&directory) else { return };
         let from_grant = self.root.relative.join(&path);
         let rules = match self.filter.reads_ignore_files() {
-            true => Rules::below(rules, &folder, &from_grant, present, &self.rules),
+            true => Rules::below(rules, &directory, &from_grant, present, &self.rules),
             false => rules.clone(),
         };
-        let place = Place::new(folder, path, &self.places);
+        let place = OpenDirectory::new(directory, path, &self.open_count);
         let clock_step = if rules.are_slow() { 1 } else { CLOCK_STEP };
         let (mut work, mut run) = (Vec::new(), Vec::new());
         for (at, entry) in entries.into_iter().enumerate() {
@@ -349,58 +352,70 @@ impl<V: Visitor> Walker<'_, V> {
             if self.root.denied.iter().any(|denied| denied == Path::new(&path)) {
                 continue;
             }
-            let is_folder = entry.kind == Kind::Directory;
-            let verdict = self.filter.verdict(Path::new(&path), &from_grant.join(&entry.name), is_folder, &rules);
-            if verdict == Verdict::LeftOut {
+            let is_directory = entry.kind == Kind::Directory;
+            let verdict = self.filter.verdict(Path::new(&path), &from_grant.join(&entry.name), is_directory, &rules);
+            if verdict == Verdict::Excluded {
                 continue;
             }
-            if is_folder && self.goes_below(depth) {
+            if is_directory && self.may_descend(depth) {
                 let (parent, name, rules) = (place.clone(), entry.name.clone(), rules.clone());
                 let task = Task::List { parent, name, depth: depth + 1, rules };
                 work.extend(self.work_at(joined(&path, OsStr::new("/")), entry.name.len() as u64, task, None));
             }
-            if verdict == Verdict::Told {
+            if verdict == Verdict::Included {
                 run.push(entry);
             }
             if run.len() == V::RUN {
-                work.extend(self.see_work(&place, std::mem::take(&mut run), &mut share));
+                work.extend(self.visit_work(&place, std::mem::take(&mut run), &mut reservation));
             }
         }
-        work.extend(self.see_work(&place, run, &mut share));
+        work.extend(self.visit_work(&place, run, &mut reservation));
         self.queue.add(work);
     }
 
-    /// A run's place among the work is that of its first entry; its memory comes out of that of the listing.
-    fn see_work(&self, place: &Arc<Place>, entries: Vec<Listed>, listing: &mut Share) -> Option<(OsString, Work)> {
+    /// Creates the work of visiting a run. Its path is that of its first entry; its memory is taken from the listing.
+    fn visit_work(
+        &self,
+        place: &Arc<OpenDirectory>,
+        entries: Vec<Listed>,
+        listing: &mut Reservation,
+    ) -> Option<(OsString, Work)> {
         let path = joined(&place.path, &entries.first()?.name);
-        let share = listing.split(entries.iter().map(Listed::bytes).sum());
-        self.work_at(path, 0, Task::See { place: place.clone(), entries }, Some(share))
+        let reservation = listing.split(entries.iter().map(Listed::bytes).sum());
+        self.work_at(path, 0, Task::Visit { place: place.clone(), entries }, Some(reservation))
     }
 
-    /// A piece of work, when there is memory for it.
-    fn work_at(&self, path: OsString, bytes: u64, task: Task, share: Option<Share>) -> Option<(OsString, Work)> {
-        let mut share = share.unwrap_or_else(|| self.waiting.share());
-        if share.grow(WORK_BYTES + path.len() as u64 + bytes) {
-            return Some((path, Work { task, _share: share }));
+    /// Creates a piece of work, if there is memory for it.
+    fn work_at(
+        &self,
+        path: OsString,
+        bytes: u64,
+        task: Task,
+        reservation: Option<Reservation>,
+    ) -> Option<(OsString, Work)> {
+        let mut reservation = reservation.unwrap_or_else(|| self.waiting.reservation());
+        if reservation.grow(WORK_BYTES + path.len() as u64 + bytes) {
+            return Some((path, Work { task, _reservation: reservation }));
         }
         self.cut();
         None
     }
 
-    /// What is in a folder, as far as there is memory for it.
-    fn entries(&self, folder: &Dir) -> io::Result<Listing> {
-        let mut listing = Listing { entries: Vec::new(), present: Present::default(), share: self.waiting.share() };
+    /// Reads the content of a directory, as far as there is memory for it.
+    fn entries(&self, directory: &Dir) -> io::Result<Listing> {
+        let mut listing =
+            Listing { entries: Vec::new(), present: Present::default(), reservation: self.waiting.reservation() };
         let mut room = 0;
-        for (at, entry) in folder.entries()?.flatten().enumerate() {
+        for (at, entry) in directory.entries()?.flatten().enumerate() {
             if at % CLOCK_STEP == CLOCK_STEP - 1 && self.deadline.is_over() {
                 break;
             }
             let name = entry.file_name();
-            listing.present.see(name.as_encoded_bytes());
+            listing.present.note(name.as_encoded_bytes());
             let Ok(file_type) = entry.file_type() else { continue };
             let listed = Listed { name, kind: kind_of(file_type) };
             if room < listed.bytes() {
-                if !listing.share.grow(LISTING_STEP) {
+                if !listing.reservation.grow(LISTING_STEP) {
                     self.cut();
                     break;
                 }
@@ -409,8 +424,8 @@ impl<V: Visitor> Walker<'_, V> {
             room -= listed.bytes();
             listing.entries.push(listed);
         }
-        // What was taken and is not needed is free for others.
-        drop(listing.share.split(room));
+        // Return what was reserved and not used.
+        drop(listing.reservation.split(room));
         listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(listing)
     }
@@ -419,7 +434,7 @@ impl<V: Visitor> Walker<'_, V> {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    fn goes_below(&self, depth: u32) -> bool {
+    fn may_descend(&self, depth: u32) -> bool {
         if self.options.max_depth.is_some_and(|max| depth >= max) {
             return false;
         }
@@ -430,15 +445,6 @@ impl<V: Visitor> Walker<'_, V> {
     }
 }
 
-/// Returns whether the process, or the system, has no file handle left.
-fn is_out_of_handles(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    #[cfg(not(unix))]
-    let codes: [i32; 0] = [];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
 fn joined(path: &OsStr, name: &OsStr) -> OsString {
     let mut joined = OsString::with_capacity(path.len() + name.len() + 1);
     joined.push(path);
@@ -447,7 +453,7 @@ fn joined(path: &OsStr, name: &OsStr) -> OsString {
 }
 
 fn entry(found: &Found<'_>) -> Entry {
-    let metadata = found.folder.symlink_metadata(found.name).ok();
+    let metadata = found.directory.symlink_metadata(found.name).ok();
     let size = metadata.as_ref().filter(|_| found.kind == Kind::File).map_or(0, cap_std::fs::Metadata::len);
     let modified = metadata.and_then(|m| m.modified().ok()).map(cap_std::time::SystemTime::into_std);
     let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -462,30 +468,4 @@ fn kind_of(file_type: FileType) -> Kind {
         t if t.is_symlink() => Kind::Symlink,
         _ => Kind::Other,
     }
-}
-
-/// Opens a directory by its name in another. A link is an error.
-#[cfg(unix)]
-fn open_dir(folder: &Dir, name: &OsStr) -> io::Result<Dir> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(Dir::from_std_file(rustix::fs::openat(folder, name, flags, Mode::empty())?.into()))
-}
-
-/// Opens a directory by its name in another. A link that stays inside is followed.
-#[cfg(not(unix))]
-fn open_dir(folder: &Dir, name: &OsStr) -> io::Result<Dir> {
-    folder.open_dir(name)
-}
-
-/// Opens a file to read it; a link is an error. What is no file does not make this wait: a pipe is opened without waiting for its writer.
-pub(super) fn open_file(folder: &Dir, name: impl AsRef<Path>) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed();
-        cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
-    }
-    Ok(folder.open_with(name, &options)?.into_std())
 }

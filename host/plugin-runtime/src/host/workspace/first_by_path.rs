@@ -1,8 +1,7 @@
-//! The first of what is found, by path, within limits.
+//! The first results by path, within limits.
 //!
-//! Several threads find things in an order of their own. What is kept depends only on what there is: the least by path
-//! until a limit is exceeded, and the one that exceeds it, which tells that there is more. What comes after that one
-//! need not be looked for.
+//! Several threads find results in any order. Which ones are kept depends only on what there is: the first by path until a
+//! limit is exceeded, and the one that exceeds it, which shows that there are more. Later ones need not be searched for.
 
 use super::lock;
 use std::collections::BTreeMap;
@@ -10,25 +9,25 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Found things of type `T`, under `N` limits.
-pub(super) struct Least<T, const N: usize> {
+/// Results of type `T`, under `N` limits.
+pub(super) struct FirstByPath<T, const N: usize> {
     limits: [u64; N],
-    kept: Mutex<Kept<T, N>>,
+    kept: Mutex<Collected<T, N>>,
     is_full: AtomicBool,
 }
 
-struct Kept<T, const N: usize> {
+struct Collected<T, const N: usize> {
     by_path: BTreeMap<OsString, (T, [u64; N])>,
     total: [u64; N],
 }
 
-impl<T, const N: usize> Least<T, N> {
+impl<T, const N: usize> FirstByPath<T, N> {
     pub(super) fn new(limits: [u64; N]) -> Self {
-        let kept = Kept { by_path: BTreeMap::new(), total: [0; N] };
+        let kept = Collected { by_path: BTreeMap::new(), total: [0; N] };
         Self { limits, kept: Mutex::new(kept), is_full: AtomicBool::new(false) }
     }
 
-    /// Keeps this, as long as it is wanted. `cost` is what it takes of each limit.
+    /// Adds a result, and drops those that the limits exclude. `cost` is the amount that counts towards each limit.
     pub(super) fn add(&self, path: &OsStr, cost: [u64; N], found: T) {
         let kept = &mut *lock(&self.kept);
         kept.total = sum(kept.total, cost);
@@ -44,14 +43,13 @@ impl<T, const N: usize> Least<T, N> {
         self.is_full.store(self.is_exceeded(kept.total), Ordering::Release);
     }
 
-    /// Is something at this path, or after it, not wanted any more?
+    /// Returns whether results at this path and after it are no longer needed.
     pub(super) fn is_beyond(&self, path: &OsStr) -> bool {
         self.is_full.load(Ordering::Acquire)
             && lock(&self.kept).by_path.last_key_value().is_some_and(|(last, _)| last.as_os_str() < path)
     }
 
-    /// What was kept, with its path and in the order of paths, and whether it is more than the limits allow: by the last
-    /// one, then.
+    /// Returns the results sorted by path, and whether the last one exceeds a limit.
     pub(super) fn into_sorted(self) -> (Vec<(OsString, T)>, bool) {
         let kept = self.kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = kept.by_path.into_iter().map(|(path, (found, _))| (path, found));
@@ -76,19 +74,19 @@ mod tests {
     use super::*;
 
     fn kept(order: &[usize], limits: [u64; 2]) -> (Vec<usize>, bool) {
-        let least = Least::new(limits);
+        let first_by_path = FirstByPath::new(limits);
         for &i in order {
             let path = OsString::from(format!("{i:02}"));
-            if !least.is_beyond(&path) {
-                least.add(&path, [1, i as u64], i);
+            if !first_by_path.is_beyond(&path) {
+                first_by_path.add(&path, [1, i as u64], i);
             }
         }
-        let (kept, is_over) = least.into_sorted();
+        let (kept, is_over) = first_by_path.into_sorted();
         (kept.into_iter().map(|(_, found)| found).collect(), is_over)
     }
 
     #[test]
-    fn what_is_kept_does_not_depend_on_the_order_in_which_it_came() {
+    fn results_do_not_depend_on_the_order_of_their_arrival() {
         let orders = [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2]];
         for order in orders {
             assert_eq!(kept(&order, [9, 99]), (vec![0, 1, 2, 3, 4, 5], false));
