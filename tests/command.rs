@@ -198,7 +198,7 @@ fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
 fn invalid_components_are_reported() {
     let pinion = Pinion::default();
     let good = std::fs::read(guest("echo")).unwrap();
-    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
+    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["invalid WebAssembly component"]);
     assert_error(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
     assert_error(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
     let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();
