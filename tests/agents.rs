@@ -262,7 +262,7 @@ fn task_session_is_linked_with_its_parent() {
         call("task", json!({ "prompt": "What does a.txt say?" })),
         call("read", json!({ "path": "a.txt" })),
         json!({ "text": "It says 42." }),
-        json!({ "text": "42, I am told." }),
+        json!({ "text": "The answer is 42." }),
     ]);
     let script = script.to_str().unwrap();
     let ended = pinion.run(["-p", "--replay", script, "--output-format", "stream-json", "ask somebody"]);
@@ -274,7 +274,7 @@ fn task_session_is_linked_with_its_parent() {
     assert_eq!(end["child_loop_id"], starts[1]["loop_id"]);
     assert_eq!((&end["ledger"]["agents"], &end["content"][0]["text"]), (&json!(1), &json!("It says 42.")));
     let result = events.last().unwrap();
-    assert_eq!((&result["result"], &result["turns"]), (&json!("42, I am told."), &json!(2)));
+    assert_eq!((&result["result"], &result["turns"]), (&json!("The answer is 42."), &json!(2)));
     let child = starts[1]["session_id"].as_str().unwrap();
     let shown = pinion.run(["session", "show", child]);
     assert!(shown.stdout.contains("What does a.txt say?") && shown.stdout.contains("It says 42."), "{}", shown.stdout);

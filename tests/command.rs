@@ -150,9 +150,13 @@ fn reached_limit_exits_3_and_is_named() {
 fn usage_error_exits_2() {
     let pinion = Pinion::default();
     assert_error(&pinion.run(["--no-such-option"]), 2, &["--no-such-option"]);
-    assert_error(&pinion.run(["-p"]), 2, &["there is no prompt"]);
-    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model was named", "--model"]);
-    assert_error(&pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]), 2, &["there is no key", "ANTHROPIC_API_KEY"]);
+    assert_error(&pinion.run(["-p"]), 2, &["no prompt"]);
+    assert_error(&pinion.run(["-p", "hi"]), 2, &["no model selected", "--model"]);
+    assert_error(
+        &pinion.run(["-p", "-m", "anthropic/claude-x", "hi"]),
+        2,
+        &["no key for `anthropic`", "ANTHROPIC_API_KEY"],
+    );
     assert_error(&pinion.run(["-p", "-m", "nonsense", "hi"]), 2, &["no provider is known for the model `nonsense`"]);
     assert_error(
         &pinion.run(["-p", "--provider", "anthropics", "-m", "x", "hi"]),
@@ -194,7 +198,7 @@ fn with_plugin(pinion: &Pinion, bytes: &[u8]) -> Ended {
 fn invalid_components_are_reported() {
     let pinion = Pinion::default();
     let good = std::fs::read(guest("echo")).unwrap();
-    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["not a sound WebAssembly component"]);
+    assert_error(&with_plugin(&pinion, b"not wasm at all"), 2, &["invalid WebAssembly component"]);
     assert_error(&with_plugin(&pinion, &good[..good.len() / 2]), 2, &["broken.wasm"]);
     assert_error(&with_plugin(&pinion, b"\0asm\x01\0\0\0"), 2, &["core module"]);
     let api = String::from_utf8_lossy(b"\"api\":\"0.1.0\"").into_owned();

@@ -223,7 +223,7 @@ fn steps_run_in_order_with_progress() {
     assert_eq!((kept(r#""status":"running"}"#), kept(r#""title":"Fix it","status":"done"}"#)), (3_usize, 1_usize));
     let again = execute(&pinion, &[], &[]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
-    assert_eq!(again.stderr, format!("nothing is left to do: all 3 steps of `{PLAN}` are done\n"));
+    assert_eq!(again.stderr, format!("nothing to do: all 3 steps of `{PLAN}` are done\n"));
 }
 
 #[test]
@@ -262,7 +262,10 @@ fn failed_step_stops_and_next_execution_resumes_there() {
         1,
         &["step 2 of 3: Fix it … failed", "step 2 of 3, `Fix it`, is not done: The disk is full."],
     );
-    assert!(stopped.stderr.contains(&format!("hint: `pinion --approve all --execute {PLAN}` goes on")), "{stopped:?}");
+    assert!(
+        stopped.stderr.contains(&format!("hint: `pinion --approve all --execute {PLAN}` continues")),
+        "{stopped:?}"
+    );
     assert_eq!(stopped.stdout, "## Step 1: Find the bug\n\nFound.\n");
     assert_eq!(statuses(&read(&file)), ["done", "failed", "open"]);
     let replies = [report(true, "Fixed."), report(true, "Tested.")];
@@ -279,7 +282,7 @@ fn approval_and_limits_apply_to_each_step() {
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
     let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
-    assert_error(&denied, 4, &["It was denied.", "lets it do what it has to", "no one could be asked"]);
+    assert_error(&denied, 4, &["It was denied.", "allows every call", "no one could be asked"]);
     assert!(!pinion.workspace().join("made").exists());
     let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
     let limited = execute(&pinion, &replies, &["--max-turns", "2"]);
@@ -349,10 +352,10 @@ fn interrupted_step_stays_running_and_next_executor_knows() {
 fn invalid_plan_files_are_reported() {
     let pinion = Pinion::default();
     let executed = |path: &str| pinion.run(["--execute", path]);
-    assert_error(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: `pinion --plan"]);
+    assert_error(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: create one with `pinion --plan"]);
     assert_error(&executed("."), 2, &["it is a directory"]);
     pinion.write("a.md", "# Only words\n");
-    assert_error(&executed("a.md"), 2, &["the plan `a.md` cannot be used: there are no steps", "## Step 1"]);
+    assert_error(&executed("a.md"), 2, &["invalid plan `a.md`: there are no steps", "## Step 1"]);
     pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
     assert_error(&executed("a.md"), 2, &["line 2: unknown status `maybe \\u{1b}[2J`", "write `open`"]);
     pinion.write("a.md", "## a\n```\n## b\n");
@@ -371,11 +374,11 @@ fn conflicting_options_are_reported() {
         assert_error(&pinion.run([&["--execute", PLAN], options].concat()), 2, &["cannot be used with"]);
     }
     assert_error(&pinion.run(["--plan-file", "x.md", "words"]), 2, &["--plan"]);
-    assert_error(&pinion.run(["--plan"]), 2, &["there is no prompt"]);
+    assert_error(&pinion.run(["--plan"]), 2, &["no prompt"]);
     assert_error(&pinion.run(["--plan", "--plan-file", ".", "x"]), 2, &["it is a directory"]);
     let session = pinion.home().join("s.jsonl");
     let session = ["--session", session.to_str().unwrap()];
     assert_eq!(scripted(&pinion, &[json!({ "text": "hi" })], &[&session[..], &["-p", "hi"]].concat()).code, Some(0));
-    assert_error(&execute(&pinion, &[report(true, "x")], &session), 2, &["holds a conversation already"]);
+    assert_error(&execute(&pinion, &[report(true, "x")], &session), 2, &["the session is not empty"]);
     assert_eq!(statuses(&read(&file)), ["open", "open", "open"]);
 }

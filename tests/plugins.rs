@@ -54,10 +54,10 @@ fn plugin_is_created_built_checked_and_called() {
 fn invalid_name_and_existing_directory_are_rejected() {
     let pinion = Pinion::default();
     let ended = pinion.run(["plugin", "new", "../x"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("cannot be the name"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.stderr.contains("invalid plugin name"), "{ended:?}");
     pinion.write("taken/a.txt", "x");
     let ended = pinion.run(["plugin", "new", "taken"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("is there already"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.stderr.contains("already exists"), "{ended:?}");
 }
 
 #[test]

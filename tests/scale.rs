@@ -77,7 +77,7 @@ impl SessionStore for Kept {
 }
 
 /// Runs a thousand turns in a small window: order, pairing and window must hold with either kind of summary.
-async fn a_thousand_turns(by_model: bool) -> Arc<EchoModel> {
+async fn thousand_turns(by_model: bool) -> Arc<EchoModel> {
     let sandbox = Sandbox::with(&["echo"]).await;
     let model = EchoModel::new("long", TURNS, 1);
     let kept = Arc::new(Kept::default());
@@ -103,10 +103,10 @@ async fn a_thousand_turns(by_model: bool) -> Arc<EchoModel> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousand_turns_stay_in_order_and_in_the_window() {
-    assert_eq!(a_thousand_turns(false).await.summaries(), 0);
+    assert_eq!(thousand_turns(false).await.summaries(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousand_turns_with_model_summaries_stay_in_the_window() {
-    assert!(a_thousand_turns(true).await.summaries() > TURNS / 80);
+    assert!(thousand_turns(true).await.summaries() > TURNS / 80);
 }

@@ -31,36 +31,36 @@ fn components(root: &Path) {
 
 /// Generates a list of the SDK's files as Rust source: a standalone manifest, and the sources unchanged.
 fn sdk(root: &Path) -> String {
-    let folder = root.join("plugin-sdk");
+    let directory = root.join("plugin-sdk");
     let mut files = Vec::new();
-    collect(&folder.join("src"), &mut files);
+    collect(&directory.join("src"), &mut files);
     files.sort();
-    let manifest = standalone_manifest(root, &folder);
+    let manifest = standalone_manifest(root, &directory);
     let mut list = format!("pub(crate) const SDK: &[(&str, &str)] = &[\n    (\"Cargo.toml\", {manifest:?}),\n");
     for file in files {
-        let name = file.strip_prefix(&folder).unwrap().to_str().unwrap();
+        let name = file.strip_prefix(&directory).unwrap().to_str().unwrap();
         writeln!(list, "    ({name:?}, include_str!({:?})),", file.to_str().unwrap()).unwrap();
     }
     list.push_str("];\n");
     list
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    println!("cargo::rerun-if-changed={}", folder.display());
-    for entry in fs::read_dir(folder).unwrap() {
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
+    println!("cargo::rerun-if-changed={}", directory.display());
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() { collect(&path, files) } else { files.push(path) }
     }
 }
 
 /// Returns the SDK's manifest with all workspace values filled in.
-fn standalone_manifest(root: &Path, folder: &Path) -> String {
+fn standalone_manifest(root: &Path, directory: &Path) -> String {
     let read = |path: PathBuf| -> toml::Table {
         println!("cargo::rerun-if-changed={}", path.display());
         toml::from_str(&fs::read_to_string(path).unwrap()).unwrap()
     };
     let workspace = read(root.join("Cargo.toml"))["workspace"].as_table().unwrap().clone();
-    let mut manifest = read(folder.join("Cargo.toml"));
+    let mut manifest = read(directory.join("Cargo.toml"));
     manifest.remove("lints");
     manifest.remove("dev-dependencies");
     for (table, source) in [("package", "package"), ("dependencies", "dependencies")] {

@@ -33,7 +33,7 @@ async fn commands_show_current_state() {
         ("help", "/new", "`/new`: Start a new session (plugin commands)"),
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),
-        ("model", "", "No models are known"),
+        ("model", "", "No known models"),
         ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {

@@ -191,7 +191,7 @@ async fn first_call_of_a_batch_cannot_replace_the_second() {
         let target = Target::with("greet_one", |builder| builder.file(builtin("shell")).trust("shell")).await;
         let armed = guest("greet_armed");
         let command = format!("cp {} {}", armed.display(), target.file.display());
-        // The user allows the program but no tool that writes by itself.
+        // The user allows the program but no writing tool.
         struct ProgramsOnly;
         impl Approver for ProgramsOnly {
             fn decide<'a>(&'a self, question: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {

@@ -70,7 +70,7 @@ fn paste_does_not_answer() {
     let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], USUAL, "");
     terminal.wait_for(CHOICE);
     terminal.keys("yes please\ry\r");
-    terminal.wait_for("many keys came at once");
+    terminal.wait_for("several keys at once");
     terminal.keys("n");
     terminal.wait_for("finished");
     leave(terminal);
@@ -101,9 +101,9 @@ fn yes_counts_only_after_the_last_page() {
     let seen = terminal.wait_for("space or ↓ for more");
     assert!(!seen.contains("touch pwned") && !seen.contains(CHOICE), "{seen}");
     terminal.keys("y");
-    terminal.wait_for("read to the end before you say yes");
+    terminal.wait_for("read to the end before answering yes");
     terminal.keys("a");
-    terminal.wait_for_nth("read to the end before you say yes", 2);
+    terminal.wait_for_nth("read to the end before answering yes", 2);
     assert!(!pinion.workspace().join("pwned").exists());
     terminal.keys("\x1b[F");
     let seen = terminal.wait_for(CHOICE);
@@ -218,7 +218,7 @@ fn ctrl_c_denies_and_restores_the_terminal() {
     terminal.wait_for("interrupted");
     terminal.wait_for("›");
     terminal.keys("\x03");
-    terminal.wait_for("Ctrl-C again leaves");
+    terminal.wait_for("Press Ctrl-C again to exit");
     terminal.keys("\x03");
     let (code, _) = terminal.end();
     assert_eq!(code, Some(0));

@@ -43,7 +43,7 @@ impl Vendor {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (told, gone) = mpsc::channel(8);
+        let (notify, gone) = mpsc::channel(8);
         let kept = asked.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -52,7 +52,7 @@ impl Vendor {
                 stream.write_all(answer.as_bytes()).await.unwrap();
                 // Ends when the other side does.
                 while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {}
-                let _ = told.send(()).await;
+                let _ = notify.send(()).await;
             }
         });
         Self { url, asked, gone }

@@ -56,7 +56,7 @@ pub(crate) struct RunArgs {
     /// Base URL of the provider's API [default: the vendor's endpoint]
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub(crate) base_url: Option<String>,
-    /// How much the model thinks before it answers [default: off]
+    /// Thinking level of the model [default: off]
     #[arg(long, value_name = "LEVEL", help_heading = "Model", value_parser = thinking_level())]
     pub(crate) thinking: Option<ThinkingLevel>,
     /// Record requests and responses to this file, without keys
@@ -97,7 +97,7 @@ pub(crate) struct RunArgs {
     /// Offer the model no tools
     #[arg(long, help_heading = "Tools", conflicts_with = "tools")]
     pub(crate) no_tools: bool,
-    /// Which tool calls need approval [default: smart]
+    /// Tool calls that need approval [default: smart]
     #[arg(long, value_name = "MODE", help_heading = "Tools")]
     pub(crate) approve: Option<Approve>,
 

@@ -1,7 +1,7 @@
-//! What a component says of itself, read without compiling or running it.
+//! The self-description of a component, read without compiling or running it.
 //!
 //! The custom section `pinion:manifest` holds JSON; the SDK's macro writes it into the core module, `pinion plugin pack`
-//! appends it to the component. The import and export lists come from the component itself.
+//! appends it to the component. The lists of imports and exports come from the component itself.
 
 use crate::capability::Asks;
 use crate::limits::PartialLimits;
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
 
-/// The contract that this host speaks.
+/// The version of the contract that this host speaks.
 pub const API_VERSION: &str = "0.1.0";
 
 /// The name of the custom section.
 pub const MANIFEST_SECTION: &str = "pinion:manifest";
 
-/// No honest manifest is longer.
+/// The most bytes of a manifest; no honest one is longer.
 const MAX_MANIFEST_BYTES: usize = 64 * 1024;
 
 /// The manifest section.
@@ -35,29 +35,29 @@ pub struct Manifest {
     /// One line for people.
     #[serde(default)]
     pub description: String,
-    /// What it would like to be granted.
+    /// The capabilities that it asks for.
     #[serde(default)]
     pub capabilities: Asks,
-    /// Limits that it would like raised.
+    /// The limits that it asks to raise.
     #[serde(default)]
     pub limits: PartialLimits,
-    /// How long an instance lives.
+    /// The lifetime of its instances.
     #[serde(default)]
     pub lifetime: Lifetime,
 }
 
-/// How long an instance lives.
+/// The lifetime of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lifetime {
-    /// For one call.
+    /// One call.
     #[default]
     Call,
-    /// For the whole session: one instance, one call at a time.
+    /// The whole session: one instance, one call at a time.
     Session,
 }
 
-/// Which interfaces a component exports.
+/// The interfaces of `pinion:plugin` that a component exports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exports {
     /// `tools`.
@@ -70,22 +70,22 @@ pub struct Exports {
     pub state: bool,
 }
 
-/// What a component says of itself.
+/// The self-description of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// Its manifest.
     pub manifest: Manifest,
-    /// The interfaces that it imports, versions included; WASI among them.
+    /// The interfaces that it imports, with their versions, including those of WASI.
     pub imports: BTreeSet<String>,
-    /// Which of our interfaces it exports.
+    /// The interfaces that it exports.
     pub exports: Exports,
 }
 
-/// Why a file is no plugin for this host.
+/// The reason why a file is not a plugin for this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// Not WebAssembly, or broken.
-    #[error("not a sound WebAssembly component: {0}")]
+    /// Not WebAssembly, or malformed.
+    #[error("invalid WebAssembly component: {0}")]
     NotAComponent(String),
     /// A core module.
     #[error("a core module, not a component\nhint: build for `wasm32-wasip2`, or run `wasm-tools component new`")]
@@ -93,39 +93,39 @@ pub enum ManifestError {
     /// No manifest section.
     #[error("no `pinion:manifest` section\nhint: use the SDK's `export!` macro, or run `pinion plugin pack`")]
     Missing,
-    /// A manifest section that cannot be read.
-    #[error("the `pinion:manifest` section cannot be read: {0}")]
+    /// A manifest section that cannot be parsed.
+    #[error("invalid `pinion:manifest` section: {0}")]
     Unreadable(String),
-    /// A text of the manifest that is too long, or that holds characters which readers cannot see.
+    /// A text of the manifest that is too long or contains invisible characters.
     #[error("the manifest {0}")]
     Wording(String),
     /// Made for another version of the contract.
     #[error(
-        "made for version `{found}` of the plugin API, and this host speaks `{API_VERSION}`\n\
+        "made for version `{found}` of the plugin API, but this host speaks `{API_VERSION}`\n\
          hint: rebuild the plugin with the SDK of this version of pinion, or use a pinion that speaks `{found}`"
     )]
     ApiVersion {
         /// The version that it was made for.
         found: String,
     },
-    /// Larger in some way than any component that is loaded.
+    /// Too large to be loaded.
     #[error("has more than {limit} {what}, the limit of loading")]
     TooMany {
-        /// What it has too many of.
+        /// The plural noun of what exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
     },
-    /// Nothing to call.
+    /// No function to call.
     #[error("exports none of `tools`, `commands` and `lifecycle` of `pinion:plugin@{API_VERSION}`")]
     NoExports,
 }
 
 impl Inspection {
-    /// Reads what a component says of itself.
+    /// Reads the self-description of a component.
     ///
     /// # Errors
-    /// The bytes are no plugin for this host; the error says why, and what to do.
+    /// The bytes are not a plugin for this host; the error says why and how to fix it.
     pub fn of(bytes: &[u8]) -> Result<Self, ManifestError> {
         let sections = Sections::read(bytes)?;
         let manifest = parse_manifest(sections.manifest.ok_or(ManifestError::Missing)?)?;
@@ -142,7 +142,7 @@ impl Inspection {
         Ok(Self { manifest, imports: sections.imports, exports })
     }
 
-    /// Interfaces of ours that it imports, without package and version: what it can do if it is granted.
+    /// Returns the interfaces of `pinion:plugin` that it imports, without package and version.
     pub fn our_imports(&self) -> impl Iterator<Item = &str> {
         self.imports.iter().filter_map(|name| name.strip_prefix("pinion:plugin/")?.split('@').next())
     }
@@ -155,7 +155,7 @@ impl Exports {
     }
 }
 
-/// What the binary holds, as far as it matters here.
+/// The parts of the binary that matter here.
 struct Sections<'a> {
     manifest: Option<&'a [u8]>,
     imports: BTreeSet<String>,
@@ -177,7 +177,7 @@ impl<'a> Sections<'a> {
             sizes.take(&payload)?;
             let depth = sizes.nesting();
             match payload {
-                // The outermost one counts: `pack` may override what a compiler left in a module.
+                // The outermost section counts: `pack` may override the one that a compiler left in a module.
                 Payload::CustomSection(section)
                     if section.name() == MANIFEST_SECTION && (depth == 0 || sections.manifest.is_none()) =>
                 {
@@ -207,15 +207,15 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
         return Err(ManifestError::Unreadable(format!("longer than {MAX_MANIFEST_BYTES} bytes")));
     }
     let unreadable = |e: serde_json::Error| ManifestError::Unreadable(e.to_string());
-    // The versions first: a manifest of the future may have fields that this host cannot read.
+    // Versions first: a newer manifest may have fields that this host does not know.
     let versions: Versions = serde_json::from_slice(data).map_err(unreadable)?;
     check_api(&versions.api)?;
     if versions.manifest != 1 {
-        return Err(ManifestError::Unreadable(format!("format {} is not known here", versions.manifest)));
+        return Err(ManifestError::Unreadable(format!("unknown format {}", versions.manifest)));
     }
     let manifest: Manifest = serde_json::from_slice(data).map_err(unreadable)?;
     if !is_name(&manifest.name) {
-        return Err(ManifestError::Unreadable(format!("`{}` is not a name", manifest.name.escape_debug())));
+        return Err(ManifestError::Unreadable(format!("`{}` is not a valid name", manifest.name.escape_debug())));
     }
     wording::check_manifest(&manifest.version, &manifest.description).map_err(ManifestError::Wording)?;
     Ok(manifest)
@@ -254,17 +254,17 @@ mod tests {
     }
 
     #[test]
-    fn a_core_module_is_told_from_a_component() {
+    fn core_module_is_rejected() {
         assert_eq!(Inspection::of(b"\0asm\x01\0\0\0"), Err(ManifestError::CoreModule));
     }
 
     #[test]
-    fn a_component_without_a_manifest_is_refused() {
+    fn component_without_a_manifest_is_rejected() {
         assert_eq!(Inspection::of(b"\0asm\x0d\0\x01\0"), Err(ManifestError::Missing));
     }
 
     #[test]
-    fn an_unknown_api_version_is_told_before_anything_else() {
+    fn unknown_api_version_is_reported_first() {
         let json = br#"{"manifest":9,"api":"7.0.0","name":"x","version":"1","new":{}}"#;
         let error = parse_manifest(json).unwrap_err();
         assert_eq!(error, ManifestError::ApiVersion { found: "7.0.0".into() });
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn invalid_name_is_rejected() {
         let json = br#"{"manifest":1,"api":"0.1.0","name":"../x","version":"1"}"#;
         assert!(matches!(parse_manifest(json), Err(ManifestError::Unreadable(_))));
     }

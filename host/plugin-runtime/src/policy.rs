@@ -37,7 +37,7 @@ pub trait PluginPolicy: Send + Sync {
     /// The component must not be loaded: its name is reserved, or the user disabled it.
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError>;
 
-    /// Called when a component was described and has no name collision, before its first call.
+    /// Called once a component has described itself without a name collision, before its first call.
     ///
     /// # Errors
     /// The component must not be loaded, for example because its grants cannot be recorded.
@@ -46,8 +46,8 @@ pub trait PluginPolicy: Send + Sync {
     }
 }
 
-/// Settings by name, whatever the source: for programs that choose every component they load. A program that loads files
-/// of others needs a policy that looks at the source and the digest.
+/// Settings by name, whatever the source, for programs that choose every component they load. A program that loads foreign
+/// files needs a policy that checks the source and the digest.
 impl PluginPolicy for BTreeMap<String, PluginSettings> {
     fn settings(&self, component: &Component<'_>) -> Result<PluginSettings, LoadError> {
         Ok(self.get(&component.manifest.name).cloned().unwrap_or_default())
@@ -78,14 +78,14 @@ impl Ceiling {
         grants.cut_to(&self.asks)
     }
 
-    /// Returns the part of a tool's declared effects that the ceiling covers; nothing for a tool that is new. A tool that
-    /// calls itself destructive stays so.
+    /// Returns the part of a tool's declared effects that the ceiling covers; nothing for a new tool. A tool that declares
+    /// itself destructive stays destructive.
     pub(crate) fn effects(&self, tool: &str, declared: Authority) -> Authority {
         let most = self.tools.get(tool).copied().unwrap_or_default();
         declared.cut_to(Authority { destructive: true, ..most })
     }
 
-    /// Names what `offered` has beyond this, in words.
+    /// Returns phrases for what `offered` has beyond this ceiling.
     pub fn excess(&self, offered: &Self) -> Vec<String> {
         let mut excess: Vec<String> = self.asks.excess(&offered.asks).into_iter().map(str::to_owned).collect();
         if self.lifetime == Lifetime::Call && offered.lifetime == Lifetime::Session {
@@ -101,7 +101,7 @@ impl Ceiling {
     }
 }
 
-/// The declared effects beyond `most`, in words.
+/// Returns words for the declared effects beyond `most`.
 fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     let beyond = Authority {
         reads: declared.reads && !(most.reads || most.writes),
@@ -114,8 +114,8 @@ fn beyond(declared: Authority, most: Authority) -> Vec<&'static str> {
     beyond.words()
 }
 
-/// Returns whether people could take the name of one plugin for that of another: they are read or drawn alike. Of plugins,
-/// `5` is drawn like `s` too.
+/// Returns whether people could confuse the names of two plugins, because they read or look alike. In names of plugins, `5`
+/// looks like `s`.
 pub fn is_alike(one: &str, other: &str) -> bool {
     let [(read, drawn), (other_read, other_drawn)] = [one, other].map(|name| {
         let [read, drawn] = folded(name);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn look_alike_names_are_alike() {
+    fn names_that_look_alike_are_alike() {
         for (one, other) in [("shell", "Shell"), ("shell", "sh-ell"), ("shell", "she11"), ("fs", "F_S"), ("fs", "f5")] {
             assert!(is_alike(one, other), "{one} {other}");
         }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn excess_names_what_is_new_and_nothing_that_shrank() {
+    fn excess_names_additions_only() {
         let files = |access| Asks { files: Some(access), ..Asks::default() };
         let old = offer(files(Access::Read), &[("look", READS), ("run", RUNS)]);
         assert!(old.excess(&offer(Asks::default(), &[("look", READS)])).is_empty());

@@ -28,7 +28,7 @@ pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_respon
 pub use keys::{AuthFile, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
 pub use provider::{ProviderConfig, ProviderContext, build, build_with};
-pub use recording::{Asked, Playback, PlaybackError, Recorder};
+pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
 pub use transport::{HttpSettings, ProxySettings};
 pub use vendors::{BaseUrlError, PROVIDERS, ProviderInfo, RegistryError, provider, resolve};

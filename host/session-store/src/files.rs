@@ -8,6 +8,7 @@ use crate::header::Header;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// The extension of session files.
 pub(crate) const EXTENSION: &str = "jsonl";
@@ -44,9 +45,13 @@ pub(crate) fn path_in(directory: &Path, header: &Header) -> PathBuf {
     directory.join(format!("{time}_{}.{EXTENSION}", header.id))
 }
 
-/// Returns the name of a session file until it is complete. Lists skip it by its extension.
-pub(crate) fn part_of(path: &Path) -> PathBuf {
-    path.with_extension("part")
+/// Creates a file beside `target` for a session that is not complete yet, with the directories above it. Lists skip it by
+/// its extension, and dropping it deletes it.
+pub(crate) fn create_part(target: &Path) -> Result<NamedTempFile, SessionError> {
+    let directory = target.parent().unwrap_or(Path::new("."));
+    private_directory().create(directory).map_err(SessionError::io("create", directory))?;
+    let part = tempfile::Builder::new().suffix(".part").tempfile_in(directory);
+    part.map_err(SessionError::io("create a file in", directory))
 }
 
 /// Returns the directory of a session's sub-agents: beside its file, with its name.

@@ -23,15 +23,10 @@ pub(crate) fn fork(source: &Path, at: Option<EntryId>, root: &Path, workspace: &
     let workspace = transcript.header().map_or(workspace, |header| &header.workspace);
     let header = Header { forked_from: Some(origin), ..Header::new(workspace) };
     let target = files::path_of(root, &header);
-    let part = files::part_of(&target);
-    let file = files::create(&part).map_err(SessionError::io("create", &part))?;
-    let copied = copy(&mut transcript, leaf, &header, file, &part);
-    let moved = copied.and_then(|()| std::fs::rename(&part, &target).map_err(SessionError::io("create", &target)));
-    if moved.is_err() {
-        // Half a copy is useless.
-        let _ = std::fs::remove_file(&part);
-    }
-    moved.map(|()| target)
+    let part = files::create_part(&target)?;
+    copy(&mut transcript, leaf, &header, part.as_file(), part.path())?;
+    part.persist_noclobber(&target).map_err(|error| SessionError::io("create", &target)(error.error))?;
+    Ok(target)
 }
 
 fn session_id(transcript: &Transcript) -> String {
@@ -42,7 +37,7 @@ fn copy(
     transcript: &mut Transcript,
     leaf: EntryId,
     header: &Header,
-    file: File,
+    file: &File,
     path: &Path,
 ) -> Result<(), SessionError> {
     let write = |error: io::Error| SessionError::io("write", path)(error);

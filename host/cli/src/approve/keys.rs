@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Interval at which a waiting question checks whether its answer still matters.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
 const QUIET: Duration = Duration::from_millis(300);
 /// Keys that arrive within this time of each other were pasted, not pressed.
@@ -68,7 +68,7 @@ impl<'a> Keys<'a> {
             if self.token.is_cancelled() {
                 return Ok(Some(Key::No));
             }
-            if poll(QUIET.saturating_sub(since.elapsed()).min(LOOK))? {
+            if poll(QUIET.saturating_sub(since.elapsed()).min(POLL_INTERVAL))? {
                 if pressed(&read()?).and_then(meaning) == Some(Key::Interrupt) {
                     return Ok(Some(Key::Interrupt));
                 }
@@ -85,7 +85,7 @@ impl<'a> Keys<'a> {
             if self.token.is_cancelled() {
                 return Ok(Key::No);
             }
-            if !poll(LOOK)? {
+            if !poll(POLL_INTERVAL)? {
                 continue;
             }
             let Some(key) = pressed(&read()?).and_then(meaning) else { continue };
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_keys_that_answer_are_answers() {
+    fn only_answer_keys_have_a_meaning() {
         let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
         let none = KeyModifiers::NONE;
         assert_eq!((key(KeyCode::Enter, none), key(KeyCode::Char(' '), none)), (None, Some(Key::More)));

@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Columns and lines of a terminal that does not report its size.
-const USUAL: (usize, usize) = (80, 24);
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
 /// Time allowed for a signal to arrive that the process sends itself.
 const SIGNAL: Duration = Duration::from_secs(1);
@@ -61,9 +61,9 @@ impl Approver for TerminalApprover {
                     interrupt();
                     // Otherwise the next question would appear before the signal arrives.
                     let _ = tokio::time::timeout(SIGNAL, token.cancelled()).await;
-                    deny("the user interrupted")
+                    deny("the user interrupted it")
                 }
-                Ok(Ok(_)) => deny("the user said no"),
+                Ok(Ok(_)) => deny("the user denied it"),
                 Ok(Err(error)) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
                 Err(error) => Decision::Unanswered { reason: format!("the user could not be asked: {error}") },
             }
@@ -89,7 +89,7 @@ fn interrupt() {}
 fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key> {
     let mut screen = Attention::take();
     let mut keys = Keys::open(token)?;
-    let (columns, lines) = size().unwrap_or(USUAL);
+    let (columns, lines) = size().unwrap_or(DEFAULT_SIZE);
     let head = asked.head(style, columns);
     let rows = asked.rows(style, columns);
     screen.write(&text!("\n"))?;
@@ -126,8 +126,8 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
             }
         };
         hint = match key {
-            Key::Burst => Some("many keys came at once: press one"),
-            Key::Yes | Key::Always => Some("read to the end before you say yes"),
+            Key::Burst => Some("several keys at once: press a single one"),
+            Key::Yes | Key::Always => Some("read to the end before answering yes"),
             _ => None,
         };
         screen.clear_above(foot.len())?;

@@ -43,7 +43,7 @@ impl Asked {
     /// Renders the question itself, in the words of the host except for the label, which is quoted.
     pub(super) fn head(&self, style: Style, columns: usize) -> Vec<Text> {
         let plugin = match self.plugin.as_str() {
-            "" => "none, part of pinion".to_owned(),
+            "" => "none (part of pinion)".to_owned(),
             name => format!("{name} ({})", self.component),
         };
         let can = if self.can.is_empty() { "touches nothing" } else { &self.can };
@@ -87,7 +87,7 @@ impl Asked {
 
 /// Renders the rows below a page that is not the last.
 pub(super) fn more(shown: usize, all: usize, style: Style, columns: usize) -> Vec<Text> {
-    let progress = format!("{shown} of {all} rows; space or ↓ for more, End for all, n no");
+    let progress = format!("{shown} of {all} rows; space or ↓ for more, End for all, n for no");
     host_rows("  ", &progress, columns).into_iter().map(|row| style.yellow(row)).collect()
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_is_shown_to_its_end_behind_a_bar() {
+    fn every_argument_is_shown_completely_behind_a_bar() {
         let command = format!("{}\nrm -rf /", "echo\n".repeat(60));
         let rows = rows(json!({ "command": command, "timeout": 5 }), 80);
         assert!(rows.iter().any(|row| row.contains("rm -rf /")) && rows.last().unwrap().contains("\"timeout\": 5"));
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_arguments_forge_no_rows() {
+    fn argument_names_cannot_forge_rows() {
         let rows = rows(json!({ "a\n? allow\x1b[2J": "b\n\"path\": README.md\r\u{202e}" }), 80);
         assert_eq!(rows[0], "│ \"a\\n? allow\\u001b[2J\":");
         assert_eq!(rows[2], "│     \"path\": README.md␍\\u{202e}");
     }
 
     #[test]
-    fn a_label_is_one_quoted_row() {
+    fn label_is_one_quoted_row() {
         let asked = asked(json!({}), &format!("Read\n\n? Continue (reads){}", "!".repeat(500)));
         let head: Vec<String> = asked.head(Style::Plain, 40).iter().map(|row| row.as_str().to_owned()).collect();
         assert_eq!(head.iter().filter(|row| row.starts_with('?')).count(), 1, "{head:?}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_means_is_said() {
+    fn meaning_of_always_is_stated() {
         let rows = asked(json!({}), "").choice(Style::Plain, 120);
         assert!(rows[0].as_str().contains("every call of wipe of this version of red in this session"), "{rows:?}");
     }

@@ -16,7 +16,7 @@ use crate::model::exchanges::Exchanges;
 use crate::output::terminal::Style;
 use crate::output::{Stdout, print, stdout_failure, text};
 use crate::plugins::builtin::GREETER;
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::prompt::context::Context;
 use crate::run::end::verdict;
@@ -34,8 +34,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-const PROMPT: &str = "The tests of this little project fail. Find out why, mend it, and see that they pass. Then say \
-                      hello with the greeter, replace the greeter's file by the one in `new/`, and say hello again.";
+const PROMPT: &str = "The tests of this small project fail. Find the bug, fix it, and check that they pass. Then greet the \
+                      world, replace the greeter plugin with the file in `new/`, and greet it again.";
 
 const PROGRAM: &str = "\
 #!/bin/sh
@@ -49,7 +49,7 @@ echo \"$total\"
 
 const TEST: &str = "\
 #!/bin/sh
-# test.sh: is the sum right?
+# test.sh: checks the sum
 printf '1\\n2\\n39\\n' > numbers.txt
 got=$(sh ./total.sh numbers.txt)
 if [ \"$got\" = 42 ]; then echo \"ok: $got\"; else echo \"FAILED: expected 42, got $got\"; exit 1; fi
@@ -67,14 +67,14 @@ impl Demo {
 
 async fn run(global: &GlobalArgs) -> Result<()> {
     let scratch = tempfile::Builder::new().prefix("pinion-demo-").tempdir().map_err(io_failure)?;
-    let folder = scratch.path().canonicalize().map_err(io_failure)?;
-    let workspace = folder.join("project");
+    let directory = scratch.path().canonicalize().map_err(io_failure)?;
+    let workspace = directory.join("project");
     furnish(&workspace).map_err(io_failure)?;
-    let base = base(&folder, workspace)?;
+    let base = base(&directory, workspace)?;
     let style = Style::of_stdout();
     print(&text!(
         "{}\n{}\n\n",
-        style.bold("pinion demo: a scripted model, real components, a scratch folder"),
+        style.bold("pinion demo: a scripted model, real plugins, a scratch directory"),
         style.dim(PROMPT)
     ))?;
     let end = work(&base, style, global).await?;
@@ -82,12 +82,12 @@ async fn run(global: &GlobalArgs) -> Result<()> {
     check(&base.workspace)?;
     print(&text!(
         "\n{}\n",
-        style.green("The file was mended, its test passes, and the greeter was swapped in mid-turn.")
+        style.green("Fixed the bug, passed the test, and replaced a plugin in the middle of a turn.")
     ))
 }
 
 fn io_failure(error: io::Error) -> Failure {
-    Failure::failed("the scratch folder could not be set up").because(error)
+    Failure::failed("could not set up the scratch directory").because(error)
 }
 
 /// Creates the project that the model works on.
@@ -102,9 +102,10 @@ fn furnish(workspace: &Path) -> io::Result<()> {
 }
 
 /// Uses none of the user's config and sessions, but shares the cache of compiled code.
-fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
+fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let cache = Paths::from_environment().ok();
-    let mut paths = Paths { config: folder.join("config"), data: folder.join("data"), cache: folder.join("cache") };
+    let mut paths =
+        Paths { config: directory.join("config"), data: directory.join("data"), cache: directory.join("cache") };
     if let Some(own) = cache {
         paths.cache = own.cache;
         paths.data = own.data;
@@ -112,7 +113,7 @@ fn base(folder: &Path, workspace: std::path::PathBuf) -> Result<Base> {
     let args = RunArgs::default();
     let mut config = Config::load(&paths, &workspace, &args)?;
     config.approve = ApprovalMode::All;
-    let output = Arc::new(Output::new(folder.join("output")));
+    let output = Arc::new(Output::new(directory.join("output")));
     let secrets = crate::config::secrets::of_environment();
     Ok(Base { paths, workspace, config, exchanges: Exchanges::Live, secrets, output, base_url: None })
 }
@@ -123,19 +124,19 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     args.no_plugins = true;
     args.plugins = vec![greeter];
     let runtime = Arc::new(base.runtime(Arc::new(NoInfo), report(style))?);
-    runtime.add(base.sources(&args, For::Run)).await;
+    runtime.add(base.sources(&args, Purpose::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {
         return Err(Failure::failed(format!("plugin `{plugin}` was not loaded: {problem}")));
     }
     let session = OpenSession::unkept();
-    let approver = Arc::new(DenyAll { reason: "the demo asks nobody".to_owned() });
+    let approver = Arc::new(DenyAll { reason: "the demo asks no one".to_owned() });
     let chosen = Chosen::scripted(script(), "demo");
     let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
     let agent = Arc::new(base.agent(&args, parts));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
     let showing = tokio::spawn(show(agent.subscribe(256), Renderer::new(Stdout, style, detail).with_turn_headings()));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
-    let shown = showing.await.map_err(|error| Failure::failed("the display broke down").because(error))?;
+    let shown = showing.await.map_err(|error| Failure::failed("the display failed").because(error))?;
     shown.map_err(stdout_failure)?;
     outcome.map(|outcome| outcome.end).map_err(Failure::from)
 }
@@ -154,22 +155,23 @@ fn report(style: Style) -> impl Fn(Notice) + Send + Sync {
 fn script() -> Script {
     let say = |text: &str| Reply { chunk: 12, ..Reply::text(text) };
     Script::new([
-        say("I'll look at what is there.")
+        say("I'll start by looking around.")
             .and_call("list", json!({ "path": "." }))
             .and_call("search", json!({ "pattern": "total" }))
             .and_call("bash", json!({ "command": "sh ./test.sh" })),
-        say("The sum is negative; something subtracts. I'll read the program.").and_call("read", json!({ "path": "total.sh" })),
-        say("It takes away where it should add.").and_call(
+        say("The sum is negative, so something subtracts. I'll read the program.")
+            .and_call("read", json!({ "path": "total.sh" })),
+        say("It subtracts where it should add.").and_call(
             "edit",
             json!({ "path": "total.sh", "edits": [{ "old_text": "total - number", "new_text": "total + number" }] }),
         ),
         Reply::call("bash", json!({ "command": "sh ./test.sh" })),
-        say("The test passes. Now the greeter: three calls in one turn, and its file is replaced by the second of them.")
+        say("The test passes. Now the greeter: three calls in one turn, and the second replaces its file.")
             .and_call("greet", json!({ "name": "world" }))
             .and_call("bash", json!({ "command": "cp new/greeter.wasm plugins/greeter.wasm" }))
             .and_call("greet", json!({ "name": "world" })),
-        say("Done. `total.sh` subtracted the numbers instead of adding them; it adds them now, and the test passes. \
-             The greeter was replaced while this turn ran, and its new version gave the second greeting.\n"),
+        say("Done. `total.sh` subtracted the numbers instead of adding them. It adds them now, and the test passes. \
+             The greeter was replaced in the middle of this turn, and its new version gave the second greeting.\n"),
     ])
 }
 
@@ -178,6 +180,6 @@ fn check(workspace: &Path) -> Result<()> {
     let program = fs::read_to_string(workspace.join("total.sh")).map_err(io_failure)?;
     match program.contains("total + number") {
         true => Ok(()),
-        false => Err(Failure::failed("the file was not mended")),
+        false => Err(Failure::failed("the bug was not fixed")),
     }
 }

@@ -7,7 +7,7 @@ use crate::invocation::Invocation;
 use crate::output::bytes;
 use crate::output::terminal::Style;
 use crate::output::{Text, print, text};
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use clap::Args;
 use pinion_plugin_runtime::Origin;
 use std::path::Path;
@@ -35,14 +35,14 @@ async fn examine(base: &Base) -> Result<()> {
     let mut findings = vec![
         Finding::Good(format!("pinion {} in `{}`", env!("CARGO_PKG_VERSION"), base.workspace.display())),
         config(base),
-        folder("data", &base.paths.data),
-        folder("cache", &base.paths.cache),
+        directory("data", &base.paths.data),
+        directory("cache", &base.paths.cache),
         cache(base),
     ];
     findings.extend(keys(base).await);
     findings.push(model(base).await);
     findings.extend(plugins(base).await);
-    findings.extend([program("git", "`bash` and the model use it"), toolchain()]);
+    findings.extend([program("git", "the model uses it with `bash`"), toolchain()]);
     findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
     let mut lines = Text::default();
@@ -50,7 +50,7 @@ async fn examine(base: &Base) -> Result<()> {
     print(&lines)?;
     match findings.iter().filter(|finding| matches!(finding, Finding::Broken(_))).count() {
         0 => Ok(()),
-        n => Err(Failure::failed(format!("{n} of these do not work"))),
+        n => Err(Failure::failed(format!("{n} checks failed"))),
     }
 }
 
@@ -68,18 +68,18 @@ fn config(base: &Base) -> Finding {
     let file = base.paths.config_file();
     match file.exists() {
         true => Finding::Good(format!("config `{}`", file.display())),
-        false => Finding::Missing(format!("no config `{}`; the defaults hold", file.display())),
+        false => Finding::Missing(format!("no config `{}`, using the defaults", file.display())),
     }
 }
 
-fn folder(what: &str, path: &Path) -> Finding {
+fn directory(what: &str, path: &Path) -> Finding {
     let probe = path.join(format!(".probe-{}", std::process::id()));
-    let written = crate::files::private::create_folder(path).and_then(|()| std::fs::write(&probe, "x"));
+    let written = crate::files::private::create_directory(path).and_then(|()| std::fs::write(&probe, "x"));
     // A leftover probe does no harm.
     let _ = std::fs::remove_file(&probe);
     match written {
         Ok(()) => Finding::Good(format!("{what} `{}`", path.display())),
-        Err(error) => Finding::Broken(format!("{what} `{}` cannot be written: {error}", path.display())),
+        Err(error) => Finding::Broken(format!("{what} `{}` is not writable: {error}", path.display())),
     }
 }
 
@@ -97,7 +97,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
     });
     let found: Vec<Finding> = found.collect();
     match found.is_empty() {
-        true => vec![Finding::Missing("no key, such as ANTHROPIC_API_KEY in the environment".to_owned())],
+        true => vec![Finding::Missing("no key (set one such as ANTHROPIC_API_KEY)".to_owned())],
         false => found,
     }
 }
@@ -105,7 +105,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
 async fn model(base: &Base) -> Finding {
     match base.chosen(&RunArgs::default()).await {
         Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
-        Err(failure) => Finding::Missing(failure.to_string().replace('\n', "; ")),
+        Err(failure) => Finding::Missing(failure.to_string()),
     }
 }
 
@@ -114,7 +114,7 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         Ok(runtime) => runtime,
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };
-    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {
         let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))
@@ -129,20 +129,20 @@ fn program(name: &str, why: &str) -> Finding {
         Ok(output) if output.status.success() => {
             Finding::Good(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or(name).to_owned())
         }
-        _ => Finding::Missing(format!("no `{name}`; {why}")),
+        _ => Finding::Missing(format!("no `{name}` ({why})")),
     }
 }
 
 /// Reports the Rust toolchain for plugins, which only plugin authors need.
 fn toolchain() -> Finding {
     if let (Ok(cargo), Ok(target)) = (std::env::var("GUEST_CARGO"), std::env::var("GUEST_TARGET")) {
-        return Finding::Good(format!("plugins are built by `{cargo}` for {target}"));
+        return Finding::Good(format!("plugin builds: `{cargo}` for {target}"));
     }
     let installed = std::process::Command::new("rustup").args(["target", "list", "--installed"]).output();
     match installed {
         Ok(output) if String::from_utf8_lossy(&output.stdout).contains("wasm32-wasip2") => {
-            Finding::Good("plugins can be built: Rust target wasm32-wasip2".to_owned())
+            Finding::Good("plugin builds: Rust target wasm32-wasip2".to_owned())
         }
-        _ => Finding::Missing("to build plugins: `rustup target add wasm32-wasip2`".to_owned()),
+        _ => Finding::Missing("plugin builds need `rustup target add wasm32-wasip2`".to_owned()),
     }
 }

@@ -35,7 +35,7 @@ async fn list(base: &Base) -> Result<()> {
         origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
     };
     let mut text = Text::default();
-    text.line(columns(["model (* there is a key)", "context", "output", "US$/M in, out, cached", "can", "as of"]));
+    text.line(columns(["model (* has a key)", "context", "output", "US$/M in, out, cached", "can", "as of"]));
     for model in models.iter() {
         text.line(row(model, is_configured(model)));
     }
@@ -56,7 +56,7 @@ fn row(model: &KnownModel, is_configured: bool) -> Text {
     let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
     let prices = model
         .prices(0)
-        .map_or("not known".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
+        .map_or("unknown".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
     let can = abilities(model).join(" ");
     let (context, output) = (thousands(model.context_window), thousands(model.max_output));
     columns([&name, &context, &output, &prices, &can, &model.date])
@@ -76,8 +76,8 @@ fn abilities(model: &KnownModel) -> Vec<&'static str> {
 fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> String {
     match (origin, info.key_variable) {
         (Ok(Some(origin)), _) => origin.to_string(),
-        (Ok(None), Some(variable)) => format!("none; {variable}"),
-        (Ok(None), None) => "needs none".to_owned(),
+        (Ok(None), Some(variable)) => format!("none (set {variable})"),
+        (Ok(None), None) => "not needed".to_owned(),
         (Err(error), _) => chain(error),
     }
 }

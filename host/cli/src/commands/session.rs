@@ -79,25 +79,28 @@ enum Export {
 impl Session {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = invocation.base()?;
-        let folder = SessionDirectory::new(base.paths.sessions());
+        let directory = SessionDirectory::new(base.paths.sessions());
         match self.command {
-            SessionCommand::List { all } => list(&base, &folder, all),
-            SessionCommand::Show { id, branch } => show(&folder, &id, branch),
-            SessionCommand::Export { id, format, out } => export(&base, &folder, &id, format, out.as_deref()),
-            SessionCommand::Fork { id, at } => fork(&base, &folder, &id, at),
-            SessionCommand::Delete { ids } => delete(&base, &folder, &ids),
+            SessionCommand::List { all } => list(&base, &directory, all),
+            SessionCommand::Show { id, branch } => show(&directory, &id, branch),
+            SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
+            SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
+            SessionCommand::Delete { ids } => delete(&base, &directory, &ids),
         }
     }
 }
 
-fn list(base: &Base, folder: &SessionDirectory, all: bool) -> Result<()> {
+fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
-    let listing = folder.list(scope).map_err(Failure::from)?;
+    let listing = directory.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
         note(&text!("! {}", Text::block(crate::failure::chain(problem))));
     }
     if listing.sessions.is_empty() {
-        note(&text!("no sessions{}", if all { "" } else { " of this folder; --all lists those of all" }));
+        note(&text!(
+            "no sessions{}",
+            if all { "" } else { " of this directory (--all lists those of all directories)" }
+        ));
     }
     let mut lines = Text::default();
     listing.sessions.iter().for_each(|summary| lines.line(row(summary, all)));
@@ -105,8 +108,8 @@ fn list(base: &Base, folder: &SessionDirectory, all: bool) -> Result<()> {
 }
 
 fn row(summary: &Summary, all: bool) -> Text {
-    let folder = summary.header.as_ref().filter(|_| all).map(|header| text!("  {}", header.workspace));
-    text!("{}{}", line(summary), folder)
+    let directory = summary.header.as_ref().filter(|_| all).map(|header| text!("  {}", header.workspace));
+    text!("{}{}", line(summary), directory)
 }
 
 /// Describes a session in one line: a prefix of its ID, the time of its last use, its size and its title.
@@ -118,8 +121,8 @@ pub(crate) fn line(summary: &Summary) -> Text {
     text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
 }
 
-fn show(folder: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
-    let mut transcript = open(folder, id)?;
+fn show(directory: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
+    let mut transcript = open(directory, id)?;
     let mut out = document();
     let shown = match branch {
         Some(leaf) => render_branch(&mut transcript, leaf, &mut out),
@@ -128,8 +131,8 @@ fn show(folder: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<
     outcome(shown.and_then(|()| out.flush().map_err(RenderError::Output)))
 }
 
-fn open(folder: &SessionDirectory, id: &str) -> Result<Transcript> {
-    folder.find(id).and_then(|path| Transcript::open(&path)).map_err(Failure::from)
+fn open(directory: &SessionDirectory, id: &str) -> Result<Transcript> {
+    directory.find(id).and_then(|path| Transcript::open(&path)).map_err(Failure::from)
 }
 
 fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
@@ -142,7 +145,13 @@ fn outcome(shown: std::result::Result<(), RenderError>) -> Result<()> {
     }
 }
 
-fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Export>, file: Option<&Path>) -> Result<()> {
+fn export(
+    base: &Base,
+    directory: &SessionDirectory,
+    id: &str,
+    format: Option<Export>,
+    file: Option<&Path>,
+) -> Result<()> {
     let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
     let format = match format {
         Some(Export::Markdown) => ExportFormat::Markdown,
@@ -150,7 +159,7 @@ fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Expor
         None if is_markdown => ExportFormat::Markdown,
         None => ExportFormat::Html,
     };
-    let mut transcript = open(folder, id)?;
+    let mut transcript = open(directory, id)?;
     let Some(file) = file else {
         let mut out = document();
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
@@ -170,23 +179,25 @@ fn export(base: &Base, folder: &SessionDirectory, id: &str, format: Option<Expor
     }
 }
 
-fn fork(base: &Base, folder: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
-    let forked = folder.find(id).and_then(|path| folder.fork(&path, at, &base.workspace)).map_err(Failure::from)?;
+fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
+    let forked =
+        directory.find(id).and_then(|path| directory.fork(&path, at, &base.workspace)).map_err(Failure::from)?;
     let transcript = Transcript::open(&forked).map_err(Failure::from)?;
     let id = transcript.header().map_or("", |header| &header.id);
     print(&text!("{}\n", id))
 }
 
 /// Deletes sessions up to the first failure, each with the long output of its programs.
-fn delete(base: &Base, folder: &SessionDirectory, ids: &[String]) -> Result<()> {
-    let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| folder.find(id)).collect();
+fn delete(base: &Base, directory: &SessionDirectory, ids: &[String]) -> Result<()> {
+    let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| directory.find(id)).collect();
     let mut paths = paths.map_err(Failure::from)?;
     paths.dedup();
     for path in &paths {
         let transcript = Transcript::open(path).ok();
-        folder.delete(path).map_err(Failure::from)?;
+        directory.delete(path).map_err(Failure::from)?;
         if let Some(header) = transcript.as_ref().and_then(Transcript::header) {
-            let failed = |error: io::Error| Failure::failed("could not delete its output").because(error);
+            let failed =
+                |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
             crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
         }
     }

@@ -84,7 +84,7 @@ fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted")));
     }
     content.trust(directory, paths, wished(paths)?.iter().any(|entry| entry == directory))?;
-    print(&text!("trusted `{}`; a change in any of this needs your consent again\n", shown))
+    print(&text!("trusted `{}` (any change needs your consent again)\n", shown))
 }
 
 fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
@@ -95,10 +95,10 @@ fn remove(paths: &Paths, workspace: &Path, named: Option<&Path>) -> Result<()> {
     Records::remove(paths, &directory, is_wished)?;
     let shown = line(&directory.to_string_lossy());
     let note = match is_wished {
-        true => format!("; `trusted` in `{}` still names it, without effect", paths.config_file().display()),
+        true => format!(" (`trusted` in `{}` still names it, without effect)", paths.config_file().display()),
         false => String::new(),
     };
-    print(&text!("`{}` is not trusted any more{}\n", shown, note))
+    print(&text!("no longer trusting `{}`{}\n", shown, note))
 }
 
 /// Asks on the terminal if trusted content has changed. Returns whether the user trusts the current content.

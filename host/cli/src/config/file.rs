@@ -172,7 +172,7 @@ impl FileAgents {
     pub(crate) fn policy(self) -> Result<SubAgentPolicy> {
         let usual = SubAgentPolicy::default();
         if let Some(depth) = self.max_depth.filter(|depth| *depth > MAX_AGENT_DEPTH) {
-            let text = format!("`max-depth` of `[agents]` is {depth}, and agents can be nested {MAX_AGENT_DEPTH} deep");
+            let text = format!("`max-depth` of `[agents]` is {depth}, more than the maximum of {MAX_AGENT_DEPTH}");
             return Err(Failure::usage(text));
         }
         Ok(SubAgentPolicy {

@@ -132,9 +132,8 @@ fn read(path: &Path) -> Result<Option<String>> {
 
 /// Parses one file and checks it by itself.
 fn layer(text: &str, name: &str) -> Result<toml::Table> {
-    let failed = |error: toml::de::Error| {
-        Failure::usage(format!("`{name}` is not a sound config\n{}", error.to_string().trim_end()))
-    };
+    let failed =
+        |error: toml::de::Error| Failure::usage(format!("invalid config `{name}`\n{}", error.to_string().trim_end()));
     toml::from_str::<File>(text).map_err(failed)?;
     toml::from_str(text).map_err(failed)
 }
@@ -142,7 +141,7 @@ fn layer(text: &str, name: &str) -> Result<toml::Table> {
 /// Converts the merged layers, each of which is valid by itself.
 fn typed(merged: &toml::Table) -> Result<File> {
     let file = toml::Value::Table(merged.clone()).try_into();
-    file.map_err(|error| Failure::usage("the config makes no sense").because(error))
+    file.map_err(|error| Failure::usage("invalid config").because(error))
 }
 
 fn merge(below: &mut toml::Table, above: toml::Table) {
@@ -191,13 +190,13 @@ mod tests {
     use tempfile::TempDir;
 
     struct Setup {
-        folder: TempDir,
+        directory: TempDir,
     }
 
     impl Setup {
         fn new(user: &str, project: &str) -> Self {
-            let folder = TempDir::new().unwrap();
-            let setup = Self { folder };
+            let directory = TempDir::new().unwrap();
+            let setup = Self { directory };
             fs::create_dir_all(setup.workspace().join(".pinion")).unwrap();
             fs::write(setup.paths().config_file(), user.replace("{workspace}", &setup.workspace().to_string_lossy()))
                 .unwrap();
@@ -206,12 +205,12 @@ mod tests {
         }
 
         fn paths(&self) -> Paths {
-            let home = self.folder.path().canonicalize().unwrap();
+            let home = self.directory.path().canonicalize().unwrap();
             Paths { config: home.clone(), data: home.clone(), cache: home }
         }
 
         fn workspace(&self) -> PathBuf {
-            self.folder.path().canonicalize().unwrap().join("work")
+            self.directory.path().canonicalize().unwrap().join("work")
         }
 
         fn load(&self, args: &[&str]) -> Result<Config> {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_sound_and_give_the_documented_limits() {
+    fn defaults_are_valid_and_match_the_documented_limits() {
         let config = Setup::new("", "").load(&[]).unwrap();
         assert_eq!(config.limits, RunLimits::default());
         assert_eq!(config.approve, ApprovalMode::Smart);
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_the_users_file_and_that_over_the_defaults() {
+    fn options_override_the_users_file_which_overrides_the_defaults() {
         let setup = Setup::new("model = \"a\"\n[limits]\nmax-turns = 3\n", "");
         let config = setup.load(&["-m", "b"]).unwrap();
         assert_eq!((config.model.as_deref(), config.limits.max_turns), (Some("b"), Some(3)));
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn how_the_model_is_asked_and_when_the_conversation_is_compacted_can_be_said() {
+    fn cache_thinking_budget_and_compaction_are_configurable() {
         let text = "cache = \"off\"\nthinking-budget = 2000\n[compaction]\nautomatic = false\n";
         let config = Setup::new(text, "").load(&[]).unwrap();
         assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
@@ -246,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_set_up_and_can_be_nested_only_so_deep() {
+    fn agent_kinds_are_read_and_nesting_is_limited() {
         let text = "[agents]\nmax-depth = 2\n[agents.kinds.reader]\ndescription = \"reads\"\nmodels = [\"a\", \"b\"]\n";
         let agents = Setup::new(text, "").load(&[]).unwrap().sub_agents;
         assert_eq!((agents.max_depth, agents.max_turns, agents.kinds.len()), (2, 10, 1));
         assert_eq!((agents.kinds[0].name.as_str(), agents.kinds[0].attempts.unwrap().count), ("reader", 2));
         let error = Setup::new("[agents]\nmax-depth = 9\n", "").load(&[]).unwrap_err().to_string();
-        assert!(error.contains("`max-depth` of `[agents]` is 9, and agents can be nested 3 deep"), "{error}");
+        assert!(error.contains("`max-depth` of `[agents]` is 9, more than the maximum of 3"), "{error}");
     }
 
     #[test]
-    fn project_is_heard_only_when_trusted_and_cannot_widen_anything() {
+    fn only_a_trusted_project_is_read_and_it_cannot_widen_anything() {
         let project = "trusted = [\"/\"]\napprove = \"all\"\nmodel = \"small\"\n";
         let config = Setup::new("", project).load(&[]).unwrap();
         assert_eq!((config.approve, config.model.as_deref()), (ApprovalMode::Smart, None));
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_of_trusted_that_is_another_directory_each_time_is_refused() {
+    fn trusted_entry_without_a_fixed_directory_is_refused() {
         for entry in
             [".", "", "work", "./", "../work", "/proc/self/cwd", "/proc//self/./cwd/", "/dev/fd/3", "/x/../proc/1/cwd"]
         {
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_config_of_a_trusted_project_is_ignored_with_a_notice() {
+    fn invalid_config_of_a_trusted_project_is_ignored_with_a_notice() {
         for project in ["= nonsense", "thinking = 3", "compaction = 1\n[compaction]\n"] {
             let config = Setup::new("trusted = [\"{workspace}\"]", project).load(&[]).unwrap();
             assert!(config.notices[0].contains("is not used"), "{:?}", config.notices);
@@ -284,12 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_project_that_is_not_trusted_harms_nobody() {
+    fn invalid_config_of_an_untrusted_project_is_harmless() {
         assert!(Setup::new("", "= nonsense").load(&[]).is_ok());
     }
 
     #[test]
-    fn an_error_names_the_file_the_line_and_the_word() {
+    fn error_names_the_file_the_line_and_the_key() {
         let error = Setup::new("model = \"a\"\nmodle = \"b\"\n", "").load(&[]).unwrap_err().to_string();
         for part in ["config.toml", "line 2", "modle"] {
             assert!(error.contains(part), "{error}");
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_grants_replaces_what_was_granted_by_default() {
+    fn user_grants_replace_the_default_grants() {
         let setup = Setup::new("[plugins.fs.grants]\nfiles = { src = \"read\" }\n", "");
         let files = setup.load(&[]).unwrap().plugins["fs"].grants.files.clone();
         assert_eq!(files, BTreeMap::from([(PathBuf::from("src"), Access::Read)]));

@@ -120,7 +120,7 @@ impl Sieve<'_> {
                 (self.is_own(&path[1]), "a project's config can only configure plugins that the project itself brings")
             }
             May::NewAgent => {
-                (self.users(&path[..3]).is_none(), "a project's config cannot change agents of the user's config")
+                (self.users(&path[..3]).is_none(), "a project's config cannot change agents that the user defines")
             }
         };
         (!is_fine).then_some(problem)
@@ -169,7 +169,7 @@ fn notices(text: &str, ignored: &[(Vec<String>, &str)]) -> Vec<String> {
     };
     let notice = |(path, problem): &(Vec<String>, &str)| {
         let key = line(&path.join("."));
-        format!("`{key}` in `{CONFIG}`{} is ignored: {problem}; set it in your own config", at(path))
+        format!("`{key}` in `{CONFIG}`{} is ignored: {problem} (set it in your own config)", at(path))
     };
     let mut notices: Vec<String> = ignored.iter().take(MAX_NOTICES).map(notice).collect();
     if ignored.len() > MAX_NOTICES {
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn harmless_choices_and_lower_limits_are_kept() {
+    fn project_may_make_harmless_choices_and_lower_limits() {
         let text = "model = \"a\"\n\n[limits]\nmax-turns = 3\n\n[plugins.greet.config]\na = 1\n\n[plugins.shell]\nenabled = false\n";
         assert_eq!(restricted(text), (text.to_owned(), vec![]));
     }
 
     #[test]
-    fn everything_else_is_ignored_and_named_with_its_line() {
+    fn other_keys_are_ignored_and_reported_with_their_lines() {
         let text = "trusted = [\"/\"]\napprove = \"all\"\nfallback = [\"x\"]\nnonsense = 1\n[limits]\nmax-turns = 51\n";
         let (kept, notices) = restricted(text);
         assert_eq!(kept, "");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_spelling_of_a_key_gets_around_the_rules() {
+    fn no_spelling_of_a_key_bypasses_the_rules() {
         for text in [
             "providers.anthropic.base-url = \"http://x\"",
             "providers = { anthropic = { key-command = \"id\" } }",
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn floods_of_keys_are_counted_and_broken_text_is_reported() {
+    fn many_ignored_keys_are_counted_and_invalid_toml_is_reported() {
         let text: String = (0..1000).map(|n| format!("k{n} = 1\n")).collect();
         let (_, notices) = restricted(&text);
         assert_eq!((notices.len(), notices[10].as_str()), (11, "990 more keys in `.pinion/config.toml` are ignored"));

@@ -23,7 +23,7 @@ const VARIABLES: &[&str] = &[
 const NAMES: &[&str] = &["API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD"];
 
 /// Minimum length in bytes of a value that looks like a credential.
-const LEAST: usize = 16;
+const MIN_LENGTH: usize = 16;
 
 /// Collects the secrets in the environment.
 pub(crate) fn of_environment() -> Secrets {
@@ -39,7 +39,7 @@ pub(crate) fn of_environment() -> Secrets {
 
 fn is_secret(name: &str, value: &str) -> bool {
     let of_provider = PROVIDERS.iter().any(|info| info.key_variables().any(|variable| variable == name));
-    let looks_secret = value.len() >= LEAST
+    let looks_secret = value.len() >= MIN_LENGTH
         && !value.contains(char::is_whitespace)
         && !value.starts_with(['/', '.', '~'])
         && value.bytes().any(|byte| byte.is_ascii_digit())
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_secret_by_name_and_look() {
+    fn variables_are_secret_by_name_and_shape() {
         assert!(is_secret("ANTHROPIC_API_KEY", "short") && is_secret("https_proxy", "http://proxy"));
         assert!(is_secret("GITHUB_TOKEN", "ghp_0123456789abcdef"));
         for (name, value) in

@@ -22,17 +22,17 @@ impl Paths {
         if let Some(home) = variable("PINION_HOME") {
             return Ok(Self { config: home.clone(), cache: home.join("cache"), data: home });
         }
-        let folder = |name: &str, below_home: &str| {
-            let folder =
+        let directory = |name: &str, below_home: &str| {
+            let directory =
                 variable(name).or_else(|| Some(variable("HOME").or_else(|| variable("USERPROFILE"))?.join(below_home)));
-            folder.map(|folder| folder.join("pinion")).ok_or_else(|| {
-                Failure::usage("there is no home folder").hint("set HOME or PINION_HOME to an absolute path")
-            })
+            directory
+                .map(|directory| directory.join("pinion"))
+                .ok_or_else(|| Failure::usage("no home directory").hint("set HOME or PINION_HOME to an absolute path"))
         };
         Ok(Self {
-            config: folder("XDG_CONFIG_HOME", ".config")?,
-            data: folder("XDG_DATA_HOME", ".local/share")?,
-            cache: folder("XDG_CACHE_HOME", ".cache")?,
+            config: directory("XDG_CONFIG_HOME", ".config")?,
+            data: directory("XDG_DATA_HOME", ".local/share")?,
+            cache: directory("XDG_CACHE_HOME", ".cache")?,
         })
     }
 
@@ -102,13 +102,13 @@ pub(crate) fn home() -> Option<PathBuf> {
 }
 
 /// Returns the directory to work in, absolute and without links.
-pub(crate) fn workspace(folder: Option<&Path>) -> Result<PathBuf> {
-    let folder = folder.unwrap_or(Path::new("."));
+pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf> {
+    let directory = directory.unwrap_or(Path::new("."));
     let failed =
-        |error: std::io::Error| Failure::usage(format!("cannot work in `{}`", folder.display())).because(error);
-    let workspace = folder.canonicalize().map_err(failed)?;
+        |error: std::io::Error| Failure::usage(format!("cannot work in `{}`", directory.display())).because(error);
+    let workspace = directory.canonicalize().map_err(failed)?;
     if !workspace.is_dir() {
-        return Err(Failure::usage(format!("cannot work in `{}`: not a folder", folder.display())));
+        return Err(Failure::usage(format!("cannot work in `{}`: not a directory", directory.display())));
     }
     Ok(workspace)
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn without_more_everything_is_below_home() {
+    fn paths_default_to_directories_below_home() {
         let paths = paths(&[("HOME", "/h")]).unwrap();
         assert_eq!(paths.config_file(), Path::new("/h/.config/pinion/config.toml"));
         assert_eq!(paths.sessions(), Path::new("/h/.local/share/pinion/sessions"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn pinion_home_replaces_all_three() {
+    fn pinion_home_replaces_all_directories() {
         let paths = paths(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d"), ("PINION_HOME", "/p")]).unwrap();
         assert_eq!(paths.config_file(), Path::new("/p/config.toml"));
         assert_eq!(paths.plugins(), Path::new("/p/plugins"));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seal_of_the_cache_is_never_in_the_cache() {
+    fn cache_key_is_never_in_the_cache() {
         for variables in [&[("HOME", "/h")][..], &[("PINION_HOME", "/p")]] {
             let paths = paths(variables).unwrap();
             assert!(!paths.cache_key_file().starts_with(&paths.cache));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_home_is_told() {
+    fn missing_home_is_reported() {
         assert!(paths(&[]).unwrap_err().to_string().contains("set HOME or PINION_HOME"));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn check(file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.metadata()?;
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
-        return Err(io::Error::other("others can read it; it should have mode 0600 and be yours"));
+        return Err(io::Error::other("other users can access it (it must belong to you and have mode 0600)"));
     }
     Ok(())
 }
@@ -47,17 +47,17 @@ pub(crate) fn check(_file: &File) -> io::Result<()> {
 
 /// Creates the file in one step, so that nobody reads half of it. An existing file stays as it is.
 fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    create_folder(folder)?;
-    match write_beside(folder, bytes)?.persist_noclobber(path) {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    create_directory(directory)?;
+    match write_beside(directory, bytes)?.persist_noclobber(path) {
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         created => created.map(drop).map_err(|error| error.error),
     }
 }
 
-/// A temporary file in `folder`, of mode 0600 from the beginning, with its content on the disk.
-fn write_beside(folder: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new_in(folder)?;
+/// A temporary file in `directory`, of mode 0600 from the beginning, with its content on the disk.
+fn write_beside(directory: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new_in(directory)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(file)
@@ -68,8 +68,8 @@ fn write_beside(folder: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
 /// # Errors
 /// The directory does not exist, or the system refuses.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    write_beside(folder, bytes)?.persist(path)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    write_beside(directory, bytes)?.persist(path)?;
     Ok(())
 }
 
@@ -88,12 +88,12 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
 }
 
 /// Creates a directory and its parents with mode 0700.
-pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(directory)
 }
 
 /// Returns 32 random hexadecimal digits, for an unpredictable name.
@@ -117,9 +117,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn the_secret_stays_the_same_and_is_private() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("new/key");
+    fn secret_is_stable_and_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/key");
         let first: [u8; 32] = read_or_create(&path).unwrap();
         assert_eq!(read_or_create::<32>(&path).unwrap(), first);
         assert_ne!(first, [0; 32]);
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_others_can_read_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
+    fn secret_readable_by_others_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
         read_or_create::<32>(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(read_or_create::<32>(&path).is_err());

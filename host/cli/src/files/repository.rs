@@ -30,10 +30,10 @@ pub(crate) enum Refusal {
     #[error("it leads out of the repository")]
     Outside,
     /// The path contains a link where none is followed.
-    #[error("it is a link, or lies behind one")]
+    #[error("it is a link, or behind one")]
     Link,
     /// A link to a file that is not Markdown.
-    #[error("it is a link to a file of another kind")]
+    #[error("it is a link to a file that is not Markdown")]
     OtherKind,
     /// Another user put the file into a shared directory.
     #[error("it belongs to another user")]
@@ -42,7 +42,7 @@ pub(crate) enum Refusal {
     #[error("it is {0}, not a regular file")]
     NoFile(&'static str),
     /// The file exceeds the size limit in bytes.
-    #[error("it has more than {0} bytes")]
+    #[error("it is larger than {0} bytes")]
     TooLarge(u64),
     /// The system refused.
     #[error(transparent)]
@@ -140,10 +140,10 @@ impl Repository {
     /// Returns whether a file belongs to the user, root or the owner of the root, or is in a directory that only they
     /// can write.
     fn is_vouched_for(&self, path: &Path, file: &File) -> bool {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let Ok(folder) = std::fs::metadata(self.root.join(folder)) else { return false };
-        let owners = Some(owner(&folder));
-        is_vouched_for(&folder, owners) || file.metadata().is_ok_and(|file| is_known_owner(&file, owners))
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Ok(directory) = std::fs::metadata(self.root.join(directory)) else { return false };
+        let owners = Some(owner(&directory));
+        is_vouched_for(&directory, owners) || file.metadata().is_ok_and(|file| is_known_owner(&file, owners))
     }
 
     /// Opens a directory beneath the root without following links; returns none if it does not exist.
@@ -181,9 +181,9 @@ impl Repository {
         if let Some(before) = before.as_ref().filter(|before| !before.is_file()) {
             return Err(Refusal::NoFile(kind(before)));
         }
-        let (folder, name) = self.parent(real.as_deref().unwrap_or(path))?;
-        let temporary = Temporary::write(&folder, text, before.map(|before| before.permissions()))?;
-        folder.rename(&temporary.name, &folder, &name).map_err(Refusal::from)?;
+        let (directory, name) = self.parent(real.as_deref().unwrap_or(path))?;
+        let temporary = Temporary::write(&directory, text, before.map(|before| before.permissions()))?;
+        directory.rename(&temporary.name, &directory, &name).map_err(Refusal::from)?;
         temporary.keep();
         Ok(())
     }
@@ -195,18 +195,18 @@ impl Repository {
     /// See [`Refusal`].
     pub(crate) fn create(
         &self,
-        folder: &Path,
+        directory: &Path,
         names: impl IntoIterator<Item = String>,
         text: &[u8],
     ) -> Result<Option<String>, Refusal> {
-        if let Some(real) = found(self.handle.canonicalize(folder))? {
-            check_links(folder, &real, Links::Never)?;
+        if let Some(real) = found(self.handle.canonicalize(directory))? {
+            check_links(directory, &real, Links::Never)?;
         }
-        self.handle.create_dir_all(folder).map_err(Refusal::from)?;
-        let Some(folder) = self.directory(folder)? else { return Err(Refusal::Outside) };
-        let temporary = Temporary::write(&folder, text, None)?;
+        self.handle.create_dir_all(directory).map_err(Refusal::from)?;
+        let Some(directory) = self.directory(directory)? else { return Err(Refusal::Outside) };
+        let temporary = Temporary::write(&directory, text, None)?;
         for name in names {
-            match publish(&folder, &temporary.name, &name) {
+            match publish(&directory, &temporary.name, &name) {
                 Ok(()) => return Ok(Some(name)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error.into()),
@@ -221,11 +221,11 @@ impl Repository {
     /// See [`Refusal`].
     pub(crate) fn truncate(&self, path: &Path) -> Result<File, Refusal> {
         let real = found(self.handle.canonicalize(path))?;
-        let (folder, name) = self.parent(real.as_deref().unwrap_or(path))?;
+        let (directory, name) = self.parent(real.as_deref().unwrap_or(path))?;
         let mut options = OpenOptions::new();
         options.write(true).create(true);
         flags(&mut options);
-        let file = folder.open_with(&name, &options).map_err(Refusal::from)?.into_std();
+        let file = directory.open_with(&name, &options).map_err(Refusal::from)?.into_std();
         match file.metadata() {
             Ok(metadata) if metadata.is_file() => file.set_len(0).map(|()| file).map_err(Refusal::Io),
             Ok(_) => Err(Refusal::NoFile("something else")),
@@ -275,12 +275,12 @@ impl Located {
             return Ok(Self { repository, path: inside });
         }
         let real = path.canonicalize().unwrap_or(path);
-        let folder = real.parent().ok_or_else(|| io::Error::other("it is a directory"))?;
+        let directory = real.parent().ok_or_else(|| io::Error::other("it is a directory"))?;
         if make == Make::Directories {
-            std::fs::create_dir_all(folder)?;
+            std::fs::create_dir_all(directory)?;
         }
         let name = real.file_name().map(PathBuf::from).ok_or_else(|| io::Error::other("it is a directory"))?;
-        Ok(Self { repository: Repository::at(folder)?, path: name })
+        Ok(Self { repository: Repository::at(directory)?, path: name })
     }
 }
 
@@ -321,16 +321,16 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// See [`Refusal`].
-pub(crate) fn open_in(folder: &Dir, path: impl AsRef<Path>) -> Result<File, Refusal> {
+pub(crate) fn open_in(directory: &Dir, path: impl AsRef<Path>) -> Result<File, Refusal> {
     // Opening a device can have effects, so the kind is checked before opening and again on the handle.
-    let metadata = folder.symlink_metadata(&path).map_err(Refusal::from)?;
+    let metadata = directory.symlink_metadata(&path).map_err(Refusal::from)?;
     if !metadata.is_file() {
         return Err(Refusal::NoFile(kind(&metadata)));
     }
-    let file = folder.open_with(&path, &to_read()).map_err(Refusal::from)?.into_std();
+    let file = directory.open_with(&path, &to_read()).map_err(Refusal::from)?.into_std();
     match file.metadata() {
         Ok(metadata) if metadata.is_file() => Ok(file),
-        Ok(_) => Err(Refusal::NoFile("something else by now")),
+        Ok(_) => Err(Refusal::NoFile("something else now")),
         Err(error) => Err(Refusal::Io(error)),
     }
 }
@@ -385,23 +385,23 @@ fn flags(_options: &mut OpenOptions) {}
 
 /// A file with a random name beside its destination, removed on drop unless it was moved there.
 struct Temporary<'a> {
-    folder: &'a Dir,
+    directory: &'a Dir,
     name: String,
     is_there: bool,
 }
 
 impl<'a> Temporary<'a> {
-    fn write(folder: &'a Dir, text: &[u8], permissions: Option<cap_std::fs::Permissions>) -> Result<Self, Refusal> {
+    fn write(directory: &'a Dir, text: &[u8], permissions: Option<cap_std::fs::Permissions>) -> Result<Self, Refusal> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         for _ in 0..TEMPORARY_NAMES {
             let name = format!(".pinion-{}.tmp", crate::files::private::random_name().map_err(Refusal::Io)?);
-            let mut file = match folder.open_with(&name, &options) {
+            let mut file = match directory.open_with(&name, &options) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error.into()),
             };
-            let temporary = Self { folder, name, is_there: true };
+            let temporary = Self { directory, name, is_there: true };
             file.write_all(text).map_err(Refusal::Io)?;
             if let Some(permissions) = permissions {
                 file.set_permissions(permissions).map_err(Refusal::Io)?;
@@ -421,18 +421,18 @@ impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if self.is_there {
             // At worst a file with a recognizable name stays behind.
-            let _ = self.folder.remove_file(&self.name);
+            let _ = self.directory.remove_file(&self.name);
         }
     }
 }
 
 /// Gives a finished file its name unless that is taken. If the file system has no hard links, an empty file claims the
 /// name first.
-fn publish(folder: &Dir, temporary: &str, name: &str) -> io::Result<()> {
-    match folder.hard_link(temporary, folder, name) {
+fn publish(directory: &Dir, temporary: &str, name: &str) -> io::Result<()> {
+    match directory.hard_link(temporary, directory, name) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            folder.open_with(name, OpenOptions::new().write(true).create_new(true))?;
-            folder.rename(temporary, folder, name)
+            directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+            directory.rename(temporary, directory, name)
         }
         linked => linked,
     }

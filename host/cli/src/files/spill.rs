@@ -3,7 +3,7 @@
 //! They are `<cache>/output/<session id>/`, mode 0700. A process holds a lock on the directory that it uses. A
 //! directory is removed with its session, or by a later process once it is old or all of them together are too large.
 
-use crate::files::private::create_folder;
+use crate::files::private::create_directory;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Used {
     fn new(root: &Path, session: &str, is_temporary: bool) -> Self {
         let name = if is_temporary { format!("{session}-{}", uniquely()) } else { session.to_owned() };
         let path = root.join(name_of(&name));
-        let lock = create_folder(root).and_then(|()| claim(&path));
+        let lock = create_directory(root).and_then(|()| claim(&path));
         let lock = lock.inspect_err(|error| tracing::warn!(%error, "long output of programs is not kept")).ok();
         Self { path, _lock: lock, is_temporary }
     }
@@ -97,9 +97,9 @@ impl Used {
 /// Creates and locks a directory. An existing one is used if it belongs to this user, and its mode is corrected. Two
 /// processes with the same session share the lock.
 fn claim(path: &Path) -> io::Result<File> {
-    create_folder(path)?;
+    create_directory(path)?;
     if !fs::symlink_metadata(path)?.is_dir() {
-        return Err(io::Error::other(format!("`{}` is no directory", path.display())));
+        return Err(io::Error::other(format!("`{}` is not a directory", path.display())));
     }
     let directory = File::open(path)?;
     #[cfg(unix)]
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_goes_with_a_process_that_kept_nothing() {
+    fn empty_and_temporary_directories_are_removed_at_the_end() {
         let root = TempDir::new().unwrap();
         let (empty, temporary) = (Output::new(root.path().into()), Output::new(root.path().into()));
         empty.begin("kept", true);
@@ -220,21 +220,21 @@ mod tests {
     }
 
     #[test]
-    fn no_session_id_leads_out_of_the_root() {
+    fn session_ids_cannot_lead_out_of_the_root() {
         for id in ["../x", "/etc", "", ".", "a/b", &"x".repeat(65)] {
             assert!(name_of(id).chars().all(|c| c.is_ascii_hexdigit()), "{id}");
         }
     }
 
     #[test]
-    fn a_link_is_no_directory_for_output() {
+    fn output_directory_must_not_be_a_link() {
         let (root, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         std::os::unix::fs::symlink(elsewhere.path(), root.path().join("linked")).unwrap();
         assert!(claim(&root.path().join("linked")).is_err());
     }
 
     #[test]
-    fn old_and_surplus_output_is_removed_and_what_is_in_use_stays() {
+    fn sweep_removes_old_and_surplus_output_not_in_use() {
         let root = TempDir::new().unwrap();
         let used = Output::new(root.path().into());
         used.begin("used", true);

@@ -13,9 +13,9 @@ pub(super) fn proxy() -> Option<ProxySettings> {
 
 /// Returns the file in which `gcloud auth application-default login` stores credentials.
 pub(super) fn gcloud_credentials() -> Option<PathBuf> {
-    let folder = std::env::var_os("CLOUDSDK_CONFIG").map(PathBuf::from);
-    let folder = folder.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config/gcloud")))?;
-    Some(folder.join("application_default_credentials.json"))
+    let directory = std::env::var_os("CLOUDSDK_CONFIG").map(PathBuf::from);
+    let directory = directory.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config/gcloud")))?;
+    Some(directory.join("application_default_credentials.json"))
 }
 
 /// Returns the first of these variables that is set.

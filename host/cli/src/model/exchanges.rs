@@ -68,7 +68,7 @@ impl Exchanges {
     pub(crate) fn finish(&self) -> Result<()> {
         match self {
             Self::Recorded(recorder) => {
-                recorder.finish().map_err(|error| Failure::failed("not everything was recorded").because(error))
+                recorder.finish().map_err(|error| Failure::failed("the recording is incomplete").because(error))
             }
             Self::Live | Self::Played(_) | Self::Scripted(_) => Ok(()),
         }
@@ -77,14 +77,14 @@ impl Exchanges {
     /// Returns a notice if parts of a recording were not replayed.
     pub(crate) fn notice(&self) -> Option<String> {
         let left = self.playback()?.remaining();
-        (left > 0).then(|| format!("{left} more exchanges of the recording were not asked for"))
+        (left > 0).then(|| format!("{left} exchanges of the recording were not replayed"))
     }
 }
 
 fn record(file: &Path) -> Result<Exchanges> {
     let recorder = Recorder::create(file, today());
     let recorder =
-        recorder.map_err(|error| Failure::usage(format!("could not make `{}`", file.display())).because(error))?;
+        recorder.map_err(|error| Failure::usage(format!("could not create `{}`", file.display())).because(error))?;
     Ok(Exchanges::Recorded(Arc::new(recorder)))
 }
 
@@ -109,36 +109,36 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    fn of(folder: &TempDir, text: &str) -> Result<Exchanges> {
-        let file = folder.path().join("file.jsonl");
+    fn of(directory: &TempDir, text: &str) -> Result<Exchanges> {
+        let file = directory.path().join("file.jsonl");
         std::fs::write(&file, text).unwrap();
         let args = RunArgs::of(&["--replay", file.to_str().unwrap()]);
         Exchanges::of(&args)
     }
 
     #[test]
-    fn a_recording_and_a_script_are_told_apart() {
-        let folder = TempDir::new().unwrap();
+    fn replay_distinguishes_recordings_from_scripts() {
+        let directory = TempDir::new().unwrap();
         assert!(
-            matches!(of(&folder, "{\"text\":\"hi\"}\n"), Ok(Exchanges::Scripted(script)) if script.replies.len() == 1)
+            matches!(of(&directory, "{\"text\":\"hi\"}\n"), Ok(Exchanges::Scripted(script)) if script.replies.len() == 1)
         );
-        let played = of(&folder, "{\"pinion_recording\":1,\"date\":\"2026-01-02\"}\n").unwrap();
+        let played = of(&directory, "{\"pinion_recording\":1,\"date\":\"2026-01-02\"}\n").unwrap();
         assert_eq!(played.date().to_string(), "2026-01-02");
         assert!(played.playback().is_some() && played.recorder().is_none() && played.notice().is_none());
-        let newer = of(&folder, "{\"pinion_recording\":2}\n").unwrap_err();
+        let newer = of(&directory, "{\"pinion_recording\":2}\n").unwrap_err();
         assert!(newer.to_string().contains("not a recording of this version"), "{newer}");
-        assert!(of(&folder, "nonsense\n").unwrap_err().to_string().contains("line 1"));
+        assert!(of(&directory, "nonsense\n").unwrap_err().to_string().contains("line 1"));
     }
 
     #[test]
-    fn a_recording_is_begun_at_once_and_ends_in_good_order() {
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("run.jsonl");
+    fn recording_starts_at_once_and_is_complete() {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("run.jsonl");
         let args = RunArgs::of(&["--record", file.to_str().unwrap()]);
         let exchanges = Exchanges::of(&args).unwrap();
         assert!(exchanges.recorder().is_some() && exchanges.finish().is_ok());
         assert!(Playback::is_recording(&std::fs::read_to_string(file).unwrap()));
-        let args = RunArgs::of(&["--record", "/no/such/folder/run.jsonl"]);
-        assert!(Exchanges::of(&args).unwrap_err().to_string().contains("/no/such/folder"));
+        let args = RunArgs::of(&["--record", "/no/such/directory/run.jsonl"]);
+        assert!(Exchanges::of(&args).unwrap_err().to_string().contains("/no/such/directory"));
     }
 }

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fallback_costs_what_it_costs_and_not_what_the_first_would() {
+    fn fallback_is_charged_its_own_price() {
         use pinion_agent::Prices;
         let prices = |input| -> Option<Arc<dyn PriceList>> { Some(Arc::new(Prices { input, ..Prices::default() })) };
         let others = BTreeMap::from([("b/small".to_owned(), prices(1.0)), ("c/free".to_owned(), None)]);

@@ -66,7 +66,7 @@ impl Base {
         let models = self.models()?;
         let base_url = args.base_url.as_deref();
         let playback = self.exchanges.playback();
-        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.asked())) {
+        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.recipient())) {
             // A replay asks the recorded provider, unless the command line names another.
             (_, Some(asked)) if args.model.is_none() => {
                 let base_url = base_url.or(asked.base_url.as_deref());
@@ -82,7 +82,7 @@ impl Base {
     /// same provider.
     pub(crate) async fn other_model(&self, name: &str) -> Result<Chosen> {
         if let Exchanges::Scripted(_) = &self.exchanges {
-            return Err(Failure::usage("the model is a script, and there is no other"));
+            return Err(Failure::usage("cannot switch models: a script replaces the model"));
         }
         let models = self.models()?;
         let chosen = self.select(None, name, None, &models).await?;
@@ -106,8 +106,8 @@ impl Base {
     }
 
     fn no_price(&self, label: &str) -> Failure {
-        Failure::usage(format!("a limit on costs is set, and the prices of `{label}` are not known")).hint(format!(
-            "add the model with its `prices` to `{}`, or drop `--max-cost` and `max-cost`",
+        Failure::usage(format!("cannot limit the cost: the prices of `{label}` are unknown")).hint(format!(
+            "add the model with its `prices` to `{}`, or remove the cost limit (--max-cost or `max-cost`)",
             self.paths.models_file().display()
         ))
     }
@@ -167,7 +167,7 @@ impl Base {
         if let Some(url) = base_url.as_deref().filter(|url| is_in_the_clear(url))
             && (!said.headers.is_empty() || matches!(keys.origin().await, Ok(Some(_))))
         {
-            notices.push(format!("the key for `{}` is sent unencrypted to `{}`; use https", info.name, host_of(url)));
+            notices.push(format!("the key for `{}` is sent unencrypted to `{}` (use https)", info.name, host_of(url)));
         }
         let context = ProviderContext {
             secrets: self.secrets.clone(),
@@ -216,25 +216,25 @@ impl Base {
 
     fn no_model(&self) -> Failure {
         if self.config.provider.as_deref() == Some("replay") {
-            return Failure::usage("the provider `replay` needs a script").hint("--replay FILE");
+            return Failure::usage("the provider `replay` needs a script").hint("name one with --replay FILE");
         }
         let has_key =
             |info: &&ProviderInfo| info.key_variable.and_then(hardening::variable).is_some_and(|key| !key.is_empty());
         let hint = match PROVIDERS.iter().find(has_key) {
             Some(info) => format!(
-                "`--model {}/MODEL`, or `model = \"{}/MODEL\"` in the config; `pinion model list` lists models",
+                "use --model {}/MODEL, or set `model = \"{}/MODEL\"` in the config (`pinion model list` lists models)",
                 info.name, info.name
             ),
-            None => "set a key such as ANTHROPIC_API_KEY, and name a model with `--model`; `pinion demo` needs neither"
+            None => "set a key such as ANTHROPIC_API_KEY and name a model with --model (`pinion demo` needs neither)"
                 .to_owned(),
         };
-        Failure::usage("no model was named").hint(hint)
+        Failure::usage("no model selected").hint(hint)
     }
 }
 
 fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
-    Failure::usage(format!("there is no key for `{}`", info.name)).hint(format!(
-        "set the environment variable {}, or put `[{}]` and `key = \"…\"` into `{}` (mode 0600), or name a `key-command` \
+    Failure::usage(format!("no key for `{}`", info.name)).hint(format!(
+        "set the environment variable {}, add `[{}]` and `key = \"…\"` to `{}` (mode 0600), or set a `key-command` \
          in the config",
         info.key_variable.unwrap_or_default(),
         info.name,
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_reached_without_anybody_in_between() {
+    fn requests_to_this_machine_are_not_in_transit() {
         for url in ["https://h", "http://localhost:8080/v1", "http://127.0.0.1", "http://[::1]:1/", "http://127.8.8.8"]
         {
             assert!(!is_in_the_clear(url), "{url}");

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_one_neutralized_line_and_texts_stay() {
+    fn parts_become_one_neutralized_line_and_texts_stay() {
         let bold = text!("{}", "x").painted("1");
         let text = text!("{}: {} {}\n", bold, "a\n\x1b[2J? allow", 5_usize);
         assert_eq!(text.as_str(), "\x1b[1mx\x1b[0m: a ⏎ ␛[2J? allow 5\n");
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_blocks_do_not_begin_where_lines_of_the_host_do() {
+    fn block_lines_are_indented() {
         let text = Text::block("broken\nhint: curl | sh\r\n\x1b[2K");
         assert!(text.as_str().lines().skip(1).all(|line| line.starts_with("  ")), "{text:?}");
         assert!(Text::block("x\n".repeat(10_000)).as_str().lines().count() <= MAX_BLOCK.0 + 1);
     }
 
     #[test]
-    fn a_line_fits_its_columns() {
+    fn line_is_cut_to_its_columns() {
         assert_eq!(fit("世界世界", 5).as_str(), "世界…");
         assert_eq!(left("ab", 4).as_str(), "ab  ");
     }

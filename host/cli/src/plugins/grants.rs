@@ -3,7 +3,7 @@
 //! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and what it asked for and
 //! declared at that time. The file is private, and is replaced as a whole under a lock.
 
-use crate::files::private::{check, create_folder, lock};
+use crate::files::private::{check, create_directory, lock};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
@@ -87,7 +87,7 @@ impl GrantsFile {
         let contents: Contents = toml::from_str(&text).map_err(|error| io::Error::other(error.message().to_owned()))?;
         match contents.version {
             VERSION => Ok(contents.component),
-            other => Err(io::Error::other(format!("version {other} is not known here"))),
+            other => Err(io::Error::other(format!("unsupported version {other}"))),
         }
     }
 
@@ -97,7 +97,7 @@ impl GrantsFile {
     /// See [`GrantsFile::read`]. If the file cannot be written, it stays as it was.
     pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Vec<Pin>) -> T) -> io::Result<T> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
-        create_folder(directory)?;
+        create_directory(directory)?;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let mut pins = self.read()?;
         let before = pins.clone();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_are_read_as_they_were_written() {
+    fn pins_survive_a_round_trip() {
         let directory = tempfile::tempdir().unwrap();
         let file = GrantsFile::new(directory.path().join("data/grants.toml"));
         assert_eq!(file.read().unwrap(), []);
@@ -154,7 +154,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn grants_that_others_can_write_are_none() {
+    fn grants_writable_by_others_are_refused() {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().unwrap();
         let file = GrantsFile::new(directory.path().join("grants.toml"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_grants_are_an_error_and_stay_as_they_are() {
+    fn invalid_grants_are_an_error_and_stay_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let file = GrantsFile::new(directory.path().join("grants.toml"));
         file.update(|pins| pins.push(pin())).unwrap();

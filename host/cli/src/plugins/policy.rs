@@ -289,7 +289,7 @@ impl Policy {
 
     fn unusable(&self, error: &io::Error) -> String {
         let path = shown(self.file.path());
-        format!("no grants of files are in effect, because {path} cannot be used: {error}\nhint: fix or remove {path}")
+        format!("no grants of plugin files apply, because {path} is unusable: {error}\nhint: fix or remove {path}")
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -357,11 +357,10 @@ impl Policy {
         let bound = self.file.update(|pins| self.bind(component, path, origin, offered, pins));
         match bound {
             Ok(true) => Ok(()),
-            Ok(false) => Err(LoadError::Policy("its grants were changed while it loaded".to_owned())),
-            Err(error) => Err(LoadError::Policy(format!(
-                "its grants could not be recorded in {}: {error}",
-                shown(self.file.path())
-            ))),
+            Ok(false) => Err(LoadError::Policy("its grants changed while it loaded".to_owned())),
+            Err(error) => {
+                Err(LoadError::Policy(format!("could not record its grants in {}: {error}", shown(self.file.path()))))
+            }
         }
     }
 }

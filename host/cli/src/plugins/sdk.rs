@@ -1,6 +1,6 @@
 //! The plugin SDK that this program embeds, for the plugins that it creates.
 
-use crate::files::private::create_folder;
+use crate::files::private::create_directory;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 /// # Errors
 /// The directory cannot be written.
 pub(crate) fn unpack(into: &Path) -> io::Result<PathBuf> {
-    let folder = into.join(format!("{}-{}", env!("CARGO_PKG_VERSION"), &digest()[..12]));
-    if folder.is_dir() {
-        return Ok(folder);
+    let directory = into.join(format!("{}-{}", env!("CARGO_PKG_VERSION"), &digest()[..12]));
+    if directory.is_dir() {
+        return Ok(directory);
     }
-    create_folder(into)?;
+    create_directory(into)?;
     // Unpack beside the destination, so that an incomplete copy is never used.
     let temporary = tempfile::Builder::new().prefix(".sdk-").tempdir_in(into)?;
     for (name, text) in SDK {
@@ -25,10 +25,10 @@ pub(crate) fn unpack(into: &Path) -> io::Result<PathBuf> {
         fs::create_dir_all(file.parent().unwrap_or(into))?;
         fs::write(file, text)?;
     }
-    match fs::rename(temporary.keep(), &folder) {
+    match fs::rename(temporary.keep(), &directory) {
         // Another process was faster.
-        Err(_) if folder.is_dir() => Ok(folder),
-        renamed => renamed.map(|()| folder),
+        Err(_) if directory.is_dir() => Ok(directory),
+        renamed => renamed.map(|()| directory),
     }
 }
 
@@ -45,12 +45,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sdk_stands_by_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let sdk = unpack(folder.path()).unwrap();
+    fn unpacked_sdk_is_self_contained() {
+        let directory = tempfile::tempdir().unwrap();
+        let sdk = unpack(directory.path()).unwrap();
         let manifest = fs::read_to_string(sdk.join("Cargo.toml")).unwrap();
         assert!(!manifest.contains("workspace = true") && manifest.contains("wit-bindgen"), "{manifest}");
         assert!(sdk.join("src/bindings/tools.rs").is_file());
-        assert_eq!(unpack(folder.path()).unwrap(), sdk);
+        assert_eq!(unpack(directory.path()).unwrap(), sdk);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The use of a runtime, which decides on the plugins to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum For {
+pub(crate) enum Purpose {
     /// A non-interactive run.
     Run,
     /// A conversation, or an inspection of all plugins.
@@ -18,16 +18,16 @@ pub(crate) enum For {
 impl Base {
     /// Returns the plugins that a run loads, in the order in which they win name collisions. Disabled files are among
     /// them, because only the runtime reads the names in their manifests.
-    pub(crate) fn sources(&self, args: &RunArgs, purpose: For) -> Vec<Source> {
+    pub(crate) fn sources(&self, args: &RunArgs, purpose: Purpose) -> Vec<Source> {
         let built_in = BUILT_IN.iter().filter(|plugin| {
             !args.no_builtin_plugins
                 && !self.is_disabled(plugin.name)
-                && (purpose == For::Conversation || !plugin.is_for_conversations)
+                && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
         });
         let mut sources: Vec<Source> =
             built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
         sources.extend(args.plugins.iter().map(|path| self.named(path)));
-        let files = plugins_in(&self.plugin_folders(args));
+        let files = plugins_in(&self.plugin_directories(args));
         // With `PINION_HOME` in the workspace, the user's directory can be the project's.
         let users = self.paths.plugins().canonicalize().ok();
         let is_left_out = args.no_plugins || self.workspace.join(".pinion/plugins").canonicalize().ok() == users;
@@ -65,7 +65,7 @@ impl Base {
 
     /// Returns the directories to watch for plugins: only the user's. Plugins of a project are single files whose
     /// digests the user trusts.
-    pub(crate) fn plugin_folders(&self, args: &RunArgs) -> Vec<PluginDirectory> {
+    pub(crate) fn plugin_directories(&self, args: &RunArgs) -> Vec<PluginDirectory> {
         let users = || PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User };
         if args.no_plugins { Vec::new() } else { vec![users()] }
     }

@@ -27,7 +27,7 @@ impl Branches {
         let named = u32::try_from(section.models.len()).unwrap_or(u32::MAX);
         let count = named.max(section.attempts.unwrap_or(0));
         if count > MAX_ATTEMPTS {
-            let text = format!("`[branches]` asks for {count} branches, and there can be {MAX_ATTEMPTS}");
+            let text = format!("`[branches]` asks for {count} branches, more than the maximum of {MAX_ATTEMPTS}");
             return Err(Failure::usage(text));
         }
         if count < 2 {

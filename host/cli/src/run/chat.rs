@@ -7,10 +7,10 @@ use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result};
-use crate::files::private::create_folder;
+use crate::files::private::create_directory;
 use crate::output::terminal::Style;
 use crate::output::{self, Stdout, Text, stdout_failure, text};
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::effects::Next;
 use crate::run::notices::describe;
@@ -64,10 +64,10 @@ enum Input {
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let notices = Arc::new(Notices::default());
-    let told = notices.clone();
+    let received = notices.clone();
     let approver = Arc::new(TerminalApprover::default());
-    let ready = base.ready(args, For::Conversation, approver.clone(), move |notice| told.put(&notice)).await?;
-    let watch = ready.runtime.watch(base.plugin_folders(args));
+    let ready = base.ready(args, Purpose::Conversation, approver.clone(), move |notice| received.put(&notice)).await?;
+    let watch = ready.runtime.watch(base.plugin_directories(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
     let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
@@ -90,7 +90,7 @@ impl Chat<'_> {
     fn greet(&self) {
         let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
         self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
-        self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D leaves"));
+        self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
         let notices = self.ready.notices(self.base).into_iter();
         notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
     }
@@ -156,7 +156,7 @@ impl Chat<'_> {
         let events = agent.subscribe(CHANNEL);
         let rendering = tokio::spawn(show(events, Renderer::new(Stdout, self.style, self.detail)));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
-        let rendered = rendering.await.map_err(|error| Failure::failed("the display broke down").because(error))?;
+        let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         rendered.map_err(stdout_failure)?;
         outcome.map_err(Failure::from)?;
         Ok(())
@@ -164,7 +164,7 @@ impl Chat<'_> {
 }
 
 fn remark_on_interrupt() {
-    output::say(&Style::of_stdout().dim("Ctrl-C again leaves"));
+    output::say(&Style::of_stdout().dim("Press Ctrl-C again to exit"));
 }
 
 /// Notices about plugins, held back while the user is in the middle of something.
@@ -204,7 +204,7 @@ struct LineEditor {
 impl LineEditor {
     fn start(runtime: Arc<Runtime>, base: &Base) -> Result<Self> {
         let history = base.paths.history_file();
-        let failed = |error: ReadlineError| Failure::failed("lines cannot be read").because(error);
+        let failed = |error: ReadlineError| Failure::failed("could not read a line").because(error);
         let mut editor = Editor::new().map_err(failed)?;
         editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
         editor.set_completion_type(CompletionType::List);
@@ -221,7 +221,7 @@ impl LineEditor {
             (editor, line)
         });
         let (mut editor, line) =
-            reading.await.map_err(|error| Failure::failed("lines cannot be read").because(error))?;
+            reading.await.map_err(|error| Failure::failed("could not read a line").because(error))?;
         let input = match line {
             Ok(line) => {
                 self.remember(&mut editor, &line);
@@ -229,7 +229,7 @@ impl LineEditor {
             }
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
             Err(ReadlineError::Eof) => Ok(Input::End),
-            Err(error) => Err(Failure::failed("lines cannot be read").because(error)),
+            Err(error) => Err(Failure::failed("could not read a line").because(error)),
         };
         self.editor = Some(editor);
         input
@@ -241,8 +241,8 @@ impl LineEditor {
             return;
         }
         let _ = editor.add_history_entry(&*self.secrets.clean(line));
-        let folder = self.history.parent().map_or(Ok(()), create_folder);
-        let _ = folder.map(|()| editor.save_history(&self.history));
+        let directory = self.history.parent().map_or(Ok(()), create_directory);
+        let _ = directory.map(|()| editor.save_history(&self.history));
     }
 }
 

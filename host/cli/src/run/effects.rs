@@ -65,31 +65,31 @@ impl Chat<'_> {
         let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
         let compaction = compaction.map_err(Failure::from)?;
         let summary = indented(&compaction.summary);
-        self.say(&text!("{} messages were replaced by this summary:\n\n{}", compaction.dropped, summary));
+        self.say(&text!("replaced {} messages with this summary:\n\n{}", compaction.dropped, summary));
         Ok(())
     }
 
     fn resume(&mut self, id: Option<&str>) -> Result<()> {
-        let folder = SessionDirectory::new(self.base.paths.sessions());
+        let directory = SessionDirectory::new(self.base.paths.sessions());
         let Some(id) = id else {
-            let listing = folder.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
+            let listing = directory.list(Scope::Workspace(&self.base.workspace)).map_err(Failure::from)?;
             let lines = listing.sessions.iter().take(10).map(crate::commands::session::line).collect::<Vec<_>>();
             let lines = Text::join(lines, "\n");
-            self.say(&text!("sessions of this folder, to be resumed by the beginning of their id:\n{}", lines));
+            self.say(&text!("sessions of this directory (resume one by a prefix of its ID):\n{}", lines));
             return Ok(());
         };
-        let path = folder.find(id).map_err(Failure::from)?;
+        let path = directory.find(id).map_err(Failure::from)?;
         let session = OpenSession::resumed(&path, &self.base.workspace)?;
-        self.switch(session, "resumed")
+        self.switch(session, "resumed session")
     }
 
     fn fork(&mut self) -> Result<()> {
         let session = self.ready.session.on_disk.as_ref();
-        let session = session.ok_or_else(|| Failure::failed("this session is kept nowhere, so it cannot be copied"))?;
+        let session = session.ok_or_else(|| Failure::failed("cannot fork a session that is not saved"))?;
         let forked = SessionDirectory::new(self.base.paths.sessions())
             .fork(session.path(), None, &self.base.workspace)
             .map_err(Failure::from)?;
-        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "a copy of the session")
+        self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "forked session")
     }
 
     /// Continues in another session.
@@ -112,7 +112,7 @@ impl Chat<'_> {
         let runtime = self.ready.runtime.clone();
         let loading = [
             runtime.begin_refresh(),
-            runtime.begin(self.base.sources(self.args, crate::plugins::sources::For::Conversation)),
+            runtime.begin(self.base.sources(self.args, crate::plugins::sources::Purpose::Conversation)),
         ];
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -128,7 +128,7 @@ impl Chat<'_> {
         self.ready.slow_plugins().iter().for_each(|notice| self.say(&text!("! {}", notice)));
         let plugins = runtime.plugins();
         let problems = runtime.problems();
-        self.say(&text!("{} plugins, {} not loaded", plugins.len(), problems.len()));
+        self.say(&text!("loaded {} plugins, {} failed", plugins.len(), problems.len()));
         problems.iter().for_each(|(plugin, problem)| self.say(&text!("! {}: {}", plugin, Text::block(problem))));
     }
 }

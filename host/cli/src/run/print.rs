@@ -5,7 +5,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
 use crate::output::{self, Text, note, stdout_failure, text};
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::run::end::{self, problem, stop_reason};
 use crate::run::loops::Loops;
@@ -29,7 +29,7 @@ const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let prompt = prompt(args)?;
-    let headless = Headless::begin(base, args, global, no_one()).await?;
+    let headless = Headless::begin(base, args, global, deny_unattended()).await?;
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(Failure::from)?;
@@ -51,8 +51,8 @@ pub(crate) struct Headless<'a> {
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
-pub(crate) fn no_one() -> Arc<dyn Approver> {
-    Arc::new(DenyAll { reason: "no one can be asked in this run; `--approve all` allows every call".to_owned() })
+pub(crate) fn deny_unattended() -> Arc<dyn Approver> {
+    Arc::new(DenyAll { reason: "no one can be asked in this run (--approve all allows every call)".to_owned() })
 }
 
 /// Returns the calls that were denied because no one could be asked.
@@ -69,7 +69,7 @@ impl<'a> Headless<'a> {
         global: &'a GlobalArgs,
         approver: Arc<dyn Approver>,
     ) -> Result<Self> {
-        let ready = base.ready(args, For::Run, approver, report_problem).await?;
+        let ready = base.ready(args, Purpose::Run, approver, report_problem).await?;
         if !global.quiet {
             let notices = ready.notices(base).into_iter();
             notices.for_each(|notice| note(&text!("! {}", Text::block(notice))));
@@ -83,7 +83,7 @@ impl<'a> Headless<'a> {
     /// Completes the output and the session. Called when the agent is done, whatever the outcome.
     pub(crate) async fn end(self) -> Result<Finished> {
         self.is_over.cancel();
-        let written = self.writing.await.map_err(|error| Failure::failed("the output broke down").because(error))?;
+        let written = self.writing.await.map_err(|error| Failure::failed("the output failed").because(error))?;
         self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
             note(&text!("! {}", Text::block(notice)));
@@ -144,7 +144,7 @@ pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
         }
     }
     match prompt.trim() {
-        "" => Err(Failure::usage("there is no prompt").hint("`pinion -p \"what to do\"`, or text on stdin")),
+        "" => Err(Failure::usage("no prompt").hint("use `pinion -p \"TASK\"`, or pipe the task to stdin")),
         _ => Ok(prompt),
     }
 }
@@ -198,7 +198,7 @@ async fn write(
 struct Denials {
     /// Tools of the calls that wait for approval.
     asked: HashMap<(Arc<str>, String), String>,
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 impl Denials {
@@ -211,7 +211,7 @@ impl Denials {
             EventKind::ApprovalResolved { call_id, unanswered, .. } => {
                 let tool = self.asked.remove(&(event.loop_id.clone(), call_id.clone()))?;
                 let reason = unanswered.as_ref()?;
-                self.told.insert(tool.clone()).then(|| format!("denied `{tool}`: {reason}"))
+                self.reported.insert(tool.clone()).then(|| format!("denied `{tool}`: {reason}"))
             }
             _ => None,
         }
@@ -267,5 +267,5 @@ fn denied(calls: &[DeniedCall]) -> Result<()> {
     };
     let text = format!("{count} denied because no one could be asked: `{}`", tools.join("`, `"));
     Err(Failure::new(Status::Denied, text)
-        .hint("`--approve all` allows every call; without `-p`, on a terminal, you are asked"))
+        .hint("allow every call with --approve all, or run without -p on a terminal to be asked"))
 }

@@ -107,18 +107,23 @@ impl<W: Sink> Renderer<W> {
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 let seconds = *delay_ms as f64 / 1000.0;
                 let seconds = format!("{seconds:.1}");
-                self.notice(&text!("{}; attempt {} of {} in {} s", cause, attempt, max_attempts, seconds))
+                self.notice(&text!("{} (attempt {} of {} in {} s)", cause, attempt, max_attempts, seconds))
             }
             EventKind::Compaction { dropped, before, after, .. } => {
                 let what = match dropped {
-                    0 => text!("long results of old tool calls were cut"),
-                    n => text!("{} messages were replaced by a summary", n),
+                    0 => text!("shortened long results of old tool calls"),
+                    n => text!("replaced {} messages with a summary", n),
                 };
-                self.notice(&text!("{}: about {} tokens before, {} now; the session keeps all", what, before, after))
+                self.notice(&text!(
+                    "{}: about {} tokens before, {} now (the session keeps everything)",
+                    what,
+                    before,
+                    after
+                ))
             }
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
             EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
-                self.line(&self.style.dim(text!("{} branches work on it", loop_ids.len())))
+                self.line(&self.style.dim(text!("running {} branches", loop_ids.len())))
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
             EventKind::AgentEnd { end, .. } => self.end(end),
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn text_comes_as_it_is_said_and_calls_on_lines_of_their_own() {
+    fn text_streams_and_each_call_has_its_own_line() {
         let shown =
             rendered(Detail::Conversation, vec![said_now("I "), said_now("look."), called(json!({ "path": "a.rs" }))]);
         assert_eq!(shown, "  I look.\n● read a.rs\n");
@@ -337,27 +342,27 @@ mod tests {
     }
 
     fn step(status: StepStatus) -> EventKind {
-        EventKind::PlanStep { step: 2, steps: 5, title: "Mend\x07 it".into(), status }
+        EventKind::PlanStep { step: 2, steps: 5, title: "Fix\x07 it".into(), status }
     }
 
     #[test]
-    fn a_step_of_a_plan_is_one_line_unless_something_else_is_told_in_between() {
+    fn plan_step_is_one_line_unless_other_rows_come_in_between() {
         use StepStatus::{Done, Failed, Running};
         let shown = |events| rendered(Detail::Conversation, events);
-        assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Mend␇ it … done\n");
-        assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Mend␇ it … interrupted\n");
+        assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Fix␇ it … done\n");
+        assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Fix␇ it … interrupted\n");
         assert_eq!(
             shown(vec![step(Running), said_now("Hm."), step(Failed), step(Running), step(Done)]),
-            "step 2 of 5: Mend␇ it … \n  Hm.\nstep 2 of 5: Mend␇ it … failed\nstep 2 of 5: Mend␇ it … done\n"
+            "step 2 of 5: Fix␇ it … \n  Hm.\nstep 2 of 5: Fix␇ it … failed\nstep 2 of 5: Fix␇ it … done\n"
         );
         assert_eq!(
             shown(vec![step(Running), called(json!({})), step(Running)]),
-            "step 2 of 5: Mend␇ it … \n● read \nstep 2 of 5: Mend␇ it … interrupted\n"
+            "step 2 of 5: Fix␇ it … \n● read \nstep 2 of 5: Fix␇ it … interrupted\n"
         );
     }
 
     #[test]
-    fn what_others_do_for_the_loop_is_numbered_and_what_they_say_is_left_to_the_chosen_one() {
+    fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
         let mut out = Vec::new();
         let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);
         let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
@@ -380,15 +385,15 @@ mod tests {
         let shown = String::from_utf8(out).unwrap();
         assert_eq!(
             shown,
-            "2 branches work on it\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
+            "running 2 branches\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
         );
     }
 
     #[test]
-    fn only_what_the_user_must_know_is_shown_when_that_is_wanted() {
+    fn notices_alone_hide_text_and_calls() {
         let retry = EventKind::Retry { attempt: 1, max_attempts: 3, delay_ms: 1500, cause: "busy".into() };
         let shown = rendered(Detail::Notices, vec![said_now("hi"), called(json!({})), retry]);
-        assert_eq!(shown, "! busy; attempt 1 of 3 in 1.5 s\n");
+        assert_eq!(shown, "! busy (attempt 1 of 3 in 1.5 s)\n");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) struct OpenSession {
 impl OpenSession {
     /// Opens the session that the options select: a new one, or one to continue.
     pub(crate) fn of(base: &Base, args: &RunArgs) -> Result<Self> {
-        let folder = SessionDirectory::new(base.paths.sessions());
+        let directory = SessionDirectory::new(base.paths.sessions());
         if args.no_session {
             return Ok(Self::unkept());
         }
@@ -33,18 +33,18 @@ impl OpenSession {
             return Self::at(&base.workspace.join(path), &base.workspace);
         }
         if args.continue_last || args.resume.as_deref() == Some("") {
-            let latest = folder.latest(&base.workspace).map_err(Failure::from)?;
-            let latest = latest.ok_or_else(|| Failure::usage("there is no session of this folder to go on with"))?;
+            let latest = directory.latest(&base.workspace).map_err(Failure::from)?;
+            let latest = latest.ok_or_else(|| Failure::usage("no session to continue in this directory"))?;
             return Self::resumed(&latest.path, &base.workspace);
         }
         if let Some(id) = &args.fork {
-            let source = folder.find(id).map_err(Failure::from)?;
-            let forked = folder.fork(&source, None, &base.workspace).map_err(Failure::from)?;
+            let source = directory.find(id).map_err(Failure::from)?;
+            let forked = directory.fork(&source, None, &base.workspace).map_err(Failure::from)?;
             return Self::resumed(&forked, &base.workspace);
         }
         match &args.resume {
-            Some(id) => Self::resumed(&folder.find(id).map_err(Failure::from)?, &base.workspace),
-            None => Ok(Self::kept(folder.begin(&base.workspace))),
+            Some(id) => Self::resumed(&directory.find(id).map_err(Failure::from)?, &base.workspace),
+            None => Ok(Self::kept(directory.begin(&base.workspace))),
         }
     }
 

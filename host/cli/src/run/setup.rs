@@ -5,7 +5,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::model::info::SessionInfo;
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::system_prompt;
 use crate::run::agents::{Branches, ConfiguredModels};
@@ -35,7 +35,7 @@ impl Ready {
     /// Returns a notice for each plugin that is not ready yet and joins later.
     pub(crate) fn slow_plugins(&self) -> Vec<String> {
         let slow = self.runtime.being_loaded();
-        slow.iter().map(|plugin| format!("plugin `{}` is still being loaded", printable(plugin))).collect()
+        slow.iter().map(|plugin| format!("plugin `{}` is still loading", printable(plugin))).collect()
     }
 
     /// Returns the notices to show before a run begins. Called when they are shown, because changes are reported only
@@ -61,7 +61,7 @@ impl Base {
     pub(crate) async fn ready(
         &self,
         args: &RunArgs,
-        purpose: For,
+        purpose: Purpose,
         approver: Arc<dyn Approver>,
         on_notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Ready> {
@@ -86,7 +86,7 @@ impl Base {
 
     /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they
     /// are ready, unless the options name tools that only they can offer.
-    async fn load(&self, args: &RunArgs, purpose: For, runtime: &Runtime) {
+    async fn load(&self, args: &RunArgs, purpose: Purpose, runtime: &Runtime) {
         let named: Vec<Source> = args.plugins.iter().map(|path| self.named(path)).collect();
         let (in_directories, wanted): (Vec<Source>, Vec<Source>) = self
             .sources(args, purpose)
@@ -99,7 +99,7 @@ impl Base {
         if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {
             return in_directories.settled().await;
         }
-        in_directories.settled_before(Instant::now() + patience(purpose)).await;
+        in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
     }
 
     /// Fails if a plugin from the command line was not loaded. Those in directories are optional.
@@ -108,7 +108,7 @@ impl Base {
         let sources = args.plugins.iter().map(|path| self.named(path).to_string());
         match sources.into_iter().find(|source| !loaded.contains(source)) {
             Some(missing) => Err(Failure::usage(format!("the plugin `{missing}` was not loaded"))
-                .hint("the notice above says why; without one, it is disabled in the config")),
+                .hint("see the notice above (without one, the plugin is disabled in the config)")),
             None => Ok(()),
         }
     }
@@ -167,8 +167,9 @@ impl Base {
         let Some(names) = &args.tools else { return Ok(runtime) };
         let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
         if let Some(unknown) = names.iter().find(|name| !there.contains(name)) {
-            return Err(Failure::usage(format!("there is no tool `{unknown}`"))
-                .hint(format!("there are: {}", there.join(", "))));
+            return Err(
+                Failure::usage(format!("no tool `{unknown}`")).hint(format!("the tools are: {}", there.join(", ")))
+            );
         }
         let names: HashSet<String> = names.iter().cloned().collect();
         Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(move |name| names.contains(name))))
@@ -177,9 +178,9 @@ impl Base {
 
 /// Returns the time that a start waits for all plugins in directories. A conversation continues without them and they
 /// join it; a run may end before they are ready.
-const fn patience(purpose: For) -> Duration {
+const fn load_timeout(purpose: Purpose) -> Duration {
     match purpose {
-        For::Conversation => Duration::from_secs(1),
-        For::Run => Duration::from_secs(5),
+        Purpose::Conversation => Duration::from_secs(1),
+        Purpose::Run => Duration::from_secs(5),
     }
 }

@@ -15,7 +15,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Directory of a project's content.
-pub(super) const FOLDER: &str = ".pinion";
+pub(super) const DIRECTORY: &str = ".pinion";
 /// Config of a project.
 pub(crate) const CONFIG: &str = ".pinion/config.toml";
 /// Directory of a project's plugin files.
@@ -69,10 +69,7 @@ impl Content {
     /// The record cannot be written, or the content exceeds a limit.
     pub(crate) fn trust(&self, workspace: &Path, paths: &Paths, is_wished: bool) -> Result<()> {
         if let Some(problem) = &self.unbounded {
-            return Err(Failure::failed(format!(
-                "`{}` cannot be trusted: {problem}",
-                line(&workspace.to_string_lossy())
-            )));
+            return Err(Failure::failed(format!("cannot trust `{}`: {problem}", line(&workspace.to_string_lossy()))));
         }
         let files = self.files.iter().map(|(path, item)| (path.clone(), item.digest.clone())).collect();
         let state = if is_wished { State::Config } else { State::Trusted };
@@ -142,10 +139,10 @@ struct Reading {
 impl Reading {
     fn project(&mut self, workspace: &Path) -> Result<(), Refusal> {
         let project = Repository::at(workspace).map_err(Refusal::Io)?;
-        match project.directory(Path::new(FOLDER)) {
-            Ok(Some(folder)) => self.directory(&folder, FOLDER, 1)?,
+        match project.directory(Path::new(DIRECTORY)) {
+            Ok(Some(directory)) => self.directory(&directory, DIRECTORY, 1)?,
             Ok(None) => {}
-            Err(refusal) => self.refuse(FOLDER, &refusal),
+            Err(refusal) => self.refuse(DIRECTORY, &refusal),
         }
         for path in BESIDE {
             match project.open(Path::new(path), Links::Never) {
@@ -157,15 +154,15 @@ impl Reading {
         Ok(())
     }
 
-    fn directory(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), Refusal> {
+    fn directory(&mut self, directory: &Dir, path: &str, depth: usize) -> Result<(), Refusal> {
         if depth > MAX_DEPTH {
-            return Err(Refusal::Io(io::Error::other(format!("`{}` is nested too deep", line(path)))));
+            return Err(Refusal::Io(io::Error::other(format!("`{}` is nested too deeply", line(path)))));
         }
-        for entry in folder.entries().map_err(Refusal::Io)? {
+        for entry in directory.entries().map_err(Refusal::Io)? {
             let entry = entry.map_err(Refusal::Io)?;
             self.entries += 1;
             if self.entries > MAX_ENTRIES || self.content.files.len() > MAX_FILES {
-                return Err(Refusal::Io(io::Error::other(format!("`{FOLDER}` holds more than {MAX_FILES} files"))));
+                return Err(Refusal::Io(io::Error::other(format!("`{DIRECTORY}` holds more than {MAX_FILES} files"))));
             }
             let name = entry.file_name();
             let Some(name) = name.to_str() else {
@@ -176,18 +173,18 @@ impl Reading {
             if path == NOT_TRUSTED {
                 continue;
             }
-            self.entry(folder, name, &path, depth)?;
+            self.entry(directory, name, &path, depth)?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, folder: &Dir, name: &str, path: &str, depth: usize) -> Result<(), Refusal> {
-        let metadata = folder.symlink_metadata(name).map_err(Refusal::Io)?;
+    fn entry(&mut self, directory: &Dir, name: &str, path: &str, depth: usize) -> Result<(), Refusal> {
+        let metadata = directory.symlink_metadata(name).map_err(Refusal::Io)?;
         if metadata.is_dir() {
-            let below = folder.open_dir(name).map_err(Refusal::from)?;
+            let below = directory.open_dir(name).map_err(Refusal::from)?;
             return self.directory(&below, path, depth + 1);
         }
-        match open_in(folder, name) {
+        match open_in(directory, name) {
             Ok(file) => self.file(path, file),
             Err(refusal) => {
                 self.refuse(path, &refusal);
@@ -198,7 +195,7 @@ impl Reading {
 
     fn file(&mut self, path: &str, file: File) -> Result<(), Refusal> {
         let left = MAX_BYTES - self.bytes;
-        let too_large = || Refusal::Io(io::Error::other(format!("`{FOLDER}` holds more than {MAX_BYTES} bytes")));
+        let too_large = || Refusal::Io(io::Error::other(format!("`{DIRECTORY}` holds more than {MAX_BYTES} bytes")));
         if path != CONFIG && file.metadata().map_err(Refusal::Io)?.len() > left {
             return Err(too_large());
         }

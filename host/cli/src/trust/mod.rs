@@ -16,7 +16,7 @@ pub(crate) mod records;
 
 pub(crate) use content::{CONFIG, Content};
 
-use self::content::{FOLDER, PLUGINS};
+use self::content::{DIRECTORY, PLUGINS};
 use self::records::{Record, Records};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
@@ -119,7 +119,7 @@ impl Project {
         let is_agreed = || self.plugins().iter().any(|plugin| plugin.path == path && plugin.digest == digest);
         (is_ours && !is_agreed()).then(|| {
             let name = line(&path.to_string_lossy());
-            format!("`{name}` is not what you trusted\nhint: `pinion trust add` trusts what is there now")
+            format!("`{name}` changed since you trusted it\nhint: `pinion trust add` trusts the current content")
         })
     }
 
@@ -129,10 +129,10 @@ impl Project {
         match &self.standing {
             Standing::Nothing => Vec::new(),
             Standing::Untrusted => {
-                vec![format!("`.pinion` of this project is not used, because the directory is not trusted; {hint}")]
+                vec![format!("`.pinion` of this project is not used, because the directory is not trusted ({hint})")]
             }
             Standing::Changed(changes) => vec![format!(
-                "`.pinion` of this project is not used, because it changed since it was trusted: {}; {hint}",
+                "`.pinion` of this project is not used, because it changed since it was trusted: {} ({hint})",
                 named(changes)
             )],
             Standing::Unusable(problem) => vec![format!("`.pinion` of this project is not used: {problem}")],
@@ -180,7 +180,7 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
             paths.config_file().display(),
             line(&entry.to_string_lossy())
         ))
-        .hint("write the absolute path of each directory, or use `pinion trust add`")
+        .hint("use absolute paths, or `pinion trust add`")
     };
     let path = match entry.strip_prefix("~") {
         Ok(below) => crate::files::paths::home().ok_or_else(|| refused("needs a home directory"))?.join(below),
@@ -201,7 +201,7 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
 fn brings_something(workspace: &Path) -> bool {
     let Ok(project) = Repository::at(workspace) else { return false };
     let is_link = |path: &str| project.directory(Path::new(path)).is_err();
-    [CONFIG, ".pinion/plugins"].iter().any(|path| project.has(Path::new(path))) || is_link(FOLDER)
+    [CONFIG, ".pinion/plugins"].iter().any(|path| project.has(Path::new(path))) || is_link(DIRECTORY)
 }
 
 fn named(changes: &[String]) -> String {

@@ -85,11 +85,11 @@ impl Records {
         let file = paths.trust_file();
         let failed = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("could not read `{}`: {error}", file.display()))
-                .hint("remove it to trust nothing, then use `pinion trust add`")
+                .hint("remove it and run `pinion trust add` again")
         };
-        let Ok(folder) = Repository::at(&paths.data) else { return Ok(Self::default()) };
+        let Ok(directory) = Repository::at(&paths.data) else { return Ok(Self::default()) };
         let name = file.file_name().map(Path::new).unwrap_or(Path::new(""));
-        let Some(file) = folder.open(name, Links::Inside).map_err(|error| failed(&error))? else {
+        let Some(file) = directory.open(name, Links::Inside).map_err(|error| failed(&error))? else {
             return Ok(Self::default());
         };
         crate::files::private::check(&file).map_err(|error| failed(&error))?;
@@ -103,7 +103,7 @@ impl Records {
         let file = paths.trust_file();
         let failed =
             |error: &dyn std::fmt::Display| Failure::failed(format!("could not write `{}`: {error}", file.display()));
-        crate::files::private::create_folder(&paths.data).map_err(|error| failed(&error))?;
+        crate::files::private::create_directory(&paths.data).map_err(|error| failed(&error))?;
         let lock = crate::files::private::lock(&file.with_extension("lock")).map_err(|error| failed(&error))?;
         let mut records = Self::read(paths)?;
         change(&mut records);
@@ -135,9 +135,8 @@ impl Records {
         let path = as_text(directory)?.to_owned();
         let is_trusted = Self::read(paths)?.of(directory).is_some_and(|record| record.holds(is_wished));
         if !is_trusted && !is_wished {
-            return Err(
-                Failure::usage(format!("`{}` is not trusted", line(&path))).hint("`pinion trust list` shows what is")
-            );
+            return Err(Failure::usage(format!("`{}` is not trusted", line(&path)))
+                .hint("`pinion trust list` lists trusted directories"));
         }
         let removed = Record { path: path.clone(), state: State::Removed, files: BTreeMap::new() };
         Self::update(paths, |records| match is_wished {
@@ -152,7 +151,6 @@ impl Records {
 /// # Errors
 /// The path is not UTF-8.
 pub(super) fn as_text(path: &Path) -> Result<&str> {
-    let problem =
-        || Failure::usage(format!("`{}` cannot be trusted: its path is not UTF-8", line(&path.to_string_lossy())));
+    let problem = || Failure::usage(format!("cannot trust `{}`: its path is not UTF-8", line(&path.to_string_lossy())));
     path.to_str().ok_or_else(problem)
 }

@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) table: ResourceTable,
     /// Open files and directories.
     pub(crate) handles: Handles,
-    /// Whether guests see the granted directories: this call may use them, or later ones on the same instance may.
+    /// Set when guests see the granted directories: this call may use them, or later ones on the same instance may.
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,

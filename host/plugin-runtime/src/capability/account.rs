@@ -1,4 +1,4 @@
-//! What a call has used of each capability.
+//! The use that a call makes of each capability.
 
 use super::definition::{Account as _, Capability};
 use super::list::with_capabilities;

@@ -40,13 +40,13 @@ pub(crate) struct Surroundings {
 pub(crate) struct CallAuthority {
     plugin: Arc<PluginAuthority>,
     caller: Caller,
-    /// What the call can do: declared, asked for and granted.
+    /// The effects that are declared, asked for and granted.
     effects: Authority,
-    /// What its tool declares, whatever the plugin was granted: its sub-agents get no more.
+    /// The effects that its tool declares, whatever the plugin was granted: the bound for its sub-agents.
     declared: Authority,
 }
 
-/// Who makes a call.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Tool,
@@ -78,7 +78,7 @@ impl PluginAuthority {
         Self { hint, ..self }
     }
 
-    /// The effects of a call of a tool with these declared effects.
+    /// Returns the effects of a call of a tool with these declared effects.
     pub(crate) fn of_tool(&self, declared: Authority) -> Authority {
         let possible = self.grants.effects();
         Authority {
@@ -95,22 +95,22 @@ impl PluginAuthority {
         Some(self.not_granted(phrase, &line))
     }
 
-    /// The authority of a call of a tool with these effects.
+    /// Returns the authority of a call of a tool with these declared effects.
     pub(crate) fn for_tool(self: &Arc<Self>, declared: Authority) -> CallAuthority {
         CallAuthority { plugin: self.clone(), caller: Caller::Tool, effects: self.of_tool(declared), declared }
     }
 
-    /// The plugin's full authority, for commands that the user runs.
+    /// Returns the plugin's full authority, for commands that the user runs.
     pub(crate) fn for_command(self: &Arc<Self>) -> CallAuthority {
         CallAuthority { effects: self.grants.command_effects(), ..self.none() }
     }
 
-    /// Reading alone, for code that runs while the user types.
+    /// Returns the authority to read alone, for code that runs while the user types.
     pub(crate) fn reading(self: &Arc<Self>) -> CallAuthority {
         CallAuthority { effects: self.grants.effects().cut_to(Authority::READ_ONLY), ..self.none() }
     }
 
-    /// No authority, for loading, `init` and the hand-over of state.
+    /// Returns no authority, for loading, `init` and the hand-over of state.
     pub(crate) fn none(self: &Arc<Self>) -> CallAuthority {
         let nothing = Authority::default();
         CallAuthority { plugin: self.clone(), caller: Caller::Other, effects: nothing, declared: nothing }
@@ -174,7 +174,7 @@ impl CallAuthority {
         &self.plugin
     }
 
-    /// What the call's tool declares; nothing when no tool is called.
+    /// Returns the effects that the call's tool declares; none outside tool calls.
     pub(crate) fn declared(&self) -> Authority {
         self.declared
     }
@@ -207,7 +207,7 @@ mod tests {
     const WRITES: Authority = Authority { writes: true, ..Authority::READ_ONLY };
 
     #[test]
-    fn without_a_grant_everything_is_denied() {
+    fn everything_is_denied_without_a_grant() {
         let asks = Asks { files: Some(Access::Write), process: true, catalog: true, agents: true, ..Asks::default() };
         let call = authority(asks, Grants::default()).for_command();
         assert!(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_gives_no_more_than_was_asked_for() {
+    fn grant_is_cut_to_what_was_asked_for() {
         let grants = Grants { process: Some(ProcessGrant::default()), catalog: true, ..files("/w", Access::Write) };
         let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
         assert_eq!(call.files(), Some(Access::Read));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_no_more_than_its_tool_declares() {
+    fn call_is_cut_to_what_its_tool_declares() {
         let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, files("/w", Access::Write));
         assert_eq!(plugin.for_tool(READS).files(), Some(Access::Read));
         assert_eq!(plugin.for_tool(WRITES).files(), Some(Access::Write));
@@ -235,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_what_to_grant() {
+    fn denial_names_the_missing_grant() {
         let call = authority(Asks { process: true, ..Asks::default() }, Grants::default()).for_command();
         let text = call.check::<Process>().unwrap_err().to_string();
         assert!(text.contains("`p` may not run programs") && text.contains("[plugins.p.grants] process = true"));
     }
 
     #[test]
-    fn a_place_is_found_in_the_innermost_granted_folder() {
+    fn place_is_found_in_the_innermost_granted_directory() {
         let mut grants = files("/w", Access::Read);
         grants.files.insert(PathBuf::from("/w/src"), Access::Read);
         let call = authority(Asks { files: Some(Access::Read), ..Asks::default() }, grants).for_command();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_may_be_read_may_not_be_written_for_that() {
+    fn read_only_place_is_not_writable() {
         let mut grants = files("/w", Access::Write);
         grants.files.insert(PathBuf::from("/w/docs"), Access::Read);
         let plugin = authority(Asks { files: Some(Access::Write), ..Asks::default() }, grants);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_outside_is_denied_whatever_the_path_looks_like() {
+    fn place_outside_is_denied_for_every_spelling_of_its_path() {
         let asks = Asks { files: Some(Access::Read), ..Asks::default() };
         let call = authority(asks, files("/w/src", Access::Read)).for_command();
         for path in ["..", "../x", "src/../../etc", "/etc/passwd", "/", "/w/srcx", "/w", "src/../srcx"] {

@@ -19,20 +19,20 @@ pub(crate) trait Capability {
     const FORMS: &'static [&'static str] = &[Self::NAME];
     /// The flags of `effects`, one of which a tool declares to use it, as hints name them; empty when no flag is needed.
     const EFFECT: &'static str = "";
-    /// Whether slash commands may use it, too.
+    /// True if slash commands may use it, too.
     const FOR_COMMANDS: bool = true;
     /// The most that a manifest can ask for.
     const MOST: Self::Ask;
 
-    /// What a manifest asks for. More is greater.
+    /// The ask of a manifest. A wider ask compares greater.
     type Ask: Copy + Default + PartialOrd;
     /// The value in a grants table.
     type Entry: Clone + Default + PartialEq;
-    /// What a plugin is granted, with everything looked up that it refers to.
+    /// The resolved grant of a plugin.
     type Grant: Clone + Default + PartialEq + 'static;
-    /// What an import works with once the check has passed.
+    /// The part of a grant that imports use once the check has passed.
     type Held: 'static;
-    /// What a call has used of it.
+    /// The use that a call makes of it.
     type Account: Account;
 
     /// Parses a word of the command line; `value` is the text after `=`. `None` when it cannot be understood.
@@ -41,7 +41,7 @@ pub(crate) trait Capability {
     /// The least ask that covers an entry.
     fn ask_for(entry: &Self::Entry) -> Self::Ask;
 
-    /// Looks up what an entry refers to.
+    /// Resolves an entry.
     fn resolve(entry: &Self::Entry, context: &GrantContext<'_>) -> Self::Grant;
 
     /// Returns what imports use of a grant; `None` when nothing is granted.
@@ -109,7 +109,7 @@ pub(crate) trait Capability {
     }
 }
 
-/// What a call has used of a capability, as far as it is counted.
+/// The counted use that a call makes of a capability.
 pub(crate) trait Account {
     /// The account of a call that begins.
     fn open(limits: &Limits) -> Self;
@@ -118,14 +118,14 @@ pub(crate) trait Account {
     fn enter(&self, ledger: &mut Ledger);
 }
 
-/// For a capability that counts nothing.
+/// The account of a capability that counts nothing.
 impl Account for () {
     fn open(_limits: &Limits) -> Self {}
 
     fn enter(&self, _ledger: &mut Ledger) {}
 }
 
-/// What an application knows that grants refer to.
+/// The facts of an application that grants refer to.
 pub struct GrantContext<'a> {
     /// The workspace root, absolute.
     pub workspace: &'a Path,
@@ -154,7 +154,7 @@ impl<T> Default for Switch<T> {
 }
 
 impl<T: PartialEq> Switch<T> {
-    /// Whether anything is granted.
+    /// Returns whether anything is granted.
     pub(crate) fn is_on(&self) -> bool {
         *self != Self::Plain(false)
     }

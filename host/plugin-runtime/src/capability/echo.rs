@@ -7,11 +7,11 @@ use crate::limits::Limits;
 use pinion_protocol::{Authority, Ledger};
 use std::path::Path;
 
-/// Whether a manifest asks for it.
+/// True if a manifest asks for it.
 pub(crate) type Ask = bool;
-/// Whether the user grants it.
+/// True if the user grants it.
 pub(crate) type Entry = bool;
-/// Whether it is granted.
+/// True if it is granted.
 pub(crate) type Grant = bool;
 
 /// The capability.

@@ -1,4 +1,4 @@
-//! Capabilities: what a plugin may do beyond computing, and who decides it.
+//! Capabilities: everything that a plugin may do beyond computing, and the check that decides.
 //!
 //! One module per capability holds everything about it: its name, how a manifest asks for it, how the config, the command
 //! line and a dialog grant it, the words that people read, its imports and its counts in the ledger. A module and its

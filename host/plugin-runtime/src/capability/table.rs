@@ -19,7 +19,7 @@ pub(crate) struct Missing {
     pub(crate) line: String,
 }
 
-/// Where [`Grants`] hold the grant of a capability.
+/// Finds the grant of a capability in [`Grants`].
 pub(crate) trait Granted: Capability {
     /// The grant.
     fn of(grants: &Grants) -> &Self::Grant;
@@ -173,7 +173,7 @@ macro_rules! tables {
                 Asks { $($(#[$cfg])? $name: $name::$Capability::ask_for(&self.$name),)+ }
             }
 
-            /// Looks up what the entries refer to.
+            /// Resolves the entries.
             pub fn resolve(&self, context: &GrantContext<'_>) -> Grants {
                 Grants { $($(#[$cfg])? $name: $name::$Capability::resolve(&self.$name, context),)+ }
             }

@@ -26,7 +26,7 @@ struct Pool {
 #[derive(Clone, Copy, Default)]
 struct HeldTurns {
     of_pool: u32,
-    /// Whether the plugin holds one of [`Pool::first`] as well.
+    /// Set when the plugin holds one of [`Pool::first`] as well.
     first: bool,
 }
 

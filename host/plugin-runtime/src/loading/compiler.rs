@@ -141,7 +141,7 @@ impl Header {
     }
 }
 
-/// Does the work of the child process that a [`Compiler`] names: reads a component from stdin, limits itself, and writes
+/// Performs the work of the child process that a [`Compiler`] names: reads a component from stdin, limits itself, and writes
 /// compiled code to stdout. Ends the process when the parent closes its end of stdin.
 ///
 /// # Errors

@@ -120,8 +120,8 @@ mod tests {
         for (auth, key) in
             [(Auth::Bearer, "a\nsecret"), (Auth::Aws, "{secret"), (Auth::Google, "{\"type\":\"secret\"}")]
         {
-            let said = header(auth, key).await;
-            assert!(!said.contains("secret"), "{said}");
+            let message = header(auth, key).await;
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 }

@@ -75,13 +75,13 @@ struct CachedToken {
 type Form = Vec<(&'static str, SecretString)>;
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: SecretString,
-    #[serde(default = "hour")]
+    #[serde(default = "one_hour")]
     expires_in: u64,
 }
 
-fn hour() -> u64 {
+fn one_hour() -> u64 {
     3_600
 }
 
@@ -107,13 +107,13 @@ impl GoogleTokens {
         {
             return Ok((token.token.clone(), secrets));
         }
-        let granted = self.exchange(&read, &secrets).await?;
-        let until = Instant::now() + Duration::from_secs(granted.expires_in.min(86_400)).saturating_sub(MARGIN);
-        *cached = Some(CachedToken { file: SecretString::from(file), token: granted.access_token.clone(), until });
-        Ok((granted.access_token, secrets))
+        let response = self.exchange(&read, &secrets).await?;
+        let until = Instant::now() + Duration::from_secs(response.expires_in.min(86_400)).saturating_sub(MARGIN);
+        *cached = Some(CachedToken { file: SecretString::from(file), token: response.access_token.clone(), until });
+        Ok((response.access_token, secrets))
     }
 
-    async fn exchange(&self, file: &File, secrets: &[SecretString]) -> Result<Granted, ProviderError> {
+    async fn exchange(&self, file: &File, secrets: &[SecretString]) -> Result<TokenResponse, ProviderError> {
         let (url, form) = file.exchange(Timestamp::now())?;
         let pair = |(name, value): &(&str, SecretString)| {
             format!("{name}={}", utf8_percent_encode(value.expose_secret(), FORM))
@@ -177,8 +177,8 @@ impl File {
 }
 
 /// Parses the URL of the exchange. Credentials are sent over TLS, or only to this machine.
-fn token_url(said: Option<&str>) -> Result<Url, ProviderError> {
-    let url = Url::parse(said.unwrap_or(TOKEN_URL)).ok();
+fn token_url(configured: Option<&str>) -> Result<Url, ProviderError> {
+    let url = Url::parse(configured.unwrap_or(TOKEN_URL)).ok();
     let is_safe = |url: &Url| url.scheme() == "https" || matches!(url.host_str(), Some("127.0.0.1" | "localhost"));
     url.filter(is_safe)
         .ok_or_else(|| auth("the Google credentials contain no `https` URL for the token exchange".to_owned()))

@@ -1,7 +1,8 @@
 //! From the bytes of a reply to events, independent of any vendor.
 //!
-//! Bytes arrive in arbitrary packets. A [`Framing`] cuts them into the vendor's events, the format's [`ReplyState`]
-//! interprets each of them, and [`Parts`] keeps the resulting [`StreamEvent`](pinion_protocol::StreamEvent)s well-formed.
+//! Bytes arrive in arbitrary packets. A [`Framing`](decoder::Framing) cuts them into the vendor's events, the format's
+//! [`ReplyState`] interprets each of them, and [`Parts`] keeps the resulting
+//! [`StreamEvent`](pinion_protocol::StreamEvent)s well-formed.
 
 mod decoder;
 pub(crate) mod event_stream;

@@ -135,9 +135,9 @@ mod tests {
     fn valid_ids_are_kept_and_others_replaced_by_stable_ones() {
         assert_eq!(call_id("toolu_01-A", IdRule::AtMost(64)), "toolu_01-A");
         assert_eq!(call_id("abc123XYZ", IdRule::NineLetters), "abc123XYZ");
-        let strange = call_id("call|fc_ü", IdRule::AtMost(40));
-        assert!(strange.len() <= 40 && strange.starts_with("call_"));
-        assert_eq!(strange, call_id("call|fc_ü", IdRule::AtMost(40)));
+        let replaced = call_id("call|fc_ü", IdRule::AtMost(40));
+        assert!(replaced.len() <= 40 && replaced.starts_with("call_"));
+        assert_eq!(replaced, call_id("call|fc_ü", IdRule::AtMost(40)));
         let nine = call_id("toolu_01-A", IdRule::NineLetters);
         assert!(nine.len() == 9 && nine.bytes().all(|b| b.is_ascii_alphanumeric()));
         assert_ne!(nine, call_id("toolu_02-A", IdRule::NineLetters));

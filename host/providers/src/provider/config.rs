@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The user's configuration of a provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderConfig {
-    /// Its name in [`PROVIDERS`].
+    /// Its name in [`PROVIDERS`](crate::PROVIDERS).
     pub name: String,
     /// The base URL that replaces the usual one. A URL without a path gets the version, such as `/v1`; it may have a
     /// query.

@@ -7,5 +7,5 @@ mod redact;
 
 pub(crate) use format::RecordedRequest;
 pub(crate) use playback::Played;
-pub use playback::{Asked, Playback, PlaybackError};
+pub use playback::{Playback, PlaybackError, Recipient};
 pub use recorder::Recorder;

@@ -30,13 +30,13 @@ const SHOWN: usize = 40;
 #[derive(Debug)]
 pub struct Playback {
     date: Date,
-    asked: Option<Asked>,
+    recipient: Option<Recipient>,
     exchanges: Mutex<Vec<Slot>>,
 }
 
 /// The recipient of a recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct Recipient {
     /// The provider's name.
     pub provider: String,
     /// The model's name.
@@ -45,7 +45,7 @@ pub struct Asked {
     pub base_url: Option<String>,
 }
 
-impl Asked {
+impl Recipient {
     fn of(request: &RecordedRequest) -> Self {
         let RecordedRequest { provider, model, base_url, .. } = request.clone();
         Self { provider, model, base_url }
@@ -120,7 +120,7 @@ impl Playback {
         let first = exchanges.values().next().map(|exchange| &exchange.request);
         Ok(Self {
             date: head.date,
-            asked: first.map(Asked::of),
+            recipient: first.map(Recipient::of),
             exchanges: Mutex::new(exchanges.into_iter().map(|(at, exchange)| (at, Some(exchange))).collect()),
         })
     }
@@ -137,8 +137,8 @@ impl Playback {
     }
 
     /// The recipient of the first request, if any.
-    pub fn asked(&self) -> Option<&Asked> {
-        self.asked.as_ref()
+    pub fn recipient(&self) -> Option<&Recipient> {
+        self.recipient.as_ref()
     }
 
     /// The number of unused exchanges.
@@ -147,15 +147,15 @@ impl Playback {
         exchanges.iter().filter(|(_, exchange)| exchange.is_some()).count()
     }
 
-    /// Takes the exchange that answers `asked`.
+    /// Takes the exchange that answers `actual`.
     ///
     /// # Errors
     /// [`ProviderError::Api`], which describes the difference.
-    pub(crate) fn claim(&self, asked: &RecordedRequest) -> Result<Played, ProviderError> {
+    pub(crate) fn claim(&self, actual: &RecordedRequest) -> Result<Played, ProviderError> {
         let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let total = exchanges.len();
         let same = |(_, slot): &&mut Slot| {
-            slot.as_ref().is_some_and(|exchange| difference(&exchange.request, asked).is_none())
+            slot.as_ref().is_some_and(|exchange| difference(&exchange.request, actual).is_none())
         };
         if let Some((_, slot)) = exchanges.iter_mut().find(same)
             && let Some(exchange) = slot.take()
@@ -166,7 +166,7 @@ impl Playback {
         let message = match first {
             None => format!("the recording is exhausted after {total} exchanges"),
             Some((at, exchange)) => {
-                let difference = difference(&exchange.request, asked).unwrap_or_default();
+                let difference = difference(&exchange.request, actual).unwrap_or_default();
                 format!("the recording does not match: request {at} differs {difference}")
             }
         };
@@ -238,49 +238,50 @@ fn encode_frame(frame: &RecordedFrame) -> Result<Bytes, String> {
 }
 
 /// Describes the first difference between two requests; `None` when they are equal.
-fn difference(recorded: &RecordedRequest, asked: &RecordedRequest) -> Option<String> {
-    for (what, recorded, asked) in [
-        ("provider", &recorded.provider, &asked.provider),
-        ("model", &recorded.model, &asked.model),
-        ("path", &recorded.path, &asked.path),
+fn difference(recorded: &RecordedRequest, actual: &RecordedRequest) -> Option<String> {
+    for (what, recorded, actual) in [
+        ("provider", &recorded.provider, &actual.provider),
+        ("model", &recorded.model, &actual.model),
+        ("path", &recorded.path, &actual.path),
     ] {
-        if recorded != asked {
-            return Some(format!("in its {what}: recorded `{recorded}`, now `{asked}`"));
+        if recorded != actual {
+            return Some(format!("in its {what}: recorded `{recorded}`, now `{actual}`"));
         }
     }
-    json_difference("$", &recorded.body, &asked.body)
+    json_difference("$", &recorded.body, &actual.body)
 }
 
-fn json_difference(path: &str, recorded: &Value, asked: &Value) -> Option<String> {
+fn json_difference(path: &str, recorded: &Value, actual: &Value) -> Option<String> {
     if VOLATILE.contains(&path) {
         return None;
     }
-    match (recorded, asked) {
-        (Value::Object(recorded), Value::Object(asked)) => {
-            let more = asked.keys().filter(|key| !recorded.contains_key(*key));
+    match (recorded, actual) {
+        (Value::Object(recorded), Value::Object(actual)) => {
+            let more = actual.keys().filter(|key| !recorded.contains_key(*key));
             let mut keys: Vec<&String> = recorded.keys().chain(more).collect();
             keys.sort_unstable();
             keys.into_iter().find_map(|key| {
                 json_difference(
                     &format!("{path}.{key}"),
                     recorded.get(key).unwrap_or(&Value::Null),
-                    asked.get(key).unwrap_or(&Value::Null),
+                    actual.get(key).unwrap_or(&Value::Null),
                 )
             })
         }
-        (Value::Array(recorded), Value::Array(asked)) => {
-            let pairs = recorded.iter().zip(asked).enumerate();
-            let inner = pairs.map(|(at, (recorded, asked))| json_difference(&format!("{path}[{at}]"), recorded, asked));
+        (Value::Array(recorded), Value::Array(actual)) => {
+            let pairs = recorded.iter().zip(actual).enumerate();
+            let inner =
+                pairs.map(|(at, (recorded, actual))| json_difference(&format!("{path}[{at}]"), recorded, actual));
             inner.flatten().next().or_else(|| {
-                let (one, other) = (recorded.len(), asked.len());
+                let (one, other) = (recorded.len(), actual.len());
                 (one != other).then(|| format!("at `{path}`: recorded {one} items, now {other}"))
             })
         }
-        (Value::String(recorded), Value::String(asked)) if matches_redacted(recorded, asked) => None,
-        (recorded, asked) if recorded == asked => None,
-        (recorded, asked) => {
-            let (recorded, asked) = around(&text_of(recorded), &text_of(asked));
-            Some(format!("at `{path}`: recorded `{recorded}`, now `{asked}`"))
+        (Value::String(recorded), Value::String(actual)) if matches_redacted(recorded, actual) => None,
+        (recorded, actual) if recorded == actual => None,
+        (recorded, actual) => {
+            let (recorded, actual) = around(&text_of(recorded), &text_of(actual));
+            Some(format!("at `{path}`: recorded `{recorded}`, now `{actual}`"))
         }
     }
 }

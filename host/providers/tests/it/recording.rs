@@ -7,7 +7,7 @@ use crate::support::vendors::{ALL, ANTHROPIC, GEMINI, OPENAI_CHAT, Vendor, Wrong
 use crate::support::{request, text};
 use jiff::civil::{Date, date};
 use pinion_protocol::{ProviderError, Request, StreamEvent};
-use pinion_providers::{Asked, Playback, PlaybackError, ProviderContext, Recorder};
+use pinion_providers::{Playback, PlaybackError, ProviderContext, Recipient, Recorder};
 use std::fs;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,7 @@ async fn recording_names_its_recipient_and_date() {
     assert!(Playback::is_recording(&recording) && !Playback::is_recording(r#"{"text":"a script"}"#));
     let playback = parsed(&recording);
     assert_eq!(playback.date(), DAY);
-    let Asked { provider, model, base_url } = playback.asked().unwrap().clone();
+    let Recipient { provider, model, base_url } = playback.recipient().unwrap().clone();
     assert_eq!((provider.as_str(), model.as_str()), ("gemini", GEMINI.model));
     assert!(base_url.unwrap().starts_with("http://127.0.0.1:"));
 }
@@ -193,7 +193,7 @@ fn recording_is_readable_only_by_its_owner() {
     let file = directory.path().join("run.jsonl");
     Recorder::create(&file, DAY).unwrap().finish().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(Playback::load(&file).unwrap().asked().is_none());
+    assert!(Playback::load(&file).unwrap().recipient().is_none());
 }
 
 #[test]

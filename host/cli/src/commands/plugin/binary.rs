@@ -79,7 +79,7 @@ fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> std::result::Result<Vec
     while !rest.is_empty() {
         let (consumed, payload) = match parser.parse(rest, true).map_err(|error| error.to_string())? {
             wasmparser::Chunk::Parsed { consumed, payload } => (consumed, payload),
-            wasmparser::Chunk::NeedMoreData(_) => return Err("it ends in the middle".to_owned()),
+            wasmparser::Chunk::NeedMoreData(_) => return Err("unexpected end of file".to_owned()),
         };
         // The parser would descend into a module, which is copied as a whole.
         let nested = match &payload {
@@ -89,7 +89,7 @@ fn without(bytes: &[u8], goes: impl Fn(&str) -> bool) -> std::result::Result<Vec
             _ => 0,
         };
         let length = consumed + nested;
-        let section = rest.get(..length).ok_or("it ends in the middle")?;
+        let section = rest.get(..length).ok_or("unexpected end of file")?;
         let is_gone = matches!(&payload, Payload::CustomSection(custom) if goes(custom.name()));
         if !is_gone {
             kept.extend_from_slice(section);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_added_once_and_the_rest_stays() {
+    fn packing_twice_keeps_one_manifest() {
         let once = with_manifest(&component(), b"{}").unwrap();
         let twice = with_manifest(&once, b"{ }").unwrap();
         assert_eq!(names(&twice), ["junk", MANIFEST_SECTION]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_told() {
+    fn truncated_component_is_an_error() {
         let bytes = component();
         for length in 9..bytes.len() {
             // No panic: a cut between two sections leaves a valid, shorter component.

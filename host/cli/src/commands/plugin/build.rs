@@ -3,7 +3,7 @@
 use crate::base::Base;
 use crate::commands::plugin::{binary, consent};
 use crate::failure::{Failure, Result};
-use crate::files::private::create_folder;
+use crate::files::private::create_directory;
 use crate::output::bytes;
 use crate::output::{print, text};
 use pinion_plugin_runtime::{Inspection, read_component};
@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 
 const TARGET: &str = "wasm32-wasip2";
 
-pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
-    let folder = if folder == Path::new(".") { base.workspace.clone() } else { base.workspace.join(folder) };
-    let built = cargo(&folder)?;
+pub(crate) fn run(base: &Base, directory: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
+    let directory = if directory == Path::new(".") { base.workspace.clone() } else { base.workspace.join(directory) };
+    let built = cargo(&directory)?;
     let component =
         read_component(&built).map_err(|error| Failure::failed(format!("`{}`", built.display())).because(error))?;
     let inspection =
@@ -27,7 +27,7 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
     let file = match (install, out) {
         (true, _) => base.paths.plugins().join(format!("{name}.wasm")),
         (false, Some(out)) => base.workspace.join(out),
-        (false, None) => folder.join("target/pinion").join(format!("{name}.wasm")),
+        (false, None) => directory.join("target/pinion").join(format!("{name}.wasm")),
     };
     put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
     consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
@@ -36,29 +36,29 @@ pub(crate) fn run(base: &Base, folder: &Path, out: Option<PathBuf>, install: boo
 
 /// Replaces a file in one step, so that a running pinion never loads half of it.
 fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    create_folder(folder)?;
+    let directory = file.parent().unwrap_or(Path::new("."));
+    create_directory(directory)?;
     let mut builder = tempfile::Builder::new();
     // Ordinary permissions, subject to the umask; a temporary file would be private.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = builder.tempfile_in(folder)?;
+    let mut temporary = builder.tempfile_in(directory)?;
     io::Write::write_all(&mut temporary, bytes)?;
     temporary.persist(file).map_err(|error| error.error)?;
     Ok(())
 }
 
 /// Builds the package in a directory and returns the path of its component.
-fn cargo(folder: &Path) -> Result<PathBuf> {
-    if !folder.join("Cargo.toml").is_file() {
-        return Err(Failure::usage(format!("there is no Cargo.toml in `{}`", folder.display())));
+fn cargo(directory: &Path) -> Result<PathBuf> {
+    if !directory.join("Cargo.toml").is_file() {
+        return Err(Failure::usage(format!("no Cargo.toml in `{}`", directory.display())));
     }
     let target = env::var("GUEST_TARGET").unwrap_or_else(|_| TARGET.to_owned());
     let program = env::var_os("GUEST_CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(&program);
     command
         .args(["build", "--release", "--target", &target, "--message-format", "json-render-diagnostics"])
-        .current_dir(folder)
+        .current_dir(directory)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     if let Some(rustc) = env::var_os("GUEST_RUSTC") {
@@ -67,25 +67,25 @@ fn cargo(folder: &Path) -> Result<PathBuf> {
     let output = command.output().map_err(|error| {
         Failure::failed(format!("could not run `{}`", program.to_string_lossy()))
             .because(error)
-            .hint("plugins in Rust are built by cargo: https://rustup.rs")
+            .hint("install Rust from https://rustup.rs")
     })?;
     if !output.status.success() {
-        return Err(Failure::failed("cargo did not build the plugin")
-            .hint(format!("if it misses `std` or `core`: rustup target add {target}")));
+        return Err(Failure::failed("cargo failed to build the plugin")
+            .hint(format!("if `core` or `std` is missing: rustup target add {target}")));
     }
-    artifact(&String::from_utf8_lossy(&output.stdout), folder)
+    artifact(&String::from_utf8_lossy(&output.stdout), directory)
 }
 
 /// Finds the component in cargo's messages.
-fn artifact(messages: &str, folder: &Path) -> Result<PathBuf> {
+fn artifact(messages: &str, directory: &Path) -> Result<PathBuf> {
     let files = messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let files = message.get("filenames")?.as_array()?.iter().filter_map(|file| file.as_str().map(str::to_owned));
         files.into_iter().find(|file| file.ends_with(".wasm"))
     });
     files.map(PathBuf::from).ok_or_else(|| {
-        Failure::usage(format!("`{}` makes no component", folder.display()))
-            .hint("its Cargo.toml needs [lib] crate-type = [\"cdylib\"]")
+        Failure::usage(format!("`{}` does not build a component", directory.display()))
+            .hint("add `crate-type = [\"cdylib\"]` to `[lib]` in its Cargo.toml")
     })
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_component_is_the_last_wasm_file_that_cargo_tells() {
+    fn component_is_the_last_wasm_file_that_cargo_reports() {
         let messages = "{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libserde.rlib\"]}\nnoise\n\
                         {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/a.rlib\",\"/t/a.wasm\"]}\n{}";
         assert_eq!(artifact(messages, Path::new("f")).unwrap(), Path::new("/t/a.wasm"));

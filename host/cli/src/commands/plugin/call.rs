@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, stdout_failure, text};
 use crate::plugins::policy::{Binding, CallGrants, Policy};
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::render::account;
 use pinion_agent::{
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, grants: &[String]) -> Result<()> {
     let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
-        Failure::usage("the arguments are not JSON").because(error).hint("such as '{\"path\": \"a.txt\"}'")
+        Failure::usage("invalid JSON arguments").because(error).hint("for example '{\"path\": \"a.txt\"}'")
     })?;
     let runtime = runtime(base, plugin, grants).await?;
     let there = runtime.definitions();
     let Some(definition) = there.iter().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = there.iter().map(|definition| definition.name.as_str()).collect();
         return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
-            .hint(format!("it has: {}", names.join(", "))));
+            .hint(format!("its tools are: {}", names.join(", "))));
     };
     let arguments = Schemas::default().check(definition, &arguments).await.map_err(|problem| {
-        Failure::usage(format!("the arguments do not fit: {problem}"))
+        Failure::usage(format!("the arguments do not match the schema: {problem}"))
             .hint(format!("the schema: {}", definition.input_schema))
     })?;
     let token = CancellationToken::new();
@@ -71,7 +71,8 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
             note(&text!("! plugin `{}` does not have all its grants: {}", notice.plugin, Text::block(why)));
         }
     })?;
-    let sources = source.map_or_else(|| base.sources(&RunArgs::default(), For::Conversation), |source| vec![source]);
+    let sources =
+        source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     match runtime.plugins().iter().any(|info| is_target(info, &target)) {
         true => Ok(runtime),

@@ -19,8 +19,8 @@ pub(crate) async fn grant(base: &Base, plugin: &str, words: &[String]) -> Result
     let (path, origin) = file_of(base, &info)?;
     if origin == FileOrigin::Project && is_name(plugin) {
         let asks = info.offered.asks.words().join(" ");
-        return Err(Failure::usage(format!("the only plugin `{plugin}` is one of the project"))
-            .hint(format!("name its file to grant it: pinion plugin grant {} {asks}", shown(&path))));
+        return Err(Failure::usage(format!("plugin `{plugin}` belongs to the project"))
+            .hint(format!("name its file: pinion plugin grant {} {asks}", shown(&path))));
     }
     let more = grant::parse(base, words)?;
     check_asked(&info, &more)?;
@@ -54,7 +54,7 @@ pub(crate) async fn revoke(base: &Base, plugin: &str, words: &[String]) -> Resul
     });
     match left.map_err(|error| unusable(&file, &error))? {
         Some(pin) => print(&text!("{}: still granted: {}\n", shown(&pin.path), listed(base, &pin))),
-        None => Err(Failure::failed(format!("the grants of `{plugin}` were changed meanwhile"))),
+        None => Err(Failure::failed(format!("another process changed the grants of `{plugin}`"))),
     }
 }
 
@@ -83,7 +83,7 @@ fn file_of(base: &Base, info: &PluginInfo) -> Result<(PathBuf, FileOrigin)> {
     let path = identity(path);
     if *origin == FileOrigin::Project && !base.is_trusted_plugin(&path) {
         return Err(Failure::new(Status::Denied, format!("`{}` is not in a trusted project", path.display()))
-            .hint("run it in the project's directory, and trust that: pinion trust add"));
+            .hint("in the project's directory, run: pinion trust add"));
     }
     Ok((path, *origin))
 }
@@ -181,5 +181,5 @@ fn or_nothing(words: Vec<String>) -> String {
 fn unusable(file: &GrantsFile, error: &io::Error) -> Failure {
     let path = shown(file.path());
     Failure::failed(format!("could not use {path}: {error}"))
-        .hint("it must be yours, with mode 0600; remove it to start over")
+        .hint("it must belong to you and have mode 0600 (remove it to start over)")
 }

@@ -31,7 +31,7 @@ enum PluginCommand {
     Build {
         /// Directory with the plugin's Cargo.toml
         #[arg(default_value = ".", value_name = "DIR")]
-        folder: PathBuf,
+        directory: PathBuf,
         /// Write the component to this file [default: target/pinion/NAME.wasm in DIR]
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl Plugin {
         let base = &invocation.base()?;
         match self.command {
             PluginCommand::New { name } => new::run(base, &name),
-            PluginCommand::Build { folder, out, install } => build::run(base, &folder, out, install),
+            PluginCommand::Build { directory, out, install } => build::run(base, &directory, out, install),
             PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
                 let about = binary::About {
                     name,

@@ -10,21 +10,22 @@ use std::path::Path;
 
 pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
     check(name)?;
-    let folder = base.workspace.join(name);
-    let failed = |error: io::Error| Failure::failed(format!("could not make `{}`", folder.display())).because(error);
+    let directory = base.workspace.join(name);
+    let failed =
+        |error: io::Error| Failure::failed(format!("could not create `{}`", directory.display())).because(error);
     let sdk = sdk::unpack(&base.paths.sdk()).map_err(|error| {
         Failure::failed(format!("could not unpack the SDK into `{}`", base.paths.sdk().display())).because(error)
     })?;
-    match fs::create_dir(&folder) {
+    match fs::create_dir(&directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Failure::usage(format!("`{}` is there already", folder.display())));
+            return Err(Failure::usage(format!("`{}` already exists", directory.display())));
         }
         made => made.map_err(failed)?,
     }
-    write(&folder, name, &sdk).map_err(failed)?;
+    write(&directory, name, &sdk).map_err(failed)?;
     let arguments = "'{\"path\": \"Cargo.toml\"}'";
     print(&text!(
-        "made `{}`; next:\n  cd {}\n  pinion plugin build\n  \
+        "created `{}`, next:\n  cd {}\n  pinion plugin build\n  \
          pinion plugin call target/pinion/{}.wasm {} {} --grant files=read\n",
         name,
         name,
@@ -41,8 +42,8 @@ fn check(name: &str) -> Result<()> {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     match is_name {
         true => Ok(()),
-        false => Err(Failure::usage(format!("`{name}` cannot be the name of a plugin"))
-            .hint("1 to 64 of a-z A-Z 0-9 _ -, beginning with a letter")),
+        false => Err(Failure::usage(format!("invalid plugin name `{name}`"))
+            .hint("use 1 to 64 letters, digits, `_` and `-`, beginning with a letter")),
     }
 }
 
@@ -50,11 +51,11 @@ fn tool_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn write(folder: &Path, name: &str, sdk: &Path) -> io::Result<()> {
-    fs::create_dir(folder.join("src"))?;
-    fs::write(folder.join("Cargo.toml"), manifest(name, sdk))?;
-    fs::write(folder.join("src/lib.rs"), source(name))?;
-    fs::write(folder.join(".gitignore"), "target/\n")
+fn write(directory: &Path, name: &str, sdk: &Path) -> io::Result<()> {
+    fs::create_dir(directory.join("src"))?;
+    fs::write(directory.join("Cargo.toml"), manifest(name, sdk))?;
+    fs::write(directory.join("src/lib.rs"), source(name))?;
+    fs::write(directory.join(".gitignore"), "target/\n")
 }
 
 fn manifest(name: &str, sdk: &Path) -> String {
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_be_packages_are_refused() {
+    fn names_that_are_not_package_names_are_refused() {
         for name in ["", "9lives", "../x", "a b", "ü", &"x".repeat(65)] {
             assert!(check(name).is_err(), "{name}");
         }
@@ -131,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_to_start_from_is_under_thirty_lines() {
+    fn starter_plugin_has_under_thirty_lines() {
         assert!(source("word-count").lines().count() < 30);
     }
 
     #[test]
-    fn the_manifest_is_toml_whatever_the_folder_is_called() {
+    fn manifest_is_valid_toml_for_any_directory_name() {
         let manifest = manifest("a", Path::new("/with \"quotes\" and \\ backslash"));
         let table: toml::Table = toml::from_str(&manifest).unwrap();
         assert_eq!(

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::output::bytes;
 use crate::output::{Text, left, print, text};
 use crate::plugins::policy::Target;
-use crate::plugins::sources::For;
+use crate::plugins::sources::Purpose;
 use crate::plugins::sources::identity;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) async fn list(base: &Base) -> Result<()> {
     let runtime = base.showing(|_| {})?;
-    runtime.add(base.sources(&RunArgs::default(), For::Conversation)).await;
+    runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
     let mut text = Text::default();
     for plugin in runtime.plugins() {
         let offers = offers(&plugin);
@@ -66,7 +66,8 @@ pub(crate) async fn info(base: &Base, plugin: &str) -> Result<()> {
 pub(crate) async fn find(base: &Base, plugin: &str) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let runtime = base.showing(|_| {})?;
-    let sources = source.map_or_else(|| base.sources(&RunArgs::default(), For::Conversation), |source| vec![source]);
+    let sources =
+        source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
     runtime.add(sources).await;
     let found = runtime.plugins().into_iter().find(|info| is_target(info, &target));
     match found {
@@ -108,8 +109,7 @@ pub(crate) fn not_found(plugin: &str, runtime: &Runtime) -> Failure {
         return Failure::failed(format!("plugin `{name}` was not loaded: {problem}"));
     }
     let names: Vec<String> = runtime.plugins().into_iter().map(|info| info.name).collect();
-    Failure::usage(format!("there is no plugin `{plugin}`, and no such file"))
-        .hint(format!("there are: {}", names.join(", ")))
+    Failure::usage(format!("no plugin or file `{plugin}`")).hint(format!("the plugins are: {}", names.join(", ")))
 }
 
 fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
@@ -156,7 +156,7 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     runtime.add(vec![base.named(file)]).await;
     let Some(info) = runtime.plugins().pop() else { return Err(not_found(&file.display().to_string(), &runtime)) };
     if info.digest != blake3::hash(&component).to_hex().as_str() {
-        return Err(failed(&"changed while it was checked"));
+        return Err(failed(&"it changed during the check"));
     }
     let tools = runtime.definitions();
     let warnings = warnings(&inspection, &tools).await?;
@@ -170,7 +170,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
     let mut warnings = Text::default();
     for import in inspection.our_imports() {
         if !asks.covers_import(import) {
-            warnings.line(text!("! it imports `{}` and does not ask for it: every call is denied", import));
+            warnings.line(text!("! imports `{}` without asking for it: every call is denied", import));
         }
     }
     for tool in tools {
@@ -181,7 +181,7 @@ async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Res
             return Err(Failure::failed(format!("tool `{}`: {problem}", tool.name)));
         }
         if tool.description.trim().is_empty() {
-            warnings.line(text!("! tool `{}` has no description: the model cannot know what it is for", tool.name));
+            warnings.line(text!("! tool `{}` has no description for the model", tool.name));
         }
     }
     Ok(warnings)

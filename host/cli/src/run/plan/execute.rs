@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, note, stdout_failure, text};
 use crate::process::signals::interruptible_runs;
-use crate::run::print::{Finished, Headless, fields, no_one, verdict};
+use crate::run::print::{Finished, Headless, deny_unattended, fields, verdict};
 use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, StepStatus, StopReason};
 use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
@@ -31,39 +31,39 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     }
     let headless = Headless::begin(base, args, global, approver()).await?;
     if !headless.ready.session.messages.is_empty() {
-        return Err(Failure::usage("the session holds a conversation already: a plan is executed in a new one"));
+        return Err(Failure::usage("the session is not empty: a plan is executed in a new session"));
     }
     let agent = headless.ready.agent.clone();
-    let mut execution = Execution { file: &file, agent: &agent, told: Vec::new() };
+    let mut execution = Execution { file: &file, agent: &agent, completed: Vec::new() };
     let (end, was_interrupted) = interruptible_runs(&agent, |interrupted| execution.all(interrupted)).await;
-    let told = execution.told;
+    let completed = execution.completed;
     let finished = headless.end().await?;
     let (end, failure) = match end {
         Ok(end) => (end, None),
         Err(failure) => (RunEnd::Error { message: failure.to_string() }, Some(failure)),
     };
     let outcome = total(&agent, end);
-    answer(finished, &file, &told, &outcome)?;
+    answer(finished, &file, &completed, &outcome)?;
     let ended = failure.map_or_else(|| verdict(outcome, was_interrupted, &agent), Err);
     ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
 }
 
 /// Asks on the terminal if there is one.
 fn approver() -> Arc<dyn Approver> {
-    if is_interactive() { Arc::new(TerminalApprover::default()) } else { no_one() }
+    if is_interactive() { Arc::new(TerminalApprover::default()) } else { deny_unattended() }
 }
 
 /// Returns the remedy for an unfinished step.
 fn hint(base: &Base, file: &PlanFile, global: &GlobalArgs) -> String {
     let more = match base.config.approve {
         ApprovalMode::All => "",
-        ApprovalMode::Ask | ApprovalMode::Smart => ", and lets it do what it has to",
+        ApprovalMode::Ask | ApprovalMode::Smart => " and allows every call",
     };
-    format!("`{}` goes on with this step{more}", command(file, global))
+    format!("`{}` continues with this step{more}", command(file, global))
 }
 
 fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &GlobalArgs) -> Result<()> {
-    let text = format!("nothing is left to do: all {} steps of `{}` are done", plan.steps.len(), file.shown);
+    let text = format!("nothing to do: all {} steps of `{}` are done", plan.steps.len(), file.shown);
     if format != OutputFormat::Text {
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
@@ -77,20 +77,22 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
 }
 
 /// Writes the reports of the finished steps. The report of a failed one comes with the error.
-fn answer(finished: Finished, file: &PlanFile, told: &[Told], outcome: &Outcome) -> Result<()> {
-    let section = |told: &Told| format!("## Step {}: {}\n\n{}\n", told.step, told.title, told.report.trim_end());
-    let done = told.iter().filter(|told| told.status == StepStatus::Done);
+fn answer(finished: Finished, file: &PlanFile, completed: &[StepReport], outcome: &Outcome) -> Result<()> {
+    let section = |completed: &StepReport| {
+        format!("## Step {}: {}\n\n{}\n", completed.step, completed.title, completed.report.trim_end())
+    };
+    let done = completed.iter().filter(|completed| completed.status == StepStatus::Done);
     let text = done.map(section).collect::<Vec<_>>().join("\n");
     // JSON contains the bare text.
     let text =
         if text.is_empty() || finished.format() != OutputFormat::Text { text } else { format!("{0}{text}{0}", gap()) };
     let path = file.path.display().to_string();
-    finished.answer(&text, outcome, fields([("plan", json!(path)), ("steps", json!(told))]))
+    finished.answer(&text, outcome, fields([("plan", json!(path)), ("steps", json!(completed))]))
 }
 
 /// The result of a step.
 #[derive(Debug, Serialize)]
-struct Told {
+struct StepReport {
     /// Counted from 1.
     step: usize,
     title: String,
@@ -101,7 +103,7 @@ struct Told {
 struct Execution<'a> {
     file: &'a PlanFile,
     agent: &'a Arc<Agent>,
-    told: Vec<Told>,
+    completed: Vec<StepReport>,
 }
 
 impl Execution<'_> {
@@ -121,7 +123,7 @@ impl Execution<'_> {
                 return Ok(end);
             }
         }
-        Err(Failure::failed(format!("{} steps were done, and there are still more", Plan::MAX_STEPS)))
+        Err(Failure::failed(format!("{} steps are done and more remain", Plan::MAX_STEPS)))
     }
 
     /// Runs a step. Returns how the run ended if the step is not done.
@@ -146,9 +148,9 @@ impl Execution<'_> {
             Err(error) => (StepStatus::Failed, String::new(), Some(end_of(error))),
         };
         let marked = self.file.finish(index, &title, status);
-        self.told.push(Told { step, title: title.clone(), status, report });
+        self.completed.push(StepReport { step, title: title.clone(), status, report });
         marked.map_err(|failure| {
-            let text = format!("step {step}, `{title}`, is {status}, and that could not be written down: {failure}");
+            let text = format!("step {step}, `{title}`, is {status}, but the plan could not be updated: {failure}");
             Failure::new(failure.status, text)
         })?;
         unanswered.map_or(Ok(end), Err)

@@ -18,7 +18,7 @@ const SAME_TITLE: u32 = 1000;
 const NAME_CHARACTERS: usize = 60;
 
 /// Directory of new plans.
-const FOLDER: &str = ".pinion/plans";
+const DIRECTORY: &str = ".pinion/plans";
 
 /// Location of a plan.
 #[derive(Debug)]
@@ -46,12 +46,12 @@ impl PlanFile {
         });
         let created = Repository::at(workspace)
             .map_err(Refusal::Io)
-            .and_then(|project| project.create(Path::new(FOLDER), names, text.as_bytes()));
-        let failed = |problem: String| Failure::failed(problem).hint("--plan-file says where the plan goes");
+            .and_then(|project| project.create(Path::new(DIRECTORY), names, text.as_bytes()));
+        let failed = |problem: String| Failure::failed(problem).hint("choose another file with --plan-file");
         match created {
-            Ok(Some(name)) => Ok(Self::new(workspace, &Path::new(FOLDER).join(name))),
-            Ok(None) => Err(failed(format!("there are {SAME_TITLE} plans named `{name}` already"))),
-            Err(refusal) => Err(failed(format!("`{FOLDER}` cannot hold the plan: {refusal}"))),
+            Ok(Some(name)) => Ok(Self::new(workspace, &Path::new(DIRECTORY).join(name))),
+            Ok(None) => Err(failed(format!("{SAME_TITLE} plans named `{name}` already exist"))),
+            Err(refusal) => Err(failed(format!("could not create a plan in `{DIRECTORY}`: {refusal}"))),
         }
     }
 
@@ -67,7 +67,7 @@ impl PlanFile {
         let found = self.located(Make::Nothing).and_then(|file| file.repository.open(&file.path, Links::Inside));
         match found {
             Err(refusal) if !matches!(&refusal, Refusal::Io(error) if error.kind() == io::ErrorKind::NotFound) => {
-                Err(Failure::usage(format!("`{}` cannot hold the plan: {refusal}", self.shown)))
+                Err(Failure::usage(format!("cannot use `{}` for the plan: {refusal}", self.shown)))
             }
             _ => Ok(()),
         }
@@ -82,10 +82,10 @@ impl PlanFile {
         let text = self.text().map_err(|error| {
             Failure::usage(format!("could not read the plan `{}`", self.shown))
                 .because(error)
-                .hint("`pinion --plan \"what to do\"` makes one")
+                .hint("create one with `pinion --plan \"TASK\"`")
         })?;
         let plan = Plan::parse(&text)
-            .map_err(|error| Failure::usage(format!("the plan `{}` cannot be used: {}", self.shown, chain(&error))))?;
+            .map_err(|error| Failure::usage(format!("invalid plan `{}`: {}", self.shown, chain(&error))))?;
         Ok((text, plan))
     }
 
@@ -93,7 +93,7 @@ impl PlanFile {
         let file = self.located(Make::Nothing)?;
         let bytes = file.repository.read(&file.path, Links::Inside, Plan::MAX_BYTES as u64)?;
         let bytes = bytes.ok_or_else(|| Refusal::Io(io::Error::new(io::ErrorKind::NotFound, "no such file")))?;
-        String::from_utf8(bytes).map_err(|_| Refusal::Io(io::Error::other("it is not UTF-8 text")))
+        String::from_utf8(bytes).map_err(|_| Refusal::Io(io::Error::other("not UTF-8 text")))
     }
 
     /// Marks a step as running, in the text that was just read.
@@ -105,13 +105,17 @@ impl PlanFile {
     pub(super) fn finish(&self, index: usize, title: &str, status: StepStatus) -> Result<()> {
         let (text, plan) = self.read()?;
         let index = begun(&plan, index, title)
-            .ok_or_else(|| Failure::failed(format!("there is no such step that is running in `{}`", self.shown)))?;
+            .ok_or_else(|| Failure::failed(format!("the running step is missing in `{}`", self.shown)))?;
         self.mark(&text, index, status)
     }
 
     fn mark(&self, text: &str, index: usize, status: StepStatus) -> Result<()> {
         let marked = Plan::set_status(text, index, status);
-        self.replace(&marked.map_err(|error| Failure::failed(format!("cannot mark `{}`", self.shown)).because(error))?)
+        self.replace(
+            &marked.map_err(|error| {
+                Failure::failed(format!("could not mark a step in `{}`", self.shown)).because(error)
+            })?,
+        )
     }
 }
 
@@ -139,7 +143,7 @@ mod tests {
     use tempfile::TempDir;
 
     #[test]
-    fn titles_make_plain_names() {
+    fn titles_become_plain_file_names() {
         assert_eq!(slug("Fix `src/Main.rs`: the parser!"), "fix-src-main-rs-the-parser");
         assert_eq!(slug("../../etc/passwd"), "etc-passwd");
         assert_eq!((slug("日本語"), slug("")), ("plan".to_owned(), "plan".to_owned()));
@@ -147,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn a_new_plan_takes_a_free_name_and_leaves_the_others() {
-        let folder = TempDir::new().unwrap();
-        let workspace = folder.path().canonicalize().unwrap();
+    fn new_plan_takes_an_unused_name() {
+        let directory = TempDir::new().unwrap();
+        let workspace = directory.path().canonicalize().unwrap();
         let names: Vec<String> =
             (0..3).map(|n| PlanFile::create(&workspace, "A", &format!("{n}")).unwrap().shown).collect();
         assert_eq!(names, [".pinion/plans/a.md", ".pinion/plans/a-2.md", ".pinion/plans/a-3.md"]);
@@ -159,20 +163,20 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_leads_no_new_plan_out_of_the_workspace() {
-        let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(".pinion")).unwrap();
-        let created = PlanFile::create(&folder.path().canonicalize().unwrap(), "A", "");
+    fn new_plan_cannot_leave_the_workspace_through_a_link() {
+        let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".pinion")).unwrap();
+        let created = PlanFile::create(&directory.path().canonicalize().unwrap(), "A", "");
         assert!(created.unwrap_err().to_string().contains("cannot hold the plan: it"));
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_is_replaced_keeps_its_mode_and_the_links_to_it() {
+    fn replaced_file_keeps_its_mode_and_links() {
         use std::os::unix::fs::PermissionsExt as _;
-        let folder = TempDir::new().unwrap();
-        let workspace = folder.path().canonicalize().unwrap();
+        let directory = TempDir::new().unwrap();
+        let workspace = directory.path().canonicalize().unwrap();
         let (file, link) = (workspace.join("a.md"), workspace.join("link.md"));
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_step_that_was_begun_is_found_where_the_user_has_put_it() {
+    fn running_step_is_found_after_the_user_moved_it() {
         let found = |text: &str, index| begun(&Plan::parse(text).unwrap(), index, "b");
         assert_eq!(found("## a\n## b\nStatus: running", 1), Some(1));
         assert_eq!(found("## new\n## a\n## b\nStatus: running", 1), Some(2));

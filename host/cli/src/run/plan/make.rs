@@ -7,7 +7,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
-use crate::run::print::{Headless, fields, no_one, prompt, verdict};
+use crate::run::print::{Headless, deny_unattended, fields, prompt, verdict};
 use pinion_agent::Message;
 use pinion_orchestration::{Plan, make_plan};
 use serde_json::json;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let named = args.plan_file.as_deref().map(|path| named(base, path)).transpose()?;
     let prompt = prompt(args)?;
-    let headless = Headless::begin(base, args, global, no_one()).await?;
+    let headless = Headless::begin(base, args, global, deny_unattended()).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
     let (plan, end) = match answer {
@@ -42,7 +42,7 @@ fn named(base: &Base, path: &Path) -> Result<PlanFile> {
 }
 
 fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result<PlanFile> {
-    Plan::parse(text).map_err(|error| Failure::failed("the plan was not kept").because(error))?;
+    Plan::parse(text).map_err(|error| Failure::failed("could not save the plan").because(error))?;
     match named {
         Some(file) => file.replace(text).map(|()| file),
         None => PlanFile::create(&base.workspace, &plan.title, text),
@@ -55,5 +55,5 @@ fn tell(file: &PlanFile, global: &GlobalArgs) {
         note(&text!(""));
     }
     let file = word(&file.shown);
-    note(&text!("the plan is in {}: read it, change what should be otherwise, and then\n  {}", file, command));
+    note(&text!("wrote the plan to {}; review and edit it, then run\n  {}", file, command));
 }

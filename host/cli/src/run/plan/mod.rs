@@ -34,8 +34,8 @@ fn total(agent: &Agent, end: RunEnd) -> Outcome {
 
 /// Returns the command that executes or continues a plan.
 fn command(file: &PlanFile, global: &GlobalArgs) -> String {
-    let folder = global.work_in.as_ref().map(|folder| format!("-C {} ", word(&folder.display().to_string())));
-    format!("pinion {}--approve all --execute {}", folder.unwrap_or_default(), word(&file.shown))
+    let directory = global.work_in.as_ref().map(|directory| format!("-C {} ", word(&directory.display().to_string())));
+    format!("pinion {}--approve all --execute {}", directory.unwrap_or_default(), word(&file.shown))
 }
 
 /// Returns a blank line that separates stdout from stderr if both are the same terminal.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_a_shell() {
+    fn quoted_words_survive_a_shell() {
         assert_eq!(word(".pinion/plans/a-2.md"), ".pinion/plans/a-2.md");
         assert_eq!(word("my plan's.md"), r"'my plan'\''s.md'");
     }

@@ -8,14 +8,14 @@ use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Whether a manifest asks for it.
+/// True if a manifest asks for it.
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the tools that sub-agents may use.
 pub(crate) type Entry = Switch<BTreeSet<String>>;
 /// The tools of sub-agents; `None` when none may be started.
 pub(crate) type Grant = Option<AgentsGrant>;
 
-/// Which of the agent's tools the sub-agents of a plugin may use.
+/// The tools of the agent that the sub-agents of a plugin may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentsGrant {
     /// By name; `None` for all of them.

@@ -1,15 +1,15 @@
-//! The capability `catalog`: what is loaded and spent.
+//! The capability `catalog`: the loaded plugins and the usage of the session.
 
 pub(crate) mod import;
 
 use super::definition::{Capability, GrantContext};
 use std::path::Path;
 
-/// Whether a manifest asks for it.
+/// True if a manifest asks for it.
 pub(crate) type Ask = bool;
-/// Whether the user grants it.
+/// True if the user grants it.
 pub(crate) type Entry = bool;
-/// Whether it is granted.
+/// True if it is granted.
 pub(crate) type Grant = bool;
 
 /// The capability.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How files may be used.
+/// A way to use files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -21,7 +21,7 @@ impl Access {
         }
     }
 
-    /// The access with this verb.
+    /// Returns the access with this verb.
     pub(crate) fn parse(verb: &str) -> Option<Self> {
         [Self::Read, Self::Write].into_iter().find(|access| access.verb() == verb)
     }

@@ -1,4 +1,4 @@
-//! What a call has done to files, and how much it may write.
+//! The account of files that a call uses, with the limits of writing.
 //!
 //! Everything that writes for a guest counts its bytes here before it writes: WASI's writes and streams, `replace-file`,
 //! the standard input and the kept output of programs. A guest cannot ignore a limit: its call ends with the limit's own
@@ -10,7 +10,7 @@ use pinion_protocol::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a call has done to files.
+/// The use that a call makes of files.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// Bytes read through WASI.
@@ -53,7 +53,7 @@ impl StreamedBytes {
     }
 }
 
-/// What one call has written. Streams share it with the call that opened them.
+/// Bytes that one call has written. Streams share it with the call that opened them.
 #[derive(Debug)]
 pub(crate) struct Written {
     bytes: AtomicU64,
@@ -78,7 +78,7 @@ impl Written {
         if before.saturating_add(bytes) > self.max_bytes { Err(Exceeded::BytesWritten) } else { Ok(()) }
     }
 
-    /// Counts as many of these bytes as there is room for, and returns how many.
+    /// Counts as many of these bytes as the limit leaves room for, and returns their number.
     pub(crate) fn spend_up_to(&self, bytes: u64) -> u64 {
         let taken = |so_far: u64| bytes.min(self.max_bytes.saturating_sub(so_far));
         let update = |so_far| Some(so_far + taken(so_far));

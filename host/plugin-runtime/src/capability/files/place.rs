@@ -1,4 +1,4 @@
-//! Where a path of a guest lies, and what the call may do there.
+//! The place that a path of a guest names, and the access that a call has there.
 
 use super::access::Access;
 use super::policy::Policy;
@@ -68,7 +68,7 @@ impl PluginAuthority {
 }
 
 impl CallAuthority {
-    /// Finds the granted directory that a path lies in. `path` is absolute, or relative to the workspace root.
+    /// Finds the granted directory that contains a path. `path` is absolute, or relative to the workspace root.
     ///
     /// # Errors
     /// The call may not use files in this way, or the path lies in no granted directory. Once the location is known,

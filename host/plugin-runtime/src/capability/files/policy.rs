@@ -1,10 +1,10 @@
-//! The one answer to "what may be done at this location".
+//! The access that a plugin has at a location.
 //!
 //! Locations are real paths. The innermost of all granted directories around a location decides, whichever of them the
-//! guest went through; the [`Protected`] list cuts that down.
+//! guest used; the [`Protected`] list narrows it.
 //!
-//! A decision holds although guests rename things meanwhile, because the answer belongs to a place and nothing changes
-//! its kind of place: to rename, link or remove needs write access at both ends; what holds a boundary (a granted
+//! A decision holds while guests rename files concurrently, because it belongs to a place, and no operation changes the
+//! kind of a place: to rename, link or remove needs write access at both ends; what holds a boundary (a granted
 //! directory, a protected place, the workspace itself) cannot be renamed, replaced or removed; and a directory with a
 //! read-only name anywhere inside cannot be renamed. So wherever a handle of a directory has gone since its location was
 //! found, the same accesses are allowed there.
@@ -14,7 +14,7 @@ use crate::paths::protected::Protected;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a plugin may do where.
+/// The access of a plugin by location.
 #[derive(Debug)]
 pub(crate) struct Policy {
     /// Locations of granted directories.
@@ -27,7 +27,7 @@ impl Policy {
         Self { grants, protected }
     }
 
-    /// The access that the grants give at a location.
+    /// Returns the access at a location; `None` for no access.
     pub(crate) fn access(&self, location: &Path) -> Option<Access> {
         let around = self.grants.iter().filter(|(grant, _)| location.starts_with(grant));
         // Of two grants of one directory, the narrower counts.
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_grant_decides_and_of_equal_ones_the_narrower() {
+    fn innermost_grant_decides_and_the_narrower_of_equal_ones() {
         let policy = policy(&[
             ("/w", Access::Write),
             ("/w/docs", Access::Read),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_boundary_is_pinned() {
+    fn directories_that_contain_a_boundary_are_pinned() {
         let policy = policy(&[("/w", Access::Write), ("/w/out/docs", Access::Read)]);
         for path in ["/", "/w", "/w/out", "/w/out/docs"] {
             assert!(policy.is_pinned(Path::new(path)), "{path}");

@@ -1,9 +1,9 @@
 //! Granted directories, each opened once.
 //!
-//! A grant inside the workspace is opened beneath the workspace's own handle, and no part of its path may be a link: what
-//! the user granted is a place in the project, and the project must not decide where that is. A grant elsewhere is the
-//! user's own word: links in it are followed once, when the plugin is loaded. A directory that is missing then is opened
-//! at the first call that needs it. From then on only handles are used.
+//! A grant inside the workspace is opened beneath the workspace's own handle, and no component of its path may be a link,
+//! because the user granted a place in the project and the project must not move it. In a grant elsewhere, links are
+//! followed once, when the plugin is loaded. A directory that is missing then is opened by the first call that needs it.
+//! After that, only handles are used.
 
 use super::access::Access;
 use crate::paths::beneath;
@@ -61,7 +61,7 @@ impl Workspace {
         &self.real
     }
 
-    /// A path beneath it, from the workspace root.
+    /// Returns the path from the workspace root; `None` for a path elsewhere.
     fn relative(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.real)).ok().map(Path::to_owned)
     }
@@ -86,10 +86,10 @@ impl Root {
         Self { path, real, access, in_workspace, opened: OnceLock::new() }
     }
 
-    /// The open directory.
+    /// Returns the open directory.
     ///
     /// # Errors
-    /// It is missing, a link that the project put there, or a place that no grant reaches.
+    /// The directory is missing, a link that the project put there, or a place that no grant reaches.
     pub(crate) fn open(&self, workspace: &Workspace, protected: &Protected) -> io::Result<&Arc<Opened>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
@@ -112,7 +112,7 @@ impl Root {
         Ok(self.opened.get_or_init(|| Arc::new(Opened { directory, denied, device })))
     }
 
-    /// What a guest may call it: its absolute path, its location, and its path from the workspace root.
+    /// Returns the names that a guest may use: the absolute path, the location, and the path from the workspace root.
     pub(crate) fn guest_names(&self) -> Vec<String> {
         let mut names = vec![self.path.clone()];
         if self.real != self.path {
@@ -126,7 +126,7 @@ impl Root {
         names.iter().filter_map(|name| name.to_str().map(str::to_owned)).collect()
     }
 
-    /// The path from this directory to a place in it, by the letters alone.
+    /// Returns the path from this directory to a place in it, without looking at the file system.
     pub(crate) fn relative(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.real)).ok().map(Path::to_owned)
     }
@@ -148,7 +148,7 @@ fn open_by_path(path: &Path) -> io::Result<File> {
     Ok(cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())?.into_std_file())
 }
 
-/// Opens a directory of the workspace, none of whose parts is a link.
+/// Opens a directory of the workspace; a link in its path is an error.
 fn open_beneath(workspace: &Arc<File>, relative: &Path) -> io::Result<File> {
     let mut directory = workspace.clone();
     let mut opened = None;

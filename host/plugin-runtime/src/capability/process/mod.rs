@@ -9,14 +9,14 @@ use pinion_protocol::{Authority, Ledger};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Whether a manifest asks for it.
+/// True if a manifest asks for it.
 pub(crate) type Ask = bool;
 /// `true`, `false`, or the names of the variables that programs get.
 pub(crate) type Entry = Switch<Vec<String>>;
 /// The environment of programs; `None` when none may run.
 pub(crate) type Grant = Option<ProcessGrant>;
 
-/// What the programs that a plugin runs may see.
+/// The environment of the programs that a plugin runs.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ProcessGrant {
     /// Their whole environment, by name.

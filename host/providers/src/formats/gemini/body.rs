@@ -86,10 +86,10 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 /// Converts the conversation to turns that alternate.
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
-    let mut pictures: Vec<Part<'a>> = Vec::new();
+    let mut pending_images: Vec<Part<'a>> = Vec::new();
     for message in &request.messages {
         if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            turns.extend(follow_up(&mut pictures));
+            turns.extend(follow_up(&mut pending_images));
         }
         match &**message {
             Message::User(user) => {
@@ -98,18 +98,18 @@ fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Cont
             Message::Assistant(reply) => {
                 turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model)));
             }
-            Message::ToolResult(result) => turns.push(("user", vec![result_part(result, model, &mut pictures)])),
+            Message::ToolResult(result) => turns.push(("user", vec![result_part(result, model, &mut pending_images)])),
             Message::Extension(_) => {}
         }
     }
-    turns.extend(follow_up(&mut pictures));
+    turns.extend(follow_up(&mut pending_images));
     let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };
     alternate(turns).into_iter().map(contents).collect()
 }
 
 /// Takes the images of the preceding results, which results cannot contain, as a turn of the user.
-fn follow_up<'a>(pictures: &mut Vec<Part<'a>>) -> Option<(&'static str, Vec<Part<'a>>)> {
-    let images = std::mem::take(pictures);
+fn follow_up<'a>(pending_images: &mut Vec<Part<'a>>) -> Option<(&'static str, Vec<Part<'a>>)> {
+    let images = std::mem::take(pending_images);
     (!images.is_empty()).then(|| ("user", std::iter::once(Part::text(IMAGES_FOLLOW)).chain(images).collect()))
 }
 
@@ -149,23 +149,23 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
 }
 
 /// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
-fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pictures: &mut Vec<Part<'a>>) -> Part<'a> {
+fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images: &mut Vec<Part<'a>>) -> Part<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
     let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
     let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
         images.into_iter().partition(|part| model.signed_calls && part.inline_data.is_some());
-    let said = match (text.is_empty(), here.is_empty() && later.is_empty()) {
+    let output = match (text.is_empty(), here.is_empty() && later.is_empty()) {
         (false, _) => text.join("\n"),
         (true, true) => NO_OUTPUT.to_owned(),
         (true, false) if later.is_empty() => "(an image)".to_owned(),
         (true, false) => IMAGE_FOLLOWS.to_owned(),
     };
-    pictures.append(&mut later);
+    pending_images.append(&mut later);
     here.iter_mut().for_each(|part| part.text = None);
     let response = match result.is_error {
-        true => Outcome { output: None, error: Some(said) },
-        false => Outcome { output: Some(said), error: None },
+        true => Outcome { output: None, error: Some(output) },
+        false => Outcome { output: Some(output), error: None },
     };
     let function_response = FunctionResponse {
         id: call_id(&result.call_id, IDS),

@@ -92,7 +92,7 @@ impl Reply {
 }
 
 fn stop_reason(reason: &str, message: Option<&str>) -> Result<StopReason, ProviderError> {
-    let said = |what: &str| match message.filter(|message| has_text(message)) {
+    let describe = |what: &str| match message.filter(|message| has_text(message)) {
         Some(message) => format!("{what} ({reason}): {message}"),
         None => format!("{what} ({reason})"),
     };
@@ -106,11 +106,11 @@ fn stop_reason(reason: &str, message: Option<&str>) -> Result<StopReason, Provid
         | "LANGUAGE"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Err(blocked(&said("the vendor's filter cut off the reply"))),
+        | "IMAGE_RECITATION" => Err(blocked(&describe("the vendor's filter cut off the reply"))),
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
-            Err(ProviderError::Overloaded { message: said("the model's call was malformed"), retry_after: None })
+            Err(ProviderError::Overloaded { message: describe("the model's call was malformed"), retry_after: None })
         }
-        "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" => Err(blocked(&said("the vendor ended the reply"))),
+        "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" => Err(blocked(&describe("the vendor ended the reply"))),
         // `STOP` and future reasons.
         _ => Ok(StopReason::Stop),
     }

@@ -45,10 +45,10 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Wire
     if has_text(&request.system) {
         out.push(WireMessage::new("system", Cow::Borrowed(&*request.system)));
     }
-    let mut pictures: Vec<String> = Vec::new();
+    let mut pending_images: Vec<String> = Vec::new();
     for message in &request.messages {
         if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pictures, &mut out);
+            flush(&mut pending_images, &mut out);
         }
         match &**message {
             Message::User(user) => {
@@ -58,18 +58,18 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Wire
                 }
             }
             Message::Assistant(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
-            Message::ToolResult(result) => out.push(result_message(result, model, &mut pictures)),
+            Message::ToolResult(result) => out.push(result_message(result, model, &mut pending_images)),
             Message::Extension(_) => {}
         }
     }
-    flush(&mut pictures, &mut out);
+    flush(&mut pending_images, &mut out);
     out
 }
 
-fn flush(pictures: &mut Vec<String>, out: &mut Vec<WireMessage<'_>>) {
-    if !pictures.is_empty() {
+fn flush(pending_images: &mut Vec<String>, out: &mut Vec<WireMessage<'_>>) {
+    if !pending_images.is_empty() {
         let text = Cow::Borrowed(IMAGES_FOLLOW);
-        out.push(WireMessage { images: std::mem::take(pictures), ..WireMessage::new("user", text) });
+        out.push(WireMessage { images: std::mem::take(pending_images), ..WireMessage::new("user", text) });
     }
 }
 
@@ -110,14 +110,18 @@ fn reply_message(reply: &AssistantMessage, is_own: bool) -> Option<WireMessage<'
     Some(WireMessage { tool_calls, thinking, ..WireMessage::new("assistant", Cow::Owned(text.join("\n\n"))) })
 }
 
-fn result_message<'a>(result: &'a ToolResultMessage, model: &Model, pictures: &mut Vec<String>) -> WireMessage<'a> {
+fn result_message<'a>(
+    result: &'a ToolResultMessage,
+    model: &Model,
+    pending_images: &mut Vec<String>,
+) -> WireMessage<'a> {
     let (text, mut images) = split(&result.content, model);
     let text = match (has_text(&text), images.is_empty()) {
         (true, _) => text,
         (false, true) => Cow::Borrowed(NO_OUTPUT),
         (false, false) => Cow::Borrowed(IMAGE_FOLLOWS),
     };
-    pictures.append(&mut images);
+    pending_images.append(&mut images);
     WireMessage {
         tool_name: Some(&result.tool_name),
         tool_call_id: Some(&result.call_id),

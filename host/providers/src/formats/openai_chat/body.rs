@@ -158,26 +158,26 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Qu
     if has_text(&request.system) {
         out.push(WireMessage::System { content: &request.system });
     }
-    let mut pictures: Vec<Part<'a>> = Vec::new();
+    let mut pending_images: Vec<Part<'a>> = Vec::new();
     for message in &request.messages {
         if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pictures, &mut out);
+            flush(&mut pending_images, &mut out);
         }
         match &**message {
             Message::User(user) => out.extend(user_message(&user.content, model)),
             Message::Assistant(reply) => out.extend(reply_message(reply, model, provider, quirks)),
-            Message::ToolResult(result) => out.push(result_message(result, model, quirks, &mut pictures)),
+            Message::ToolResult(result) => out.push(result_message(result, model, quirks, &mut pending_images)),
             Message::Extension(_) => {}
         }
     }
-    flush(&mut pictures, &mut out);
+    flush(&mut pending_images, &mut out);
     out
 }
 
-fn flush<'a>(pictures: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>) {
-    if !pictures.is_empty() {
+fn flush<'a>(pending_images: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>) {
+    if !pending_images.is_empty() {
         let mut parts = vec![Part::Text { text: IMAGES_FOLLOW }];
-        parts.append(pictures);
+        parts.append(pending_images);
         out.push(WireMessage::User { content: WireContent::Many(parts) });
     }
 }
@@ -199,7 +199,7 @@ fn result_message<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
-    pictures: &mut Vec<Part<'a>>,
+    pending_images: &mut Vec<Part<'a>>,
 ) -> WireMessage<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
     let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
@@ -207,7 +207,7 @@ fn result_message<'a>(
     if here.is_empty() {
         here.push(Part::Text { text: if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS } });
     }
-    pictures.append(&mut later);
+    pending_images.append(&mut later);
     WireMessage::Tool { tool_call_id: call_id(&result.call_id, quirks.ids), content: WireContent::joined(here) }
 }
 

@@ -136,10 +136,10 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 /// nowhere else.
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
-    let mut pictures: Vec<Part<'a>> = Vec::new();
+    let mut pending_images: Vec<Part<'a>> = Vec::new();
     for message in &request.messages {
         if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pictures, &mut items);
+            flush(&mut pending_images, &mut items);
         }
         match &**message {
             Message::User(user) => {
@@ -151,18 +151,18 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
             Message::Assistant(reply) => {
                 reply_items(reply, is_own(reply, provider, model), quirks, &mut items);
             }
-            Message::ToolResult(result) => items.push(result_item(result, model, quirks, &mut pictures)),
+            Message::ToolResult(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
             Message::Extension(_) => {}
         }
     }
-    flush(&mut pictures, &mut items);
+    flush(&mut pending_images, &mut items);
     items
 }
 
-fn flush<'a>(pictures: &mut Vec<Part<'a>>, items: &mut Vec<Item<'a>>) {
-    if !pictures.is_empty() {
+fn flush<'a>(pending_images: &mut Vec<Part<'a>>, items: &mut Vec<Item<'a>>) {
+    if !pending_images.is_empty() {
         let mut content = vec![Part::text(IMAGES_FOLLOW)];
-        content.append(pictures);
+        content.append(pending_images);
         items.push(Item::Message { role: "user", content, phase: None });
     }
 }
@@ -220,7 +220,7 @@ fn result_item<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
-    pictures: &mut Vec<Part<'a>>,
+    pending_images: &mut Vec<Part<'a>>,
 ) -> Item<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
     let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
@@ -228,7 +228,7 @@ fn result_item<'a>(
     if here.is_empty() {
         here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
-    pictures.append(&mut later);
+    pending_images.append(&mut later);
     Item::FunctionCallOutput { call_id: call_id(&result.call_id, IDS), output: Output::of(here) }
 }
 

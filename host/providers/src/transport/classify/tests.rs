@@ -1,0 +1,166 @@
+//! Error responses of real vendors.
+
+use super::*;
+use serde_json::json;
+
+fn answer(status: u16, body: &str) -> ProviderError {
+    classify(&Answer { status, body: body.as_bytes(), code: None, retry_after: None, request_id: None })
+}
+
+fn error(status: u16, message: &str) -> ProviderError {
+    answer(status, &json!({ "error": { "message": message } }).to_string())
+}
+
+/// One real message a vendor, as their documentation or their users quote it.
+const OVERFLOWS: &[&str] = &[
+    "prompt is too long: 213462 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+    "Input is too long for requested model.",
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+    "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Please reduce the length of the messages or completion.",
+    "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
+    "prompt token count of 140000 exceeds the limit of 128000",
+    "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "The number of tokens to keep from the initial prompt is greater than the context length",
+    "invalid params, context window exceeds limit",
+    "Your request exceeded model token limit: 262144 (requested: 300000)",
+    "prompt too long; exceeded max context length by 7 tokens",
+    "Input validation error: too many tokens in the prompt",
+    "token limit exceeded",
+    "This request has 9000 tokens exceeds the model's maximum input length of 8192 tokens",
+    "the input length exceeds the context length",
+    "the prompt is longer than the context length currently available to the model; shorten the prompt",
+];
+
+#[test]
+fn known_overflow_wordings_are_recognized() {
+    assert!(OVERFLOWS.len() >= 15);
+    for message in OVERFLOWS {
+        assert!(matches!(error(400, message), ProviderError::ContextOverflow { .. }), "{message}");
+        let object = classify_object(&json!({ "message": message }));
+        assert!(matches!(object, ProviderError::ContextOverflow { .. }), "{message}");
+    }
+    let coded = json!({ "error": { "message": "too big", "code": "context_length_exceeded" } }).to_string();
+    assert!(matches!(answer(400, &coded), ProviderError::ContextOverflow { .. }));
+}
+
+#[test]
+fn empty_400_or_413_is_an_overflow() {
+    for status in [400, 413] {
+        assert!(matches!(answer(status, " \n"), ProviderError::ContextOverflow { .. }));
+    }
+    let refused = ProviderError::Api { status: Some(400), message: "messages: at least one is needed".to_owned() };
+    assert_eq!(error(400, "messages: at least one is needed"), refused);
+    let too_much_output = "max_tokens: 9 > 8, which is the maximum allowed number of output tokens";
+    assert!(matches!(error(400, too_much_output), ProviderError::Api { .. }));
+}
+
+#[test]
+fn status_determines_whether_to_retry() {
+    let kinds: Vec<(u16, bool)> = [401, 402, 403, 404, 408, 422, 429, 500, 501, 502, 503, 504, 529]
+        .map(|s| (s, error(s, "x").is_retryable()))
+        .into();
+    let retryable: Vec<u16> = kinds.iter().filter(|(_, retry)| *retry).map(|(status, _)| *status).collect();
+    assert_eq!(retryable, [408, 429, 500, 502, 503, 504, 529]);
+    assert!(matches!(error(401, "x"), ProviderError::Auth { .. }));
+    assert!(matches!(error(403, "x"), ProviderError::Auth { .. }));
+    assert!(matches!(error(429, "Limit 30000 tokens, too many tokens"), ProviderError::RateLimited { .. }));
+    assert!(matches!(error(529, "Overloaded"), ProviderError::Overloaded { .. }));
+}
+
+#[test]
+fn exhausted_quota_is_not_retryable() {
+    let body = json!({ "error": { "message": "You exceeded your current quota", "type": "insufficient_quota" } });
+    assert!(!answer(429, &body.to_string()).is_retryable());
+    assert!(!classify_object(&body["error"]).is_retryable());
+}
+
+#[test]
+fn message_is_found_in_every_known_envelope() {
+    let message = |body: &str| match answer(418, body) {
+        ProviderError::Api { message, .. } => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(message(r#"{"type":"error","error":{"type":"x","message":"m"}}"#), "m");
+    assert_eq!(message(r#"{"error":"m"}"#), "m");
+    assert_eq!(message(r#"{"message":"m"}"#), "m");
+    assert_eq!(message(r#"{"detail":"m"}"#), "m");
+    assert_eq!(message(r#"{"detail":[{"msg":"m"}]}"#), "m");
+    assert_eq!(message(r#"[{"error":{"message":"m"}}]"#), "m");
+    assert_eq!(message(r#"{"object":"error","message":{"message":"m"}}"#), "m");
+    assert_eq!(
+        message(
+            r#"{"error":{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"m\"}}"}}}"#
+        ),
+        "Provider returned error: m"
+    );
+    assert_eq!(message("plain\u{1b}[31m text"), "plain [31m text");
+    assert_eq!(message("<html><title> 502 Bad </title>"), "the response is a web page: 502 Bad");
+    assert_eq!(message("<html>"), "the response is a web page");
+    assert_eq!(message("{}"), "the server refused the request");
+    assert!(message(&"x".repeat(9_000)).chars().count() <= 501);
+}
+
+#[test]
+fn error_objects_in_a_stream_are_classified_by_type_and_code() {
+    let kind = |error: Value| classify_object(&error);
+    assert!(matches!(
+        kind(json!({"type":"overloaded_error","message":"Overloaded"})),
+        ProviderError::Overloaded { .. }
+    ));
+    assert!(matches!(kind(json!({"type":"api_error","message":"x"})), ProviderError::Overloaded { .. }));
+    assert!(matches!(kind(json!({"type":"rate_limit_error","message":"x"})), ProviderError::RateLimited { .. }));
+    assert!(matches!(kind(json!({"type":"authentication_error","message":"x"})), ProviderError::Auth { .. }));
+    assert!(matches!(kind(json!({"type":"invalid_request_error","message":"x"})), ProviderError::Api { .. }));
+    assert!(matches!(kind(json!({"code":502,"message":"x"})), ProviderError::Overloaded { .. }));
+    assert!(matches!(kind(json!({"code":429,"message":"x"})), ProviderError::RateLimited { .. }));
+    assert!(matches!(kind(json!("boom")), ProviderError::Api { .. }));
+    assert!(matches!(kind(json!({})), ProviderError::Api { .. }));
+}
+
+#[test]
+fn vendor_codes_are_recognized() {
+    let key = json!([{ "error": { "code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
+        "details": [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }] } }]);
+    assert!(matches!(answer(400, &key.to_string()), ProviderError::Auth { .. }));
+    let quota = json!({ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+        "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s" }] } });
+    assert_eq!(answer(429, &quota.to_string()).retry_after(), Some(Duration::from_millis(34_070)));
+    assert_eq!(classify_object(&quota["error"]).retry_after(), Some(Duration::from_millis(34_070)));
+    let aws = |status, code, body: &[u8]| {
+        classify(&Answer { status, body, code: Some(code), retry_after: None, request_id: None })
+    };
+    assert!(matches!(aws(429, "ModelNotReadyException", b"{}"), ProviderError::Overloaded { .. }));
+    assert!(matches!(aws(429, "ThrottlingException:http://x", b"{}"), ProviderError::RateLimited { .. }));
+    assert!(matches!(aws(424, "ModelErrorException", b"{}"), ProviderError::Overloaded { .. }));
+    assert_eq!(aws(404, "x", b"{\"Message\":\"no model\"}").to_string(), "HTTP 404: no model");
+    let typed = |kind: &str| classify_object(&json!({ "__type": kind, "message": "x" }));
+    assert!(matches!(typed("com.amazon.coral#ExpiredTokenException"), ProviderError::Auth { .. }));
+    assert!(matches!(typed("throttlingException"), ProviderError::RateLimited { .. }));
+    assert!(matches!(typed("modelStreamErrorException"), ProviderError::Overloaded { .. }));
+    assert!(matches!(typed("validationException"), ProviderError::Api { .. }));
+}
+
+#[test]
+fn delay_in_the_message_is_parsed() {
+    let delay = |text: &str| error(429, text).retry_after();
+    assert_eq!(delay("Rate limit reached. Please try again in 1.5s. Visit"), Some(Duration::from_millis(1500)));
+    assert_eq!(delay("Please try again in 7m12s."), Some(Duration::from_secs(432)));
+    assert_eq!(delay("try again in 86ms"), Some(Duration::from_millis(86)));
+    assert_eq!(delay("try again in 20 seconds"), Some(Duration::from_secs(20)));
+    assert_eq!(delay("Please retry in 37.5s."), Some(Duration::from_millis(37_500)));
+    assert_eq!(delay("try again in a while"), None);
+    assert_eq!(parse_delay("1h30m"), Some(Duration::from_secs(5400)));
+    assert_eq!(parse_delay("99999999999999999999h"), Some(Duration::from_secs(86_400)));
+    assert_eq!(parse_delay("..."), None);
+}
+
+#[test]
+fn message_includes_the_request_id() {
+    let answer =
+        Answer { status: 404, body: b"{\"error\":\"no\"}", code: None, retry_after: None, request_id: Some("req_1\n") };
+    assert_eq!(classify(&answer).to_string(), "HTTP 404: no (request req_1)");
+}
