@@ -120,9 +120,7 @@ fn base(directory: &Path, workspace: std::path::PathBuf) -> Result<Base> {
 
 async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> {
     let greeter = base.workspace.join("plugins/greeter.wasm");
-    let mut args = RunArgs::default();
-    args.no_plugins = true;
-    args.plugins = vec![greeter];
+    let args = RunArgs { no_plugins: true, plugins: vec![greeter], ..RunArgs::default() };
     let runtime = Arc::new(base.runtime(Arc::new(NoInfo), report(style))?);
     runtime.add(base.sources(&args, Purpose::Run)).await;
     if let Some((plugin, problem)) = runtime.problems().first() {

@@ -131,7 +131,7 @@ impl Execution<'_> {
         let (step, title) = (index + 1, plan.steps[index].title.clone());
         let named = format!("step {step} of {}, `{title}`,", plan.steps.len());
         let mut unanswered = None;
-        let (status, report, end) = match execute_step(&self.agent, plan, index).await {
+        let (status, report, end) = match execute_step(self.agent, plan, index).await {
             Ok(answer) if answer.value.done => (StepStatus::Done, answer.value.report, None),
             Ok(answer) => {
                 let report = answer.value.report;
