@@ -1,4 +1,4 @@
-//! What a turn costs in the loop itself: a model and a tool that cost nothing, and a history of so many messages.
+//! Measures the overhead of a turn in the loop: a model and a tool that cost nothing, and a history of so many messages.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};

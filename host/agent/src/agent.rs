@@ -1,4 +1,4 @@
-//! An agent, as applications hold it: a conversation, a config, and at most one run at a time.
+//! The agent API for applications: a conversation, a config, and at most one run at a time.
 
 use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
@@ -14,28 +14,28 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// An agent. All methods take it shared; it is `Send` and `Sync`.
+/// A conversation with a config. All methods take `&self`; the type is `Send` and `Sync`.
 pub struct Agent {
     config: Mutex<LoopConfig>,
-    /// Held by a run as long as it lasts.
+    /// Locked by a run until it ends.
     context: tokio::sync::Mutex<Context>,
     events: Events,
     running: Mutex<CancellationToken>,
     spent: Mutex<Totals>,
 }
 
-/// What an agent has spent since it was made.
+/// Totals of an agent since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Requests to models.
+    /// Number of requests to models.
     pub requests: u64,
-    /// Their tokens.
+    /// Tokens of these requests.
     pub usage: Usage,
-    /// What they cost; none when no price was known.
+    /// Cost of the tokens; `None` when no price is known.
     pub cost: Option<Cost>,
 }
 
-/// An agent at rest, as [`Agent::snapshot`] gives it.
+/// State of an idle agent, from [`Agent::snapshot`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The agent.
@@ -48,13 +48,13 @@ pub struct Snapshot {
     pub system_prompt: Arc<str>,
     /// The history.
     pub messages: Vec<Arc<Message>>,
-    /// Messages that wait to steer the next run.
+    /// Queued steering messages.
     pub steering: Vec<Message>,
-    /// Messages that wait to follow it.
+    /// Queued follow-up messages.
     pub follow_up: Vec<Message>,
     /// Loops so far.
     pub loops: u32,
-    /// What was spent so far.
+    /// Totals so far.
     pub totals: Totals,
 }
 
@@ -73,7 +73,7 @@ impl Lease<'_> {
         &self.agent.events
     }
 
-    /// Adds requests and what they took to the agent's totals.
+    /// Adds requests and their spend to the agent's totals.
     pub fn add(&self, requests: u64, spend: Spend) {
         self.agent.add(requests, spend);
     }
@@ -87,28 +87,28 @@ impl Lease<'_> {
     }
 }
 
-/// A run was not begun.
+/// The reason a run did not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// One is under way: steer it, or let a message follow.
+    /// The agent is running: steer the run, or queue a follow-up message.
     #[error("a run is under way")]
     AlreadyRunning,
     /// There is no asynchronous runtime.
     #[error("no runtime to run in: {message}")]
     NoRuntime {
-        /// Why.
+        /// The cause.
         message: String,
     },
     /// The history is empty, or the model has spoken last.
     #[error("there is nothing to continue: {why}")]
     NothingToContinue {
-        /// Which of the two.
+        /// The reason.
         why: &'static str,
     },
 }
 
 impl Agent {
-    /// An agent that goes on from a context.
+    /// Creates an agent that continues from a context.
     pub fn new(config: LoopConfig, context: Context) -> Self {
         Self {
             config: Mutex::new(config),
@@ -124,10 +124,10 @@ impl Agent {
         self.events.subscribe(capacity)
     }
 
-    /// Works prompts off. The future must be driven to its end; [`Agent::abort`] ends it soon.
+    /// Runs prompts. The future must be driven to completion; [`Agent::abort`] ends the run promptly.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
         self.run_with(&self.config(), None, prompts).await
     }
@@ -135,7 +135,7 @@ impl Agent {
     /// Runs the agent once with another config, and with `instructions` at the end of the system prompt.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub async fn run_with(
         &self,
         config: &LoopConfig,
@@ -152,8 +152,7 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// The same, with the events of this run beside the future that drives it. Both must be polled, or the receiver
-    /// dropped.
+    /// Like [`Self::run`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
     pub fn stream(
         &self,
         prompts: Vec<Message>,
@@ -162,7 +161,8 @@ impl Agent {
         (self.subscribe(capacity), self.run(prompts))
     }
 
-    /// The same, on a thread without an asynchronous runtime, which it blocks until the run is over.
+    /// Like [`Self::run`], but blocks the calling thread, which must not have an asynchronous runtime, until the run
+    /// ends.
     ///
     /// # Errors
     /// A run is under way, or there is no runtime to be had.
@@ -172,18 +172,18 @@ impl Agent {
         runtime.block_on(self.run(prompts))
     }
 
-    /// Goes on without a new prompt: after an interrupted turn, or after an error.
+    /// Resumes without a new prompt, after an interrupted turn or an error.
     ///
     /// # Errors
-    /// A run is under way, or there is nothing to go on from.
+    /// Fails if the agent is running, or if there is nothing to resume.
     pub async fn resume(&self) -> Result<Outcome, AgentError> {
         self.resume_as(Continuation::Default).await
     }
 
-    /// The same, as a rerun or a branch of what came before: after [`Agent::restore`], for example.
+    /// Like [`Self::resume`], but marks the run as a rerun or a branch, for example after [`Agent::restore`].
     ///
     /// # Errors
-    /// A run is under way, or there is nothing to go on from.
+    /// Fails if the agent is running, or if there is nothing to resume.
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
         can_continue(&context)?;
@@ -193,7 +193,7 @@ impl Agent {
     /// Takes the idle agent for work that consists of several runs, such as parallel branches.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub fn lease(&self) -> Result<Lease<'_>, AgentError> {
         let context = self.idle()?;
         Ok(Lease { context, agent: self, token: self.running_token() })
@@ -214,15 +214,15 @@ impl Agent {
         Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation).await))
     }
 
-    /// Waits until no run is under way.
+    /// Waits until the agent is idle.
     pub async fn wait_until_idle(&self) {
         drop(self.context.lock().await);
     }
 
-    /// What the agent is: enough to go on with it later, elsewhere, as a rerun or a branch.
+    /// Returns the state of the agent, from which it can continue later or elsewhere, as a rerun or a branch.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub fn snapshot(&self) -> Result<Snapshot, AgentError> {
         let context = self.idle()?;
         let config = self.config();
@@ -239,7 +239,7 @@ impl Agent {
         })
     }
 
-    /// An agent as it was, with a config of now. The config's queues take the messages that waited.
+    /// Restores an agent from a snapshot, with a new config, whose queues get the queued messages.
     pub fn restore(config: LoopConfig, snapshot: Snapshot) -> Self {
         snapshot.steering.into_iter().for_each(|message| config.inbox.steering.push(message));
         snapshot.follow_up.into_iter().for_each(|message| config.inbox.follow_up.push(message));
@@ -274,27 +274,27 @@ impl Agent {
         Ok(compaction)
     }
 
-    /// Interrupts the tools of the turn under way; the message comes before the next request.
+    /// Interrupts the tools of the current turn and adds the message before the next request.
     pub fn steer(&self, message: Message) {
         self.config().inbox.steering.push(message);
     }
 
-    /// The message begins another round when the agent would stop.
+    /// Queues a message that starts another round when the agent would stop.
     pub fn follow_up(&self, message: Message) {
         self.config().inbox.follow_up.push(message);
     }
 
-    /// Ends the run or compaction under way soon. Nothing happens when there is none.
+    /// Aborts the current run or compaction. Does nothing if the agent is idle.
     pub fn abort(&self) {
         lock(&self.running).cancel();
     }
 
-    /// How runs work from the next one on.
+    /// Returns the config of the next run.
     pub fn config(&self) -> LoopConfig {
         lock(&self.config).clone()
     }
 
-    /// Changes how runs work from the next one on.
+    /// Changes the config of subsequent runs.
     pub fn configure(&self, change: impl FnOnce(&mut LoopConfig)) {
         change(&mut lock(&self.config));
     }
@@ -303,7 +303,7 @@ impl Agent {
     /// was approved for the session before is asked about again.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub fn reset(&self, session_id: Arc<str>, messages: Vec<Arc<Message>>, loops: u32) -> Result<(), AgentError> {
         let mut context = self.idle()?;
         context.session_id = session_id;
@@ -316,7 +316,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What was spent so far.
+    /// Returns the totals so far.
     pub fn totals(&self) -> Totals {
         *lock(&self.spent)
     }
@@ -350,7 +350,7 @@ impl Agent {
     /// Returns the id of the last run.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub fn last_loop_id(&self) -> Result<Arc<str>, AgentError> {
         Ok(self.idle()?.loop_id.clone())
     }
@@ -358,7 +358,7 @@ impl Agent {
     /// Returns the id that the next run gets when nothing else changes until then.
     ///
     /// # Errors
-    /// A run is under way.
+    /// Fails if the agent is running.
     pub fn next_loop_id(&self) -> Result<Arc<str>, AgentError> {
         Ok(self.config().next_loop_id(&*self.idle()?))
     }
@@ -372,7 +372,7 @@ impl Agent {
     }
 }
 
-/// Is there something that wants an answer?
+/// Checks that the history has something to answer.
 fn can_continue(context: &Context) -> Result<(), AgentError> {
     match last(context) {
         None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
@@ -381,7 +381,7 @@ fn can_continue(context: &Context) -> Result<(), AgentError> {
     }
 }
 
-/// What was said last, as far as the model sees it.
+/// Returns the last message that the model sees.
 fn last(context: &Context) -> Option<&Message> {
     context.messages.iter().rev().map(|message| &**message).find(|message| !matches!(message, Message::Extension(_)))
 }

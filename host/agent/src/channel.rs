@@ -1,15 +1,15 @@
-//! The way from the loop to those who watch it: bounded, and nothing that matters is lost.
+//! Bounded event channels from runs to watchers, which lose no essential event.
 //!
-//! When a watcher is slow and the channel full, deltas of the same part are joined, and partial results of a call are
-//! replaced by later ones. Everything else waits for room: the loop goes no faster than its slowest watcher reads.
-//! Whoever holds a [`EventReceiver`] must read it or drop it.
+//! When a channel is full, deltas of the same part are merged, and partial results of a call are replaced by later
+//! ones. All other events wait for room: a run is no faster than its slowest watcher. The owner of an [`EventReceiver`]
+//! must read it or drop it.
 
 use pinion_protocol::event::{Event, EventKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Makes a channel that holds `capacity` events, at least one.
+/// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false }),
@@ -20,13 +20,13 @@ pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     (EventSender { shared: shared.clone() }, EventReceiver { shared })
 }
 
-/// The loop's end.
+/// The sending end of an event channel.
 #[derive(Debug)]
 pub struct EventSender {
     shared: Arc<Shared>,
 }
 
-/// The watcher's end.
+/// The receiving end of an event channel.
 #[derive(Debug)]
 pub struct EventReceiver {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ struct Shared {
 struct State {
     queue: VecDeque<Event>,
     senders: usize,
-    /// Nobody reads any more.
+    /// True if the receiver was dropped.
     is_closed: bool,
 }
 
@@ -53,7 +53,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the event back when there is no room for it.
+    /// Adds an event; returns it if there is no room.
     fn put(&self, event: Event) -> Option<Event> {
         let mut state = self.state();
         if state.is_closed {
@@ -76,7 +76,7 @@ impl Shared {
 }
 
 impl EventSender {
-    /// Sends an event, and waits for room when there is none. Returns at once when nobody reads any more.
+    /// Sends an event, waiting for room if needed. Returns immediately if the receiver was dropped.
     pub async fn send(&self, event: Event) {
         let mut event = event;
         loop {
@@ -89,9 +89,9 @@ impl EventSender {
         }
     }
 
-    /// Sends an event that may be lost when there is no room for it.
+    /// Sends an event unless the channel is full.
     pub fn offer(&self, event: Event) {
-        // Lost, as the name says.
+        // Dropped if the channel is full.
         let _ = self.shared.put(event);
     }
 
@@ -115,7 +115,7 @@ impl Drop for EventSender {
 }
 
 impl EventReceiver {
-    /// The next event; none when all senders are gone and everything was read.
+    /// Waits for the next event; `None` once all senders are dropped and all events were read.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
             let news = self.shared.readable.notified();
@@ -134,7 +134,7 @@ impl EventReceiver {
         }
     }
 
-    /// The next event, when there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_recv(&mut self) -> Option<Event> {
         let event = self.shared.state().queue.pop_front();
         if event.is_some() {
@@ -154,21 +154,21 @@ impl Drop for EventReceiver {
     }
 }
 
-/// All who watch a loop.
+/// The watchers of runs.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     watchers: Arc<Mutex<Vec<EventSender>>>,
 }
 
 impl Events {
-    /// One more watcher, with a channel for `capacity` events.
+    /// Adds a watcher with a channel for `capacity` events.
     pub fn subscribe(&self, capacity: usize) -> EventReceiver {
         let (sender, receiver) = event_channel(capacity);
         self.watchers().push(sender);
         receiver
     }
 
-    /// Tells everyone, and waits for those who are slow.
+    /// Sends an event to all watchers, and waits for slow ones.
     pub async fn emit(&self, loop_id: &Arc<str>, kind: EventKind) {
         let watchers = self.current();
         let mut kind = Some(kind);
@@ -179,14 +179,14 @@ impl Events {
         }
     }
 
-    /// Tells everyone who has room.
+    /// Sends an event to all watchers that have room.
     pub(crate) fn offer(&self, loop_id: &Arc<str>, kind: &EventKind) {
         for watcher in self.current() {
             watcher.offer(Event { loop_id: loop_id.clone(), kind: kind.clone() });
         }
     }
 
-    /// Those who still watch.
+    /// Returns the watchers whose receiver still exists.
     fn current(&self) -> Vec<EventSender> {
         let mut watchers = self.watchers();
         watchers.retain(|watcher| !watcher.is_closed());

@@ -1,18 +1,18 @@
 //! The loop.
 //!
-//! A run works one prompt off: ask the model, run the tools that it calls, tell it the results, ask again, until it calls
-//! no more and nothing waits in the queues. [`run`] is a plain function of a context, a config, watchers and a token; it
-//! keeps nothing to itself. Its phases:
+//! A run processes one prompt: it asks the model, runs the tools that the model calls, returns the results and asks
+//! again, until the model makes no more calls and the queues are empty. [`run`] is a plain function of a context, a
+//! config, watchers and a token; it has no state of its own. Its phases:
 //!
 //! 1. `begin`: the prompts become part of the history.
-//! 2. `turn`, again and again: steering messages, room for the reply ([`crate::compaction`]), one reply
+//! 2. `turn`, repeatedly: steering messages, compaction if needed ([`crate::compaction`]), one reply
 //!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
-//! 3. `follow`: when the model is done, the messages that wait for that moment begin another round.
-//! 4. `end`: the last event, whatever happened.
+//! 3. `follow`: when the model is done, follow-up messages start another round.
+//! 4. `end`: the last event, in every case.
 //!
-//! Invariants: `AgentStart` and `AgentEnd` come exactly once; a message is in the store before it is in the history, and
-//! in the history before anyone is told that it is complete; when the run is over, every tool call in the history is
-//! followed by its result, and nothing that the run began goes on.
+//! Invariants: `AgentStart` and `AgentEnd` are emitted exactly once; a message is in the store before it is in the
+//! history, and in the history before its completion is reported; when the run ends, every tool call in the history is
+//! followed by its result, and nothing that the run started is still running.
 
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
@@ -41,15 +41,15 @@ use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
-/// The kind of the extension message that says which limit ended a run.
+/// Kind of the extension message that names the limit that ended a run.
 pub const LIMIT_MESSAGE: &str = "pinion/limit";
 
 /// Runs the agent until the model stops. With no prompts, resumes from `context`.
 ///
 /// The run gets an id and a number of its own, which `context` holds afterwards.
 ///
-/// Cancelling `token` ends the run soon, with [`RunEnd::Aborted`]. The future must be driven to its end: dropping it
-/// leaves the context without the results of calls that ran.
+/// Cancelling `token` ends the run promptly with [`RunEnd::Aborted`]. The future must be driven to completion: dropping
+/// it leaves the context without the results of calls that ran.
 pub async fn run(
     context: &mut Context,
     prompts: Vec<Message>,
@@ -67,7 +67,8 @@ pub async fn run(
     outcome
 }
 
-/// Aborts the work when its time is over, and waits for its end. Time in which a person is asked does not count.
+/// Aborts the work when its time limit is reached, and waits for its end. Time during which a person is asked does not
+/// count.
 async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
     let Some(time) = config.policy.limits.max_time else { return work.await };
@@ -82,7 +83,7 @@ async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Futur
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     context: &'a mut Context,
     config: &'a LoopConfig,
@@ -93,14 +94,14 @@ struct Run<'a> {
     budget: Arc<Budget>,
     added: Vec<Arc<Message>>,
     tracker: ContextTracker,
-    /// The model has not answered since the last compaction: another one would not get further.
+    /// True if the model has not answered since the last compaction, so that another one would not help.
     is_compacted: bool,
     repetition: Repetition,
     /// The runs that the tools of this run start; none when they may start nothing.
     children: Option<Arc<dyn Children>>,
 }
 
-/// What a turn leaves to do.
+/// The action after a turn.
 enum Next {
     /// Another turn: the model waits for results.
     Turn,
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
         ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: error.full_text() })
     }
 
-    /// Takes the prompts into the history; gives the end when the run is over before it began.
+    /// Adds the prompts to the history. Returns the end if the run is over before its first turn.
     async fn begin(&mut self, prompts: Vec<Message>) -> Result<Option<RunEnd>, StoreError> {
         let verdict = self.hooks().before_loop(self.context).await;
         let started = EventKind::AgentStart {
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
         RunEnd::Rejected { reason }
     }
 
-    /// Takes messages that waited into the history. One that is rejected is told, and the run goes on without it.
+    /// Adds queued messages to the history. Reports a rejected message and continues without it.
     async fn admit(&mut self, messages: Vec<Message>) -> Result<bool, StoreError> {
         match admit(&self.config.ports.filters, messages) {
             Ok(messages) => {
@@ -205,7 +206,7 @@ impl<'a> Run<'a> {
         HookChain::new(&self.config.ports.hooks, self.token)
     }
 
-    /// What begins the next turn.
+    /// Returns the cause of the next turn.
     fn trigger(&self) -> TurnTrigger {
         match &self.context.continuation {
             _ if self.turns > 0 => TurnTrigger::Continuation,
@@ -250,7 +251,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Asks the model. When the vendor says that this was too much, it is asked once more, for less.
+    /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<AssistantMessage, StoreError> {
         let (reply, failure) = self.asking().reply().await;
         let Some(overflow @ ProviderError::ContextOverflow { .. }) = failure else { return Ok(reply) };
@@ -267,14 +268,14 @@ impl<'a> Run<'a> {
         Turn { context: self.context, config: self.config, events: self.events, token: self.token }
     }
 
-    /// Would the next request leave no room for a reply?
+    /// Returns whether the next request would leave no room for a reply.
     fn is_full(&self) -> bool {
         let policy = &self.config.policy.compaction;
         let threshold = self.config.policy.model.context_window.map(|window| policy.threshold(window));
         policy.automatic && !self.is_compacted && threshold.is_some_and(|most| self.tracker.tokens() > most)
     }
 
-    /// Makes room; false when there is none to be made.
+    /// Compacts the conversation; returns false if that is not possible.
     async fn compact(&mut self, reason: CompactionReason) -> Result<bool, StoreError> {
         let Self { config, events, token, .. } = *self;
         let before = self.context.messages.len();
@@ -282,11 +283,11 @@ impl<'a> Run<'a> {
         let compaction = match compactor.make_room(reason, &self.tracker).await {
             Ok(compaction) => compaction,
             Err(CompactionError::Store(error)) => return Err(error),
-            // An abort is met again by the request that follows.
+            // The next request notices an abort again.
             Err(_) => return Ok(false),
         };
         self.is_compacted = true;
-        // A run may be long: what nobody sees any more is the session's to keep, and not ours.
+        // In a long run, messages that the model no longer sees remain only in the session.
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
         self.spend(Spend { usage: compaction.usage, cost: compaction.cost });
@@ -294,7 +295,7 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Takes a reply into the history, and the results of its calls.
+    /// Adds a reply and the results of its calls to the history.
     async fn take(&mut self, reply: AssistantMessage) -> Result<Next, StoreError> {
         let (stop_reason, error) = (reply.stop_reason, reply.error.clone());
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
@@ -308,7 +309,7 @@ impl<'a> Run<'a> {
             children: self.children.as_ref(),
             failure: Mutex::default(),
         };
-        // Also after an abort: the results then say so.
+        // Also after an abort, so that each call gets a result.
         let results = dispatch.run(&calls, &mut self.repetition).await;
         let failure = dispatch.failure().take();
         self.account_for_children();
@@ -324,15 +325,15 @@ impl<'a> Run<'a> {
             StopReason::Aborted => Next::End(RunEnd::Aborted),
             StopReason::Error => Next::End(RunEnd::Error { message: error.unwrap_or_default() }),
             _ if !calls.is_empty() => Next::Turn,
-            // A message that came too late to interrupt anything still wants an answer.
+            // A message that came too late to interrupt a call still needs an answer.
             _ if !self.config.inbox.steering.is_empty() => Next::Turn,
             done => Next::Done(done),
         })
     }
 
-    /// Begins another round when a message waits for the end of this one.
+    /// Starts another round if a follow-up message is queued.
     async fn follow(&mut self) -> Result<bool, StoreError> {
-        // One that is rejected must not keep the next one from its turn.
+        // A rejected message must not block the next one.
         while !self.config.inbox.follow_up.is_empty() {
             if self.admit(self.config.inbox.follow_up.take()).await? {
                 return Ok(true);
@@ -346,7 +347,7 @@ impl<'a> Run<'a> {
         self.budget.add(spend);
     }
 
-    /// Counts what children spent as spent by this run. It counts against the limits already.
+    /// Adds the spend of children to this run. The shared budget already includes it.
     fn account_for_children(&mut self) {
         if let Some(children) = &self.children {
             self.spent.add(children.take_spent());
@@ -386,7 +387,7 @@ impl<'a> Run<'a> {
         self.keep(message).await
     }
 
-    /// The beginning of a reply was told while it came in; of one that never began, nothing was.
+    /// Appends a reply. Reports its start if that did not happen during streaming.
     async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
         self.is_compacted = false;
         self.keep(Message::Assistant(reply)).await
@@ -399,7 +400,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes a message that is in the store into the history.
+    /// Adds a stored message to the history.
     async fn take_in(&mut self, message: Arc<Message>) {
         self.tracker.add(&message);
         self.context.messages.push(message.clone());
@@ -412,7 +413,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Estimated tokens of what comes with every request: the system prompt and the tools.
+/// Estimates the tokens that every request contains: the system prompt and the tools.
 fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
     let tools = config.ports.tools.definitions();
     let texts = tools.iter().flat_map(|tool| {
@@ -420,7 +421,7 @@ fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
         [&*tool.name, &*tool.description].into_iter().chain(guidelines)
     });
     let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
-    // Schemas are letters as other text is; the rule of thumb is good enough for them.
+    // The rule of thumb for text is good enough for schemas.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
     config.ports.counter.count(&context.system_prompt) + texts + schemas
 }

@@ -80,7 +80,7 @@ impl Provider for ScriptedModel {
     }
 }
 
-/// What a scripted tool does.
+/// Behavior of a scripted tool.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// Answers at once.
@@ -409,7 +409,7 @@ pub(crate) fn assert_paired(messages: &[Arc<Message>]) {
     assert!(open.is_empty(), "{open:?} have no result");
 }
 
-/// How often each name comes.
+/// Counts each name.
 pub(crate) fn counts(names: &[String]) -> HashMap<&str, usize> {
     names.iter().fold(HashMap::new(), |mut counts, name| {
         *counts.entry(name.as_str()).or_default() += 1;

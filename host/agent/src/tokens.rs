@@ -1,7 +1,7 @@
-//! How much of a model's context window a conversation fills.
+//! Estimates how much of a model's context window a conversation fills.
 //!
-//! Nobody counts exactly but the vendor, and only afterwards. So the count is what the vendor reported last, plus an
-//! estimate of what came since; and the estimate is corrected by how far earlier ones were off.
+//! Only the vendor counts exactly, and only afterwards. The count is therefore the vendor's last report plus an
+//! estimate of the messages since then, corrected by the error of earlier estimates.
 
 use pinion_protocol::content::Content;
 use pinion_protocol::message::Message;
@@ -18,19 +18,19 @@ const RESULT_TOKENS: u64 = 8;
 /// Bytes of an encoded image for one token, and the least and the most that an image counts.
 const IMAGE_BYTES_PER_TOKEN: u64 = 750;
 const IMAGE_TOKENS: std::ops::RangeInclusive<u64> = 85..=16_000;
-/// How much the latest report counts in the moving average of all.
+/// Weight of the latest report in the moving average.
 const WEIGHT: f64 = 0.3;
-/// Reported tokens for an estimated one. A report beyond that is about something else, such as a cache that the vendor
-/// does not tell of, and is not believed.
+/// Plausible ratio of reported to estimated tokens. A report outside this range counts something else, such as an
+/// undisclosed cache, and is ignored.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 
 /// Estimates tokens. A longer text never counts less than a part of it.
 pub trait TokenCounter: Send + Sync {
-    /// Tokens of a text; 0 for none.
+    /// Returns the tokens of a text; 0 for an empty one.
     fn count(&self, text: &str) -> u64;
 }
 
-/// A token for every four bytes, rounded up.
+/// Counts one token for every four bytes, rounded up.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByteCounter;
 
@@ -40,7 +40,7 @@ impl TokenCounter for ByteCounter {
     }
 }
 
-/// Estimates the tokens of a message, with what is around it. Extension messages count nothing: no model sees them.
+/// Estimates the tokens of a message with its overhead. Extension messages count as 0, because no model sees them.
 pub fn message_tokens(message: &Message, counter: &dyn TokenCounter) -> u64 {
     let (content, around) = match message {
         Message::User(message) => (&message.content, MESSAGE_TOKENS),
@@ -51,7 +51,7 @@ pub fn message_tokens(message: &Message, counter: &dyn TokenCounter) -> u64 {
     content.iter().map(|part| part_tokens(part, counter)).fold(around, u64::saturating_add)
 }
 
-/// The sum of [`message_tokens`].
+/// Returns the sum of [`message_tokens`].
 pub fn messages_tokens(messages: &[Arc<Message>], counter: &dyn TokenCounter) -> u64 {
     messages.iter().map(|message| message_tokens(message, counter)).fold(0, u64::saturating_add)
 }
@@ -74,44 +74,44 @@ fn part_tokens(part: &Content, counter: &dyn TokenCounter) -> u64 {
     }
 }
 
-/// Follows how full the context is, message by message.
+/// Tracks the size of the context, message by message.
 #[derive(Clone)]
 pub struct ContextTracker {
     counter: Arc<dyn TokenCounter>,
-    /// Reported tokens for an estimated one.
+    /// Ratio of reported to estimated tokens.
     ratio: f64,
-    /// What the vendor reported last.
+    /// Last report of the vendor.
     reported: u64,
-    /// The estimate of what that report does not hold.
+    /// Estimate of the messages after that report.
     since: u64,
-    /// The estimate of everything.
+    /// Estimate of the entire context.
     estimated: u64,
 }
 
 impl ContextTracker {
-    /// Nothing is there yet.
+    /// Creates a tracker of an empty context.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Self { counter, ratio: 1.0, reported: 0, since: 0, estimated: 0 }
     }
 
-    /// Tokens that the next request will hold, as far as anyone knows.
+    /// Returns the expected tokens of the next request.
     pub fn tokens(&self) -> u64 {
         self.reported.saturating_add(self.calibrated(self.since))
     }
 
-    /// Reported tokens for an estimated one, as a moving average; 1 until something was reported.
+    /// Returns the moving average of the ratio of reported to estimated tokens; 1 before the first report.
     pub fn ratio(&self) -> f64 {
         self.ratio
     }
 
-    /// Who estimates.
+    /// Returns the counter that estimates texts.
     pub fn counter(&self) -> &dyn TokenCounter {
         &*self.counter
     }
 
-    /// Begins anew with another history. `fixed` is the estimate of what comes with every request: the system prompt
-    /// and the tools. Of the reports in the history the last one is taken, unless a message before it is newer: then the
-    /// history was compacted since, and the report is about what is no longer there.
+    /// Restarts with another history. `fixed` is the estimate of the system prompt and the tools. Uses the last report
+    /// in the history, unless an earlier message is newer: then the history was compacted after the report, which no
+    /// longer applies.
     pub fn restart(&mut self, fixed: u64, messages: &[Arc<Message>]) {
         let oldest = messages.first().map(|message| message.timestamp());
         self.estimated = fixed.saturating_add(messages_tokens(messages, self.counter()));
@@ -130,7 +130,7 @@ impl ContextTracker {
         }
     }
 
-    /// A message came to the history.
+    /// Adds a message of the history.
     pub fn add(&mut self, message: &Message) {
         let tokens = message_tokens(message, self.counter());
         let sent = self.estimated;
@@ -146,7 +146,8 @@ impl ContextTracker {
         }
     }
 
-    /// An estimate, corrected. Never less than the estimate says: to compact early is cheaper than to be refused.
+    /// Returns the corrected estimate, but never less than the estimate itself: compacting early is cheaper than a
+    /// rejected request.
     pub(crate) fn calibrated(&self, tokens: u64) -> u64 {
         (tokens as f64 * self.ratio.max(1.0)).ceil() as u64
     }
@@ -158,7 +159,7 @@ impl std::fmt::Debug for ContextTracker {
     }
 }
 
-/// What the vendor reported with a reply that came to its end, when it can be true of what was sent.
+/// Returns the vendor's report of a complete reply, if it is plausible for the request.
 fn report(message: &Message, sent: u64) -> Option<&Usage> {
     let Message::Assistant(reply) = message else { return None };
     let ended = !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reported_counts_and_what_came_since_is_estimated() {
+    fn count_is_the_report_plus_an_estimate_of_later_messages() {
         let mut tracker = ContextTracker::new(Arc::new(ByteCounter));
         tracker.restart(100, &[]);
         tracker.add(&user(&"x".repeat(384), 1));
@@ -269,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn to_follow_a_history_and_to_begin_with_it_come_to_the_same(
+        fn tracking_and_restarting_give_the_same_count(
             texts in prop::collection::vec(("[a-z]{0,60}", prop::option::of(0_u64..5_000)), 0..20),
         ) {
             let messages: Vec<Arc<Message>> = texts

@@ -1,4 +1,4 @@
-//! Making room: a long conversation is replaced by less of it.
+//! Compaction: replaces a long conversation by a shorter one.
 //!
 //! What is replaced stays in the session: a compaction is an extension message that says what the model sees instead.
 //! [`pinion_protocol::compaction::view`] is what the model sees of a history with compactions in it.
@@ -30,14 +30,14 @@ use tokio_util::sync::CancellationToken;
 /// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
 const KEPT_ROUND_BYTES: u64 = 32 * 1024;
 
-/// A conversation was compacted.
+/// Result of a compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compaction {
-    /// Why.
+    /// The reason for the compaction.
     pub reason: CompactionReason,
-    /// Messages that the model no longer sees.
+    /// Number of messages that the model no longer sees.
     pub dropped: usize,
-    /// What it sees instead; empty when only results of tools were cut.
+    /// Summary that replaces them; empty when only tool results were shortened.
     pub summary: String,
     /// Estimated tokens of the conversation before.
     pub before: u64,
@@ -45,11 +45,11 @@ pub struct Compaction {
     pub after: u64,
     /// Tokens of the request for the summary.
     pub usage: Usage,
-    /// What it cost; none when the model's prices are not known.
+    /// Cost of that request; `None` when the model's prices are unknown.
     pub cost: Option<Cost>,
 }
 
-/// A conversation was not compacted, and is as it was.
+/// The reason a conversation was not compacted; it remains unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
     /// There is nothing to replace.
@@ -58,7 +58,7 @@ pub enum CompactionError {
     /// The model did not write a summary.
     #[error("the model wrote no summary: {message}")]
     NoSummary {
-        /// Why.
+        /// The cause.
         message: String,
     },
     /// It was aborted.
@@ -209,7 +209,7 @@ impl Compactor<'_> {
     }
 }
 
-/// How many messages the last round has, from the user's last message on, when it is small.
+/// Returns the number of messages from the last user message on if that round is small; otherwise 0.
 fn last_round(messages: &[Arc<Message>]) -> usize {
     let Some(at) = messages.iter().rposition(|message| matches!(**message, Message::User(_))) else { return 0 };
     let round = &messages[at..];

@@ -1,6 +1,6 @@
 //! The arithmetic of compaction: what is cut, what is kept, and that it fits.
 //!
-//! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`LEAST`] tokens,
+//! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`MIN_TOKENS`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
 use crate::config::compaction::CompactionPolicy;
@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The smallest budget, in tokens. Less would not even hold the words that go before a summary.
-pub(super) const LEAST: u64 = 64;
+pub(super) const MIN_TOKENS: u64 = 64;
 /// Bytes of a user's message in a listing. Longer ones are cut in the middle.
 const USER_BYTES: usize = 2_000;
 /// Bytes of any other line of a listing.
 const LINE_BYTES: usize = 160;
 
-/// Room for messages.
+/// Token budget for messages.
 pub(super) struct Budget<'a> {
     pub(super) tokens: u64,
     pub(super) tracker: &'a ContextTracker,
@@ -28,7 +28,7 @@ pub(super) struct Budget<'a> {
 
 impl Budget<'_> {
     fn tokens(&self) -> u64 {
-        self.tokens.max(LEAST)
+        self.tokens.max(MIN_TOKENS)
     }
 
     fn count(&self, messages: &[Arc<Message>]) -> u64 {
@@ -40,12 +40,12 @@ impl Budget<'_> {
     }
 }
 
-/// What stays of a history.
+/// The messages that remain of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// So many messages at the end.
+pub(super) struct Retained {
+    /// Number of messages at the end.
     pub(super) count: usize,
-    /// With their results cut.
+    /// Bound on their tool results.
     cut: Option<Cut>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn cut_results(messages: &[Arc<Message>], budget: &Budget<'_>, policy
 
 /// The messages at the end that are kept: as many of the last `keep_recent` as take half of the room; with their results
 /// cut where that saves more of them.
-pub(super) fn kept(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Kept {
+pub(super) fn kept(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Retained {
     let half = Budget { tokens: budget.tokens() / 2, tracker: budget.tracker };
     let recent = messages.len().min(policy.keep_recent);
     let cut = Cut { bytes: policy.result_bytes, spared: 0 };
@@ -70,15 +70,15 @@ pub(super) fn kept(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &Comp
         for cut in [None, Some(cut)] {
             let record = Record { summary: String::new(), kept: count, cut };
             if half.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half.tokens {
-                return Kept { count, cut };
+                return Retained { count, cut };
             }
         }
     }
-    Kept { count: 0, cut: None }
+    Retained { count: 0, cut: None }
 }
 
 /// Puts a summary before what is kept, and cuts it until both fit.
-pub(super) fn fit(messages: &[Arc<Message>], summary: String, kept: Kept, budget: &Budget<'_>) -> Record {
+pub(super) fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &Budget<'_>) -> Record {
     let mut record = Record { summary, kept: kept.count, cut: kept.cut };
     let mut bytes = record.summary.len();
     while !budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)) && bytes > 0 {
@@ -94,7 +94,7 @@ pub(super) fn fit(messages: &[Arc<Message>], summary: String, kept: Kept, budget
     record
 }
 
-/// What was said and done, a line for each: in the place of a summary that no model wrote.
+/// Lists messages and calls, one line each, in place of a summary by the model.
 pub(super) fn listing(messages: &[Arc<Message>]) -> String {
     let mut listing = String::new();
     for message in messages {
@@ -157,7 +157,7 @@ mod tests {
         ContextTracker::new(Arc::new(counter))
     }
 
-    /// What a user does, or a model with its tools.
+    /// An action of a user, or of a model with its tools.
     #[derive(Debug, Clone)]
     enum Step {
         User(String),
@@ -220,7 +220,7 @@ mod tests {
         messages.into_iter().map(Arc::new).collect()
     }
 
-    /// What a compaction without a model makes of it.
+    /// Returns the history after a compaction without a model.
     fn shrunk(messages: &[Arc<Message>], budget: &Budget<'_>, policy: &CompactionPolicy) -> Vec<Arc<Message>> {
         let record = cut_results(messages, budget, policy).unwrap_or_else(|| {
             let kept = kept(messages, budget, policy);
@@ -243,7 +243,7 @@ mod tests {
             let messages = history(steps);
             let tracker = if counts_letters { tracker(Letters) } else { tracker(ByteCounter) };
             // Letters count four times as much, the frame's too.
-            let tokens = if counts_letters { tokens.max(4 * LEAST) } else { tokens };
+            let tokens = if counts_letters { tokens.max(4 * MIN_TOKENS) } else { tokens };
             let budget = Budget { tokens, tracker: &tracker };
             let policy = CompactionPolicy { keep_recent, result_bytes, ..CompactionPolicy::default() };
             let seen = shrunk(&messages, &budget, &policy);

@@ -8,12 +8,12 @@ use pinion_protocol::usage::{Cost, Usage};
 use std::sync::Arc;
 
 const INSTRUCTION: &str = "\
-Write a summary of this conversation that lets you go on with it when all else is forgotten. Keep: the user's task and \
+Write a summary of this conversation that lets you continue it when everything else is forgotten. Keep: the user's task and \
 wishes, in their words where they matter; decisions and why they were made; what was done, with the files that were read \
 or changed and what is in them; commands that matter and their results; what failed; what is still open and comes next. \
 Leave out what no longer matters. Write only the summary.";
 
-/// What the model wrote, and what that took.
+/// Summary written by the model, with its usage and cost.
 pub(super) struct Summary {
     pub(super) text: String,
     pub(super) usage: Usage,
@@ -34,7 +34,7 @@ impl Compactor<'_> {
             None => INSTRUCTION.to_owned(),
         };
         asking.messages.push(Arc::new(Message::user(instruction)));
-        // Nobody watches: the summary is told when it is there.
+        // No watchers: the finished summary is reported as one event.
         let turn = Turn { context: &asking, config: self.config, events: &Events::default(), token: self.token };
         let reply = turn.answer_without_tools().await;
         match reply.stop_reason {

@@ -1,19 +1,19 @@
-//! When a conversation is compacted by itself, and how far.
+//! Policy of automatic compaction.
 
-/// When a conversation is compacted by itself, and how far.
+/// Controls automatic compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactionPolicy {
-    /// Does it happen by itself? Needs a model whose context window is known.
+    /// Enables automatic compaction. Requires a model with a known context window.
     pub automatic: bool,
-    /// Tokens of the context window that are left for the reply; at most a quarter of the window.
+    /// Tokens of the context window to reserve for the reply; at most a quarter of the window.
     pub reserve: u64,
-    /// How full the context is at most afterwards, as a share of the threshold, 0 to 1.
+    /// Maximum size of the context after compaction, as a fraction of the threshold, 0 to 1.
     pub target: f64,
-    /// Messages at the end that are kept as they are, as far as they take no more than half of the room.
+    /// Number of recent messages to keep, as long as they fit into half of the target.
     pub keep_recent: usize,
-    /// Bytes to which the text of an old tool result is cut.
+    /// Bytes of text that remain of an old tool result.
     pub result_bytes: usize,
-    /// Does the model write the summary? Else it is a list of what was said and done.
+    /// Lets the model write the summary; otherwise it is a list of messages and calls.
     pub by_model: bool,
 }
 
@@ -24,7 +24,7 @@ impl Default for CompactionPolicy {
 }
 
 impl CompactionPolicy {
-    /// How many tokens a request may hold before the history is compacted.
+    /// Returns the number of tokens of a request above which the history is compacted.
     pub fn threshold(&self, window: u64) -> u64 {
         window - self.reserve.min(window / 4)
     }

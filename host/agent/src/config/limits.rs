@@ -1,4 +1,4 @@
-//! How much a run may use.
+//! Limits of runs.
 
 use pinion_protocol::outcome::Limit;
 use pinion_protocol::usage::Spend;
@@ -8,14 +8,14 @@ use std::time::Duration;
 /// Limits of a run; none means no limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunLimits {
-    /// Turns.
+    /// Maximum number of turns.
     pub max_turns: Option<u32>,
-    /// Tokens of all requests together. What comes from the vendor's cache does not count: it would count the same
-    /// conversation once for each turn.
+    /// Maximum tokens of all requests together, without those read from the vendor's cache, which would count the same
+    /// conversation once per turn.
     pub max_tokens: Option<u64>,
-    /// Time from the run's start, without the time that people take to answer questions.
+    /// Maximum duration of the run, not counting the time that people take to answer questions.
     pub max_time: Option<Duration>,
-    /// US dollars. Holds only for models whose prices are known.
+    /// Maximum cost in US dollars. Applies only to models with known prices.
     pub max_cost: Option<f64>,
 }
 
@@ -30,8 +30,8 @@ impl Default for RunLimits {
     }
 }
 
-/// What loops that belong together have used: a run, its sub-agents and its branches, while they work. Tokens and money
-/// are limited together, so that many at once get no more than one alone.
+/// Spend shared by related runs: a run, its sub-agents and its branches. Token and cost limits apply to the sum, so
+/// that concurrent runs get no more than a single one.
 #[derive(Debug, Default)]
 pub struct Budget(Mutex<Spend>);
 
@@ -40,14 +40,14 @@ impl Budget {
         self.spent().add(spend);
     }
 
-    /// Nothing is left half-done in it when a thread panics.
+    /// Locks the spend. A panic leaves it consistent, so poisoning is ignored.
     fn spent(&self) -> MutexGuard<'_, Spend> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RunLimits {
-    /// The limit that leaves no room for one more turn. Time is not looked at: a timer does that.
+    /// Returns the limit that forbids another turn. Ignores the time limit, which a timer enforces.
     pub(crate) fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = *budget.spent();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
@@ -64,7 +64,7 @@ mod tests {
     use pinion_protocol::usage::{Cost, Usage};
 
     #[test]
-    fn each_limit_is_reached_by_itself() {
+    fn each_limit_is_reached_independently() {
         let limits = RunLimits { max_cost: Some(1.0), ..RunLimits::default() };
         let budget = |usage: Usage, cost| {
             let budget = Budget::default();

@@ -29,12 +29,12 @@ use pinion_protocol::store::{NoStore, SessionStore};
 use pinion_protocol::tool::ToolExecutor;
 use std::sync::Arc;
 
-/// How runs work. Shared by all runs of an agent; cheap to clone.
+/// Configuration of runs. Shared by all runs of an agent; cheap to clone.
 #[derive(Clone)]
 pub struct LoopConfig {
-    /// What the loop calls.
+    /// Implementations that the loop calls.
     pub ports: Ports,
-    /// What the loop decides by.
+    /// Settings of the application.
     pub policy: Policy,
     /// Messages that come in while a run is under way.
     pub inbox: Inbox,
@@ -76,17 +76,17 @@ pub struct Policy {
     pub model: Model,
     /// Options of requests.
     pub options: RequestOptions,
-    /// Whether the model may, or must, call tools.
+    /// Constraint on the model's use of tools.
     pub tool_choice: ToolChoice,
-    /// Which calls of one message run concurrently.
+    /// Concurrency of the calls of one message.
     pub strategy: Strategy,
     /// Bounds on what the model gets of a tool's output.
     pub output: OutputBounds,
     /// Limits of one run.
     pub limits: RunLimits,
-    /// How often the same call may be made in a row with the same result.
+    /// Maximum number of consecutive identical calls with the same result.
     pub max_repeats: u32,
-    /// When the conversation is compacted automatically.
+    /// Automatic compaction.
     pub compaction: CompactionPolicy,
     /// The most that the tools of a parallel branch may do, as all branches work in the same directory.
     pub branch_authority: Authority,
@@ -112,26 +112,26 @@ pub enum ChildKind {
     Branch,
 }
 
-/// Which calls of one assistant message run at the same time. A tool that demands to be alone is alone in any case.
+/// Concurrency of the calls of one assistant message. A sequential tool always runs alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// All of them.
+    /// All calls run concurrently.
     #[default]
     Parallel,
-    /// One after the other.
+    /// Calls run one after the other.
     Sequential,
-    /// So many, then the next ones.
+    /// Calls run in batches of this size.
     Batched(usize),
 }
 
 impl LoopConfig {
-    /// What branches may do where nobody says otherwise: look, and let others look.
+    /// Default authority of branches: reading and delegation.
     pub const BRANCH_AUTHORITY: Authority = Authority { delegates: true, ..Authority::READ_ONLY };
 
-    /// The defaults of everything but what has none. Calls that have to be approved are denied, and nothing is kept:
-    /// change the fields that should be otherwise.
+    /// Creates a config with defaults. Calls that need approval are denied and nothing is stored, until the fields are
+    /// changed.
     pub fn new(provider: Arc<dyn Provider>, model: Model, tools: Arc<dyn ToolExecutor>) -> Self {
-        let reason = "nobody is there to approve it".to_owned();
+        let reason = "nobody is available to approve it".to_owned();
         let ports = Ports {
             provider,
             tools,
@@ -202,7 +202,7 @@ impl LoopConfig {
         format!("{}.{}.{}", context.session_id, self.id(), context.loops.saturating_add(1)).into()
     }
 
-    /// The middle of the ids of loops.
+    /// Returns the middle part of run ids.
     pub(crate) fn id(&self) -> String {
         let id = || {
             let thinking = match self.policy.options.thinking {

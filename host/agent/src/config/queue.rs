@@ -1,17 +1,17 @@
-//! Messages that wait for the loop: to steer it while it works, or to follow when it would stop.
+//! Queues of messages for a run: to steer it, or to follow when it would stop.
 
 use pinion_protocol::message::Message;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// How much of a queue is taken at once.
+/// Number of messages taken from a queue at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QueueMode {
-    /// One message.
+    /// A single message.
     #[default]
     OneAtATime,
-    /// Everything.
+    /// All messages.
     All,
 }
 
@@ -24,7 +24,7 @@ pub struct MessageQueue {
 }
 
 impl MessageQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(mode: QueueMode) -> Self {
         Self { mode, ..Self::default() }
     }
@@ -35,27 +35,27 @@ impl MessageQueue {
         self.news.notify_waiters();
     }
 
-    /// How many messages wait.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Does no message wait?
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Takes everything out, whatever the mode.
+    /// Removes and returns all messages, whatever the mode.
     pub fn clear(&self) -> Vec<Message> {
         self.lock().drain(..).collect()
     }
 
-    /// Copies of the messages that wait.
+    /// Returns copies of the messages.
     pub(crate) fn waiting(&self) -> Vec<Message> {
         self.lock().iter().cloned().collect()
     }
 
-    /// Takes what the mode takes at once.
+    /// Removes and returns the messages that the mode takes at once.
     pub(crate) fn take(&self) -> Vec<Message> {
         let mut messages = self.lock();
         match self.mode {
@@ -64,7 +64,7 @@ impl MessageQueue {
         }
     }
 
-    /// Ends once a message waits.
+    /// Waits until the queue has a message.
     pub(crate) async fn filled(&self) {
         loop {
             let news = self.news.notified();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_hears_of_a_message_from_another_thread() {
+    async fn waiter_wakes_on_a_message_from_another_thread() {
         let queue = std::sync::Arc::new(MessageQueue::default());
         let from = queue.clone();
         let (_, ()) = tokio::join!(tokio::task::spawn_blocking(move || from.push(Message::user("hi"))), queue.filled());

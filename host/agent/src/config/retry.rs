@@ -1,32 +1,32 @@
-//! When a failed request to a model is made again.
+//! Retries of failed requests to models.
 
 use pinion_protocol::provider::ProviderError;
 use std::time::Duration;
 
-/// Decides whether, and when, a failed request is made again. For requests to models only, never for tools.
+/// Decides whether and when to retry a failed request. Applies to requests to models, never to tools.
 pub trait RetryPolicy: Send + Sync {
-    /// How long to wait before attempt number `attempt`, counted from 1; none gives up.
+    /// Returns the delay before retry number `attempt`, counted from 1; `None` gives up.
     fn delay(&self, error: &ProviderError, attempt: u32) -> Option<Duration>;
 
-    /// The most attempts that there will be, for people.
+    /// Returns the maximum number of retries, for people.
     fn max_attempts(&self) -> u32;
 }
 
-/// Exponential backoff with jitter, for rate limits, overload and network errors only. What the vendor says of when to
-/// come back counts more, up to [`Backoff::max_server_delay`].
+/// Exponential backoff with jitter, for rate limits, overload and network errors only. A delay requested by the vendor
+/// takes precedence, up to [`Backoff::max_server_delay`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
-    /// Attempts after the first one.
+    /// Maximum number of retries.
     pub max_attempts: u32,
-    /// Before the first of them.
+    /// Delay before the first retry.
     pub initial: Duration,
-    /// Each delay is the last one times this.
+    /// Factor between consecutive delays.
     pub factor: f64,
-    /// No delay is longer.
+    /// Maximum delay.
     pub max: Duration,
-    /// A vendor that wants more is given up on.
+    /// Maximum delay requested by a vendor; longer requests are not retried.
     pub max_server_delay: Duration,
-    /// Each delay is multiplied by a random number in this range.
+    /// Range of the random factor applied to each delay.
     pub jitter: (f64, f64),
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_within_the_jitter_and_never_beyond_the_cap() {
+    fn delays_grow_within_the_jitter_up_to_the_cap() {
         let policy = Backoff { max_attempts: 20, ..Backoff::default() };
         for attempt in 1..=20 {
             let nominal = (1 << (attempt - 1).min(10)).min(30) as f64;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again_and_only_so_often() {
+    fn only_retryable_errors_are_retried_up_to_the_limit() {
         let policy = Backoff::default();
         assert!(policy.delay(&network(), 3).is_some() && policy.delay(&network(), 4).is_none());
         for error in [
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vendor_says_when_unless_that_is_too_long() {
+    fn vendor_delay_applies_unless_too_long() {
         let policy = Backoff::default();
         let seconds = |n| Some(Duration::from_secs(n));
         assert_eq!(policy.delay(&limited(seconds(7)), 1), seconds(7));

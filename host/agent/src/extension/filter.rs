@@ -1,26 +1,26 @@
-//! What users say, looked at before anything is sent.
+//! Filters for user messages, applied before anything is sent.
 
 use pinion_protocol::content::Content;
 use pinion_protocol::message::Message;
 
-/// Looks at what a user says.
+/// Checks user messages.
 pub trait InputFilter: Send + Sync {
-    /// The verdict on a text: all text of the messages that come together.
+    /// Returns the verdict on the joined text of the messages of one input.
     fn filter(&self, text: &str) -> FilterVerdict;
 }
 
-/// What becomes of what a user says.
+/// Verdict on a user message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterVerdict {
-    /// Nothing.
+    /// The message passes unchanged.
     Pass,
-    /// The model is told this with it.
+    /// The message passes, with this warning for the model.
     Warn(String),
-    /// It is not sent; the user is told why.
+    /// The message is not sent; the user sees this reason.
     Reject(String),
 }
 
-/// Asks the filters in order. Warnings are added to the last of the user's messages; the first rejection is the error.
+/// Applies the filters in order. Adds warnings to the last user message; the first rejection is the error.
 pub(crate) fn admit(
     filters: &[std::sync::Arc<dyn InputFilter>],
     mut messages: Vec<Message>,

@@ -1,4 +1,4 @@
-//! Code of the application's own, called as a loop works.
+//! Application code that a run calls at fixed points.
 //!
 //! The order is guaranteed, and the same for one watcher of events as for all:
 //!
@@ -7,9 +7,9 @@
 //! `ToolExecutionEnd` → `after_tool` } → `TurnEnd` → `on_error`, when there is one → `after_turn` } → `AgentEnd` →
 //! `after_loop`
 //!
-//! Several hooks are called in the order in which they were added. A hook can tighten and never allow: the first one that
-//! says no has said it. Loops of sub-agents and branches call the same hooks: what one denies is denied to them too. A hook
-//! may wait, as for a person; when the run is aborted it gets five seconds to end.
+//! Several hooks are called in the order in which they were added. Hooks can only restrict: the first denial is final.
+//! Runs of sub-agents and branches call the same hooks. A hook may wait, for example for a person; once the run is
+//! aborted, it gets five seconds to end.
 
 use crate::context::Context;
 use futures_util::future::BoxFuture;
@@ -22,103 +22,103 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long a hook that waits is waited for once the run is aborted.
+/// Time that a waiting hook gets once the run is aborted.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// May it go on?
+/// Decision of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Yes.
+    /// Continue.
     Pass,
-    /// No, and why.
+    /// Deny, with a reason.
     Deny(String),
 }
 
-/// Does the run go on after a turn?
+/// Control flow after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// As it would.
+    /// Continue as usual.
     Continue,
-    /// It is done.
+    /// End the run as done.
     Stop,
 }
 
-/// What an application does as a loop works. Everything has a default that does nothing.
+/// Callbacks of an application. The default of each method does nothing.
 pub trait Hooks: Send + Sync {
-    /// Before anything. A run that is denied ends with [`crate::RunEnd::Rejected`].
+    /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`].
     fn before_loop<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Verdict> {
         let _ = context;
         Box::pin(async { Verdict::Pass })
     }
 
-    /// Before each turn; counted from 1. A run whose turn is denied ends with [`crate::RunEnd::Rejected`].
+    /// Called before each turn, counted from 1. If the turn is denied, the run ends with [`crate::RunEnd::Rejected`].
     fn before_turn<'a>(&'a self, context: &'a Context, turn: u32) -> BoxFuture<'a, Verdict> {
         let _ = (context, turn);
         Box::pin(async { Verdict::Pass })
     }
 
-    /// Changes what this one request is made from, extension messages included. The history stays as it is; every call
-    /// must keep its result.
+    /// Transforms the messages of a single request, including extension messages. The history does not change; every
+    /// call must keep its result.
     fn transform_context(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         messages
     }
 
-    /// Makes messages for the model, after all hooks have transformed the context: the place to turn extension messages
-    /// into something that a model understands. Those that are left are left out.
+    /// Converts messages for the model, after all hooks have transformed the context; for example, extension messages
+    /// into user messages. Remaining extension messages are dropped.
     fn convert_to_llm(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         messages
     }
 
-    /// A key for the next request, instead of the provider's own.
+    /// Returns a key for the next request; `None` for the provider's own key.
     fn api_key(&self) -> Option<SecretString> {
         None
     }
 
-    /// Before a tool runs, its arguments valid and the user's approval given. A call that is denied does not run, and
-    /// the model is told why. Called again when the tool was replaced before it ran and the call is decided on again.
+    /// Called before a tool runs, after the arguments were validated and the call was approved. A denied call does not
+    /// run; the model gets the reason. Called again if the tool was replaced before it ran.
     fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
         let _ = call;
         Box::pin(async { Verdict::Pass })
     }
 
-    /// Before a running tool shows what it has; false keeps it from those who watch. Called from any thread; must not
+    /// Called before the watchers get a partial result; returning false hides it. Called from any thread; must not
     /// block.
     fn before_update(&self, call_id: &str, partial: &[Content]) -> bool {
         let _ = (call_id, partial);
         true
     }
 
-    /// After that, when it was shown.
+    /// Called after the watchers got a partial result.
     fn after_update(&self, call_id: &str) {
         let _ = call_id;
     }
 
-    /// After a call has ended, however it did.
+    /// Called after a call ended, whether it succeeded or not.
     fn after_tool<'a>(&'a self, call: &'a ToolCall, result: &'a ToolResultMessage) -> BoxFuture<'a, ()> {
         let _ = (call, result);
         Box::pin(async {})
     }
 
-    /// After each turn, also one that failed.
+    /// Called after each turn, including failed ones.
     fn after_turn<'a>(&'a self, context: &'a Context, usage: &'a Usage) -> BoxFuture<'a, Flow> {
         let _ = (context, usage);
         Box::pin(async { Flow::Continue })
     }
 
-    /// When a request to the model failed for good.
+    /// Called when a request to the model failed permanently.
     fn on_error<'a>(&'a self, message: &'a str) -> BoxFuture<'a, ()> {
         let _ = message;
         Box::pin(async {})
     }
 
-    /// After everything.
+    /// Called after the run ended.
     fn after_loop<'a>(&'a self, outcome: &'a Outcome) -> BoxFuture<'a, ()> {
         let _ = outcome;
         Box::pin(async {})
     }
 }
 
-/// All hooks of a loop, as one.
+/// Calls all hooks of a run in order.
 #[derive(Clone, Copy)]
 pub(crate) struct HookChain<'a> {
     hooks: &'a [Arc<dyn Hooks>],
@@ -144,14 +144,14 @@ impl<'a> HookChain<'a> {
 
     pub(crate) async fn after_tool(self, call: &ToolCall, result: &ToolResultMessage) {
         for hook in self.hooks {
-            self.patient(hook.after_tool(call, result)).await;
+            self.with_grace(hook.after_tool(call, result)).await;
         }
     }
 
     pub(crate) async fn after_turn(self, context: &Context, usage: &Usage) -> Flow {
         let mut flow = Flow::Continue;
         for hook in self.hooks {
-            if self.patient(hook.after_turn(context, usage)).await == Some(Flow::Stop) {
+            if self.with_grace(hook.after_turn(context, usage)).await == Some(Flow::Stop) {
                 flow = Flow::Stop;
             }
         }
@@ -160,21 +160,21 @@ impl<'a> HookChain<'a> {
 
     pub(crate) async fn on_error(self, message: &str) {
         for hook in self.hooks {
-            self.patient(hook.on_error(message)).await;
+            self.with_grace(hook.on_error(message)).await;
         }
     }
 
     pub(crate) async fn after_loop(self, outcome: &Outcome) {
         for hook in self.hooks {
-            self.patient(hook.after_loop(outcome)).await;
+            self.with_grace(hook.after_loop(outcome)).await;
         }
     }
 
-    /// The messages of a request: transformed, then converted.
+    /// Returns the transformed and converted messages of a request.
     pub(crate) fn messages(self, history: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let is_for_model = |message: &Arc<Message>| !matches!(**message, Message::Extension(_));
         if self.hooks.is_empty() {
-            // The usual case, without a second copy of the pointers.
+            // Avoid a second copy of the pointers in the common case.
             return history.iter().filter(|message| is_for_model(message)).cloned().collect();
         }
         let messages = self.hooks.iter().fold(history.to_vec(), |messages, hook| hook.transform_context(messages));
@@ -187,7 +187,7 @@ impl<'a> HookChain<'a> {
         self.hooks.iter().find_map(|hook| hook.api_key())
     }
 
-    /// Shows an update by `show`, unless a hook minds.
+    /// Passes a partial result to `show`, unless a hook hides it.
     pub(crate) fn update(self, call_id: &str, partial: Vec<Content>, show: impl FnOnce(Vec<Content>)) {
         if !self.hooks.iter().all(|hook| hook.before_update(call_id, &partial)) {
             return;
@@ -201,7 +201,7 @@ impl<'a> HookChain<'a> {
         'a: 'h,
     {
         for hook in self.hooks {
-            let verdict = self.patient(ask(&**hook)).await;
+            let verdict = self.with_grace(ask(&**hook)).await;
             let verdict = verdict.unwrap_or_else(|| Verdict::Deny("the run was aborted".to_owned()));
             if verdict != Verdict::Pass {
                 return verdict;
@@ -210,15 +210,15 @@ impl<'a> HookChain<'a> {
         Verdict::Pass
     }
 
-    async fn patient<T>(self, hook: impl Future<Output = T>) -> Option<T> {
-        let out_of_patience = async {
+    async fn with_grace<T>(self, hook: impl Future<Output = T>) -> Option<T> {
+        let deadline = async {
             self.token.cancelled().await;
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
             biased;
             value = hook => Some(value),
-            () = out_of_patience => None,
+            () = deadline => None,
         }
     }
 }

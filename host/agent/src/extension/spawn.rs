@@ -1,7 +1,7 @@
 //! The port by which the tools of a run start other runs.
 //!
-//! The loop knows nothing of sub-agents but this: it opens a [`Children`] when a run begins, hands each tool call its way
-//! to them, counts what they spent as its own, and closes them before the run ends.
+//! The loop opens a [`Children`] when a run starts, gives each tool call a handle to start sub-agents, adds their spend
+//! to its own, and closes them before the run ends.
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
@@ -14,7 +14,7 @@ use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// A run that begins, as the parent of others.
+/// A starting run, as the parent of others.
 #[derive(Clone, Copy)]
 pub struct Parent<'a> {
     /// Its conversation and its id.
@@ -31,13 +31,13 @@ pub struct Parent<'a> {
 
 /// Lets the tools of runs start other runs.
 pub trait Spawner: Send + Sync {
-    /// Opens the children of a run that begins; none when its tools may start nothing.
+    /// Opens the children of a starting run; `None` when its tools must not start runs.
     fn open(&self, parent: Parent<'_>) -> Option<Arc<dyn Children>>;
 }
 
 /// The children of one run.
 pub trait Children: Send + Sync {
-    /// Returns the way to sub-agents for a call. Cancelling `token` cancels those that the call starts.
+    /// Returns the handle with which a call starts sub-agents. Cancelling `token` cancels them.
     fn for_call(self: Arc<Self>, call: &ToolCall, token: &CancellationToken) -> SubAgents;
 
     /// Returns what children have spent since the last call of this method.

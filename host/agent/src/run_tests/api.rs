@@ -6,7 +6,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn l7_one_run_at_a_time_and_the_second_is_told() {
+async fn l7_second_concurrent_run_is_an_error() {
     let harness = Setup::new(vec![calls(&[("wait", json!({}))])]).tool("wait", Act::UntilCancelled).build();
     let second = async {
         harness.tools.reached("+call-0").await;
@@ -20,7 +20,7 @@ async fn l7_one_run_at_a_time_and_the_second_is_told() {
 }
 
 #[tokio::test]
-async fn l7_continuing_needs_something_to_continue() {
+async fn l7_resuming_requires_something_to_resume() {
     let harness = Setup::new(vec![says("hello")]).build();
     assert!(matches!(harness.agent.resume().await, Err(AgentError::NothingToContinue { .. })));
     harness.prompt("hi").await;
@@ -40,7 +40,7 @@ async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
 }
 
 #[tokio::test]
-async fn l24_an_agent_goes_on_from_its_snapshot_as_a_rerun() {
+async fn l24_agent_resumes_from_its_snapshot_as_a_rerun() {
     let harness =
         Setup::new(vec![calls(&[("look", json!({}))]), says("one")]).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
@@ -62,7 +62,7 @@ async fn l24_an_agent_goes_on_from_its_snapshot_as_a_rerun() {
 }
 
 #[tokio::test]
-async fn l7_send_begins_a_run_or_steers_the_one_under_way() {
+async fn l7_send_starts_a_run_or_steers_the_current_one() {
     let harness =
         Setup::new(vec![calls(&[("wait", json!({}))]), says("turned")]).tool("wait", Act::UntilCancelled).build();
     let steering = async {

@@ -58,7 +58,7 @@ fn reader(rounds: usize, window: u64) -> Setup {
 }
 
 #[tokio::test]
-async fn a_long_run_holds_no_more_than_its_context_and_the_session_holds_all() {
+async fn long_run_keeps_its_context_and_the_session_everything() {
     let mut setup = reader(200, 12_000);
     setup.limits.max_turns = None;
     let harness = setup.build();
@@ -73,7 +73,7 @@ async fn a_long_run_holds_no_more_than_its_context_and_the_session_holds_all() {
 }
 
 #[tokio::test]
-async fn l16_a_full_context_is_compacted_after_tool_results_and_the_run_goes_on() {
+async fn l16_full_context_is_compacted_after_tool_results() {
     let mut harness = reader(12, 6_000).build();
     let outcome = harness.prompt("go").await;
     assert!(done(&outcome) && outcome.turns == 13, "{:?}", outcome.end);
@@ -124,7 +124,7 @@ async fn l16_there_is_no_second_compaction_before_the_model_has_answered() {
 }
 
 #[tokio::test]
-async fn l14_a_request_that_is_too_long_is_made_once_more_with_less() {
+async fn l14_overlong_request_is_compacted_and_retried_once() {
     let overflow = || ProviderError::ContextOverflow { message: "prompt is too long".into() };
     let replies = vec![says("one"), Reply::Fails(vec![], overflow()), says("a summary"), says("two")];
     let mut harness = Setup::new(replies).build();
@@ -139,7 +139,7 @@ async fn l14_a_request_that_is_too_long_is_made_once_more_with_less() {
 }
 
 #[tokio::test]
-async fn l14_an_overflow_that_compaction_does_not_mend_ends_the_run_with_a_word_on_it() {
+async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
     let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
     let mut setup = Setup::new(vec![says("one"), overflow(), overflow(), says("never")]);
     setup.compaction.by_model = false;

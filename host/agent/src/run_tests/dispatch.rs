@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 #[tokio::test]
-async fn l8_calls_run_together_and_their_results_come_in_the_order_of_the_calls() {
+async fn l8_calls_run_concurrently_with_results_in_call_order() {
     let gate = Arc::new(Notify::new());
     let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
     let harness = Setup::new(replies).tool("slow", Act::Wait(gate.clone())).tool("fast", Act::Answer("quick")).build();
@@ -76,7 +76,7 @@ async fn l8_a_tool_that_fails_is_told_to_the_model_and_the_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn l13_calls_that_were_cut_off_get_an_error_and_the_loop_goes_on() {
+async fn l13_truncated_calls_get_an_error_and_the_run_continues() {
     let cut = call_events(&[("look", json!({})), ("look", json!("{\"te"))], StopReason::Length);
     let harness = Setup::new(vec![Reply::Events(cut), says("shorter")]).tool("look", Act::Answer("seen")).build();
     assert!(done(&harness.prompt("go").await));
@@ -121,7 +121,7 @@ async fn what_was_allowed_for_the_session_is_not_asked_again_unless_it_can_do_mo
 }
 
 #[tokio::test]
-async fn l26_the_same_call_with_the_same_result_is_interrupted_with_a_note() {
+async fn l26_repeated_call_with_the_same_result_is_refused_with_a_note() {
     let mut replies: Vec<Reply> = (0..5).map(|_| calls(&[("look", json!({ "text": "a" }))])).collect();
     replies.push(says("done"));
     let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
@@ -133,7 +133,7 @@ async fn l26_the_same_call_with_the_same_result_is_interrupted_with_a_note() {
 }
 
 #[tokio::test]
-async fn l26_other_arguments_or_other_results_are_no_repetition() {
+async fn l26_different_arguments_or_results_are_not_a_repetition() {
     let mut replies: Vec<Reply> = (0..8).map(|n| calls(&[("look", json!({ "text": format!("{}", n % 2) }))])).collect();
     replies.push(says("done"));
     let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();

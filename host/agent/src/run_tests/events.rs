@@ -1,4 +1,4 @@
-//! What watchers, the store and the model are told, and in which order.
+//! Order and content of the events for watchers, the store and the model.
 
 use super::done;
 use crate::testing::{Act, Setup, calls, letters, says};
@@ -98,7 +98,7 @@ async fn guidelines_of_tools_stand_in_the_system_prompt() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_slow_loses_nothing_that_matters() {
+async fn slow_watcher_loses_no_essential_event() {
     let harness = Setup::new(vec![calls(&[("talk", json!({}))]), says("done")]).tool("talk", Act::Report(1000)).build();
     let mut slow = harness.agent.subscribe(1);
     let reading = async {
@@ -118,7 +118,7 @@ async fn a_watcher_that_is_slow_loses_nothing_that_matters() {
 }
 
 #[tokio::test]
-async fn l22_loops_are_numbered_and_tell_what_began_them() {
+async fn l22_runs_are_numbered_and_name_their_trigger() {
     let mut harness = Setup::new(vec![calls(&[("look", json!({}))]), says("one"), says("two")])
         .tool("look", Act::Answer("seen"))
         .build();

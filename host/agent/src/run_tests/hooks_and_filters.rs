@@ -214,7 +214,7 @@ impl InputFilter for Filter {
 }
 
 #[tokio::test]
-async fn l18_a_rejected_prompt_is_told_and_nothing_is_sent_or_kept() {
+async fn l18_rejected_prompt_is_reported_and_not_sent_or_stored() {
     let mut setup = Setup::new(vec![says("never")]);
     setup.filters = vec![Arc::new(Filter)];
     let mut harness = setup.build();

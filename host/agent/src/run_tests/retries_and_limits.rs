@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
-async fn l11_what_may_pass_is_tried_again_with_growing_delays_and_told() {
+async fn l11_retryable_errors_are_retried_with_growing_delays() {
     let limited = || ProviderError::RateLimited { message: "slow down".into(), retry_after: None };
     let later = ProviderError::Overloaded { message: "busy".into(), retry_after: Some(Duration::from_secs(7)) };
     let replies = vec![
@@ -41,7 +41,7 @@ async fn l11_a_reply_that_breaks_off_is_asked_for_again_and_what_it_said_is_void
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_it_is_given_up_after_three_retries_and_the_error_says_why() {
+async fn l11_run_fails_after_three_retries_with_the_cause() {
     let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
     let harness = Setup::new(vec![network(), network(), network(), network()]).build();
     let outcome = harness.prompt("go").await;
@@ -64,7 +64,7 @@ async fn limited(limits: RunLimits) -> Outcome {
 }
 
 #[tokio::test]
-async fn l12_turns_tokens_and_cost_end_a_run_with_a_message_that_names_the_limit() {
+async fn l12_limits_end_a_run_with_a_message_that_names_the_limit() {
     let none = RunLimits { max_turns: None, max_tokens: None, max_time: None, max_cost: None };
     for (limits, limit, turns) in [
         (RunLimits { max_turns: Some(3), ..none.clone() }, Limit::Turns(3), 3),

@@ -21,7 +21,7 @@ async fn steered(act: Act) -> (Harness, Outcome) {
 }
 
 #[tokio::test]
-async fn l9_steering_cancels_what_runs_and_skips_what_has_not_begun() {
+async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
     let (harness, outcome) = steered(Act::UntilCancelled).await;
     assert!(done(&outcome));
     let told = harness.last_request();

@@ -1,4 +1,4 @@
-//! Decides whether a call may run: by what it can do, which the executor enforces, and never by what it says it does.
+//! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
 use crate::tools::asking::Asking;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Denied calls that are remembered; more are dropped.
+/// Maximum number of recorded denials; later ones are only counted.
 const MAX_DENIED: usize = 256;
 
 /// The approval mode, and the decisions of this session. Clones share both: sub-agents and branches belong to the
@@ -47,29 +47,30 @@ impl Subject {
 }
 
 impl Approval {
-    /// Asks `approver` about the calls that `mode` selects.
+    /// Creates an approval that asks `approver` about the calls that `mode` selects.
     pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
         Self { mode, approver, decided: Arc::default(), asking: Arc::default(), turn: Arc::default() }
     }
 
-    /// Forgets what was allowed for the session, because another session begins.
+    /// Clears the approvals of the session, because another session starts.
     pub fn forget(&self) {
         let mut decided = self.decided();
         decided.allowed.clear();
         decided.denied.clear();
     }
 
-    /// The calls that were not approved in this session, in order; at most 256.
+    /// Returns the denied calls of this session in order; at most 256.
     pub fn denied(&self) -> Vec<DeniedCall> {
         self.decided().denied.clone()
     }
 
-    /// Returns the number of calls that were not approved since this was made.
+    /// Returns the number of denied calls since creation.
     pub fn denied_count(&self) -> u64 {
         self.decided().denied_count
     }
 
-    /// Those of them that came after the first `count`, at least the last one that is kept; none when there are none.
+    /// Returns the calls denied after the first `count`, at least the last recorded one; `None` if no call was denied
+    /// since.
     pub fn denied_since(&self, count: u64) -> Option<Vec<DeniedCall>> {
         let decided = self.decided();
         let since = usize::try_from(decided.denied_count - count).unwrap_or(usize::MAX).min(MAX_DENIED);
@@ -77,21 +78,21 @@ impl Approval {
         (since > 0).then(|| decided.denied[first..].to_vec())
     }
 
-    /// Sleeps for `time`, not counting the time in which a person is asked.
+    /// Sleeps for `time`, not counting the time during which a person is asked.
     pub async fn sleep(&self, time: Duration) {
         self.asking.sleep(time).await;
     }
 
-    /// Returns whether calls of this tool need an answer.
+    /// Returns whether calls of this tool need approval.
     pub(crate) fn must_ask(&self, tool: &ToolDefinition) -> bool {
         self.mode.asks(tool.authority) && !self.decided().allowed.contains(&Subject::of(tool))
     }
 
-    /// Asks, after all who asked before, and remembers the answer.
+    /// Asks about a call, one question at a time, and records the answer.
     pub(crate) async fn ask(&self, question: Question<'_>, token: &CancellationToken) -> Decision {
         let asking = self.asking.begin();
         let _turn = self.turn.lock().await;
-        // The answer to the question before may have settled this one.
+        // The previous answer may already cover this call.
         if !self.must_ask(question.tool) {
             return Decision::Allow;
         }
@@ -115,7 +116,7 @@ impl Approval {
         }
     }
 
-    /// Nothing is left half-done in it when a thread panics.
+    /// Locks the decisions. A panic leaves them consistent, so poisoning is ignored.
     fn decided(&self) -> MutexGuard<'_, Decided> {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,11 +1,11 @@
-//! A clock that stands still while a person is asked.
+//! A clock that pauses while a person is asked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Counts the time that people take to answer, for the time limits of all loops that share an
+/// Measures the time that people take to answer, for the time limits of all runs that share an
 /// [`Approval`](crate::Approval).
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
@@ -26,7 +26,7 @@ impl State {
     }
 }
 
-/// A question that waits for its answer, until this is dropped.
+/// Guard of an open question; dropping it restarts the clock.
 pub(crate) struct Open<'a>(&'a Asking);
 
 impl Asking {
@@ -41,7 +41,7 @@ impl Asking {
         Open(self)
     }
 
-    /// Sleeps for `time`, not counting the time in which a question is open.
+    /// Sleeps for `time`, not counting the time during which a question is open.
     pub(crate) async fn sleep(&self, time: Duration) {
         let (started, before) = (Instant::now(), self.state().total());
         loop {
@@ -66,7 +66,7 @@ impl Asking {
         }
     }
 
-    /// Nothing is left half-done in it when a thread panics.
+    /// Locks the state. A panic leaves it consistent, so poisoning is ignored.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

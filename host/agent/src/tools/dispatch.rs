@@ -27,14 +27,14 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// What the model is told of a call that the user's message came before.
-const STEERED: &str = "The user sent a message before this call ended; it was not carried through.";
-/// Rounds of deciding again on a call whose tool was replaced meanwhile.
+/// Result of a call that a message of the user interrupted.
+const STEERED: &str = "The user sent a message before this call ended; the call was interrupted.";
+/// Maximum number of new decisions on a call whose tool was replaced meanwhile.
 const MAX_CHANGES: usize = 3;
-/// What the model is told of a call that was aborted.
+/// Result of an aborted call.
 const ABORTED: &str = "The run was aborted before this call ended.";
 
-/// Where calls belong to.
+/// Everything the calls of one message need.
 pub(crate) struct Dispatch<'a> {
     pub(crate) config: &'a LoopConfig,
     pub(crate) events: &'a Events,
@@ -42,14 +42,14 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) loop_id: &'a Arc<str>,
     pub(crate) token: &'a CancellationToken,
     pub(crate) children: Option<&'a Arc<dyn Children>>,
-    /// The error of writing the session. After it, nothing more is written and no further call begins.
+    /// Error of the session store. Once set, nothing more is written and no further call starts.
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
 
 /// The result of a call.
 pub(crate) struct Stored {
     pub(crate) message: Arc<Message>,
-    /// The session has it.
+    /// True if the session contains the result.
     pub(crate) is_kept: bool,
 }
 
@@ -62,16 +62,16 @@ impl Stored {
     }
 }
 
-/// A call, with the tool that it will run on or why it will not.
+/// A call with its tool, or the reason it cannot run.
 struct Prepared<'a> {
-    /// As the model wrote it.
+    /// The call as the model wrote it.
     wrote: &'a ToolCall,
-    /// With the arguments that the tool gets.
+    /// The call with the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
     tool: Result<Arc<ToolDefinition>, ToolError>,
 }
 
-/// Why calls that were not done are not done.
+/// The reason a call was skipped or interrupted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Interrupt {
     Steered,
@@ -108,7 +108,7 @@ impl Dispatch<'_> {
                         group.iter_mut().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
                     results.extend(self.run_group(group).await);
                     let news = calls[done..].iter().zip(&results[done..]).zip(refused);
-                    // A call that was not made has no result that could be another one.
+                    // A refused call has no result to compare.
                     let made = news.filter(|(_, refused)| !refused);
                     let made = made.filter_map(|((call, stored), _)| Some((call, stored.result()?)));
                     made.for_each(|(call, result)| repetition.record(call, result));
@@ -122,12 +122,12 @@ impl Dispatch<'_> {
         self.config.report(self.events, self.loop_id, kind).await;
     }
 
-    /// Nothing is left half-done in it when a thread panics.
+    /// Locks the error. A panic leaves it consistent, so poisoning is ignored.
     pub(crate) fn failure(&self) -> MutexGuard<'_, Option<StoreError>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a result to the session's store, unless that failed before.
+    /// Writes a result to the session, unless an earlier write failed.
     fn store(&self, result: ToolResultMessage) -> Stored {
         let message = Arc::new(self.config.ports.secrets.clean_message(Message::ToolResult(result)));
         let mut failure = self.failure();
@@ -144,7 +144,7 @@ impl Dispatch<'_> {
         (!self.config.inbox.steering.is_empty()).then_some(Interrupt::Steered)
     }
 
-    /// Finds the tool and checks the arguments. What is wrong becomes the call's result, and no tool runs.
+    /// Finds the tool and validates the arguments. An error becomes the call's result, and no tool runs.
     async fn prepare<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Prepared<'c> {
         let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
         let tool = tool.ok_or_else(|| ToolError::UnknownTool {
@@ -168,7 +168,7 @@ impl Dispatch<'_> {
         Prepared { wrote: call, call: accepted, tool }
     }
 
-    /// A call that led to the same result too often in a row is not made again. Was it?
+    /// Refuses a call that gave the same result too many times in a row. Returns whether it did.
     fn refuse_repetition(&self, prepared: &mut Prepared<'_>, repetition: &Repetition) -> bool {
         let times = repetition.times(&prepared.call);
         let refused = prepared.tool.is_ok() && times >= self.config.policy.max_repeats.max(1);
@@ -178,7 +178,7 @@ impl Dispatch<'_> {
         refused
     }
 
-    /// Calls that run beside each other.
+    /// Splits the calls into groups that run concurrently.
     fn groups<'p, 'c>(&self, prepared: &'p mut [Prepared<'c>]) -> Vec<&'p mut [Prepared<'c>]> {
         let most = match self.config.policy.strategy {
             Strategy::Parallel => usize::MAX,
@@ -249,7 +249,7 @@ impl Dispatch<'_> {
         HookChain::new(&self.config.ports.hooks, self.token)
     }
 
-    /// The application's hooks have the last word.
+    /// Asks the application's hooks, which can deny a call that was approved.
     async fn ask_hooks(&self, prepared: &mut Prepared<'_>) {
         if prepared.tool.is_ok()
             && let Verdict::Deny(reason) = self.hooks().before_tool(&prepared.call).await
@@ -274,7 +274,7 @@ impl Dispatch<'_> {
         self.finalize(wrote, reply, child, interrupt).await
     }
 
-    /// Calls the very tool that was decided on. Where another version has taken its place, decides again.
+    /// Calls the approved version of the tool. If another version has replaced it, decides again.
     async fn call_as_decided(
         &self,
         prepared: &mut Prepared<'_>,
@@ -298,7 +298,8 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Prepares a call for the tool as it is now. A decision on the same code with the same arguments still holds.
+    /// Prepares a call for the current version of the tool. A decision on the same code with the same arguments remains
+    /// valid.
     async fn decide_again(&self, prepared: &mut Prepared<'_>, decided_on: &ToolDefinition, token: &CancellationToken) {
         let again = self.prepare(prepared.wrote, &self.config.ports.tools.definitions()).await;
         let before = std::mem::replace(prepared, again);
@@ -372,7 +373,7 @@ impl Dispatch<'_> {
         stored
     }
 
-    /// Results for calls that are not begun.
+    /// Stores the results of calls that never started.
     async fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<Stored> {
         let mut results = Vec::with_capacity(group.len());
         for prepared in group {
@@ -383,7 +384,7 @@ impl Dispatch<'_> {
     }
 }
 
-/// A result, before it is bounded.
+/// A result before the output bounds apply.
 struct Finished {
     output: ToolOutput,
     is_error: bool,
@@ -393,7 +394,7 @@ impl Finished {
     fn of(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
         match (result, interrupt) {
             (Ok(output), None) => Self { output, is_error: false },
-            // What it had done by then may matter to the model.
+            // The partial output may matter to the model.
             (Ok(mut output), Some(why)) => {
                 output.content.insert(0, Content::text(format!("{}\n", why.text())));
                 Self { output, is_error: true }
@@ -408,7 +409,7 @@ impl Finished {
     }
 }
 
-/// Tells the watchers what a running call says; lost when they are behind.
+/// Reports progress of a running call to the watchers; dropped if they are behind.
 struct Reporter<'a> {
     call_id: &'a str,
     config: &'a LoopConfig,
@@ -438,7 +439,7 @@ fn cut_off(partial: &str) -> String {
     )
 }
 
-/// The names that are nearest to one that does not exist.
+/// Returns existing names similar to an unknown one.
 fn similar(name: &str, definitions: &[Arc<ToolDefinition>]) -> Vec<String> {
     let mut near: Vec<(f64, &str)> = definitions
         .iter()

@@ -19,7 +19,8 @@ pub struct FunctionTool {
 }
 
 impl FunctionTool {
-    /// Makes a tool from an async function. `input_schema` is the JSON Schema of `A`; a call is checked against it before
+    /// Creates a tool from an async function. `input_schema` is the JSON Schema of `A`; a call is validated against it
+    /// before
     /// the function runs. An error of the function is the text that the model gets.
     ///
     /// Nothing confines the function, so it counts as one that can do everything and needs approval, until

@@ -1,10 +1,10 @@
-//! A model that makes the same call with the same result again and again.
+//! Detects a model that repeats the same call with the same result.
 
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::message::ToolResultMessage;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Counts how often the last call was made in a row with the same result.
+/// Counts consecutive identical calls with the same result.
 #[derive(Debug, Default)]
 pub(crate) struct Repetition {
     call: u64,
@@ -13,12 +13,12 @@ pub(crate) struct Repetition {
 }
 
 impl Repetition {
-    /// How often this very call was made in a row with one and the same result.
+    /// Returns how many times in a row this call was made with the same result.
     pub(crate) fn times(&self, call: &ToolCall) -> u32 {
         if self.call == call_hash(call) { self.times } else { 0 }
     }
 
-    /// A call has its result.
+    /// Records the result of a call.
     pub(crate) fn record(&mut self, call: &ToolCall, result: &ToolResultMessage) {
         let (call, result) = (call_hash(call), result_hash(result));
         let is_same = (call, result) == (self.call, self.result);
@@ -40,7 +40,7 @@ fn result_hash(result: &ToolResultMessage) -> u64 {
         match part {
             Content::Text { text } => text.hash(&mut hasher),
             Content::Image(image) => image.data.hash(&mut hasher),
-            // Results hold nothing else.
+            // Results contain nothing else.
             Content::Thinking(_) | Content::ToolCall(_) => {}
         }
     }

@@ -1,8 +1,8 @@
-//! Checks the arguments of calls against the schemas of tools.
+//! Validates the arguments of calls against the schemas of tools.
 //!
-//! Schemas and arguments come from outside. A schema is admitted by its size first ([`measure`]), and compiled once.
-//! Small arguments of a small schema are checked at once: that takes microseconds. For all others the work is counted
-//! first ([`is_bearable`]), and done on a thread of its own, with a deadline.
+//! Schemas and arguments are untrusted. A schema is first checked for size ([`measure`]), then compiled once. Small
+//! arguments of a small schema are validated inline, which takes microseconds. For all others the work is bounded first
+//! ([`is_bearable`]) and done on a separate thread with a deadline.
 
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use pinion_protocol::definition::ToolDefinition;
@@ -14,23 +14,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Problems that are told at once; more would not help the model.
+/// Maximum number of problems in one report; more would not help the model.
 const MAX_PROBLEMS: usize = 5;
-/// Bytes of one problem; a value that is quoted may be huge.
+/// Maximum bytes of one problem, because a quoted value may be huge.
 const MAX_PROBLEM_BYTES: usize = 500;
-/// Work that is done at once: subschemas times values, a few milliseconds at most.
+/// Maximum inline work, as subschemas times values: a few milliseconds.
 const INLINE_WORK: u64 = 50_000;
-/// Subschemas of a schema that is compiled at once.
+/// Maximum subschemas of a schema that is compiled inline.
 const INLINE_EXPANDED: u64 = 500;
-/// How long a check on its own thread is waited for.
+/// Deadline of a validation on a separate thread.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Checks on threads of their own at a time, those included that outlived their deadline.
+/// Maximum number of validation threads, including those that outlived their deadline.
 const MAX_THREADS: usize = 4;
-/// Schema and arguments may nest as deeply as their bounds allow.
+/// Stack size of a validation thread, sufficient for the maximum nesting depth.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
-/// Steps of a regular expression that backtracks.
+/// Maximum steps of a backtracking regular expression.
 const MAX_BACKTRACKING: usize = 20_000;
-/// Bytes of a compiled regular expression.
+/// Maximum bytes of a compiled regular expression.
 const MAX_PATTERN_SIZE: usize = 1024 * 1024;
 
 /// Compiled schemas, one for each tool that was called. A tool that was reloaded is another definition.
@@ -54,11 +54,12 @@ struct Entry {
 }
 
 impl Schemas {
-    /// Checks arguments, and returns them as the tool gets them. Models write `null` for what they leave out: where the
-    /// schema allows leaving a property out and no null, the null is left out.
+    /// Validates arguments and returns them in the form that the tool gets. Models write `null` for omitted properties:
+    /// if the schema allows a property to be omitted but not to be null, the null is removed.
     ///
     /// # Errors
-    /// They do not fit, or the schema is invalid or too complex: what is wrong and where, in words for the model.
+    /// Fails if the arguments do not match, or the schema is invalid or too complex; the text for the model names the
+    /// problems and their positions.
     pub async fn check<'a>(&self, tool: &Arc<ToolDefinition>, arguments: &'a Value) -> Result<Cow<'a, Value>, String> {
         let entry = self.entry(tool);
         let measure = entry.measure.clone().map_err(|problem| broken(&problem))?;
@@ -70,7 +71,7 @@ impl Schemas {
         Ok(fixed.map_or(Cow::Borrowed(arguments), Cow::Owned))
     }
 
-    /// Returns the arguments where they had to be changed.
+    /// Returns the changed arguments; `None` if they did not change.
     async fn check_on_thread(&self, entry: Arc<Entry>, arguments: Arc<Value>) -> Result<Option<Value>, String> {
         let too_long = || {
             let seconds = self.deadline.as_secs_f32();
@@ -81,7 +82,7 @@ impl Schemas {
             let (sender, receiver) = oneshot::channel();
             let check = move || {
                 let _permit = permit;
-                // Nobody listens after the deadline.
+                // The receiver is gone after the deadline.
                 let _ = sender.send(entry.check_counted(&arguments));
             };
             let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES).spawn(check);
@@ -103,7 +104,7 @@ impl Schemas {
     }
 }
 
-/// Returns whether checking at once is quicker than starting a thread for it.
+/// Returns whether inline validation is faster than starting a thread.
 fn is_small(measure: Measure, size: Size) -> bool {
     let Measure { expanded, is_recursive, patterns } = measure;
     let work = expanded.saturating_mul(size.values).saturating_add(patterns.saturating_mul(size.text));
@@ -111,12 +112,12 @@ fn is_small(measure: Measure, size: Size) -> bool {
 }
 
 impl Entry {
-    /// At most `most` problems are looked for: each of them takes memory.
-    fn check<'a>(&self, arguments: &'a Value, most: usize) -> Result<Cow<'a, Value>, String> {
+    /// Collects at most `max` problems, because each takes memory.
+    fn check<'a>(&self, arguments: &'a Value, max: usize) -> Result<Cow<'a, Value>, String> {
         match self.compiled.get_or_init(|| compile(&self.tool.input_schema)) {
-            Ok(validator) => fits(validator, arguments, most).map(|()| Cow::Borrowed(arguments)).or_else(|problem| {
+            Ok(validator) => fits(validator, arguments, max).map(|()| Cow::Borrowed(arguments)).or_else(|problem| {
                 let without = without_nulls(arguments).ok_or(&problem).map_err(String::clone)?;
-                fits(validator, &without, most).map(|()| Cow::Owned(without)).map_err(|_| problem)
+                fits(validator, &without, max).map(|()| Cow::Owned(without)).map_err(|_| problem)
             }),
             Err(problem) => Err(broken(problem)),
         }
@@ -146,16 +147,16 @@ fn compile(schema: &Value) -> Result<Validator, String> {
     options.build(&compilable(schema)).map_err(|error| clip(error.to_string()))
 }
 
-fn fits(validator: &Validator, arguments: &Value, most: usize) -> Result<(), String> {
-    if most == 1 {
+fn fits(validator: &Validator, arguments: &Value, max: usize) -> Result<(), String> {
+    if max == 1 {
         return validator.validate(arguments).map_err(|error| problem(&error));
     }
     let mut problems = validator.iter_errors(arguments).map(|error| problem(&error));
-    let told: Vec<String> = problems.by_ref().take(most).collect();
-    match (told.is_empty(), problems.next()) {
+    let messages: Vec<String> = problems.by_ref().take(max).collect();
+    match (messages.is_empty(), problems.next()) {
         (true, _) => Ok(()),
-        (false, None) => Err(told.join("; ")),
-        (false, Some(_)) => Err(format!("{}; and more", told.join("; "))),
+        (false, None) => Err(messages.join("; ")),
+        (false, Some(_)) => Err(format!("{}; and more", messages.join("; "))),
     }
 }
 
@@ -164,7 +165,7 @@ fn problem(error: &ValidationError<'_>) -> String {
     clip(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
 }
 
-/// An object without its properties that are null; none when it has none of them.
+/// Returns an object without its null properties; `None` if it has none.
 fn without_nulls(arguments: &Value) -> Option<Value> {
     let fields = arguments.as_object().filter(|fields| fields.values().any(Value::is_null))?;
     Some(
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fits_passes_and_what_does_not_is_told_with_its_place() {
+    async fn invalid_arguments_are_reported_with_their_position() {
         let schemas = Schemas::default();
         assert!(schemas.check(&numbers(), &json!({ "n": 3 })).await.is_ok());
         let problem = schemas.check(&numbers(), &json!({ "n": "three" })).await.unwrap_err();
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_schema_is_told_as_such() {
+    async fn invalid_schema_is_reported_as_such() {
         let problem = Schemas::default().check(&tool(json!({ "type": 7 })), &json!({})).await.unwrap_err();
         assert!(problem.contains("own schema is broken"), "{problem}");
     }

@@ -1,4 +1,4 @@
-//! From the events of a reply to a message.
+//! Assembles the events of a reply into a message.
 
 use pinion_protocol::content::{Content, Thinking, ToolCall};
 use pinion_protocol::event::Delta;
@@ -6,12 +6,12 @@ use pinion_protocol::message::StopReason;
 use pinion_protocol::provider::{PartKind, ProviderError, StreamEvent};
 use pinion_protocol::usage::Usage;
 
-/// Bytes of one reply. The largest models write a few hundred KB at most; more is a server that does not stop.
+/// Maximum bytes of one reply. Models write a few hundred KB at most; the limit stops a runaway server.
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
-/// Parts of one reply.
+/// Maximum number of parts of one reply.
 const MAX_PARTS: usize = 10_000;
 
-/// A reply on its way.
+/// A reply that is being received.
 #[derive(Default)]
 pub(crate) struct Assembly {
     parts: Vec<Part>,
@@ -29,22 +29,22 @@ struct Part {
     is_complete: bool,
 }
 
-/// What an event means to those who watch.
+/// Effect of an event on the watchers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing.
+    /// No effect.
     Quiet,
-    /// The model began.
+    /// The reply started.
     Started,
     /// A part grew.
     Grew(usize, Delta),
 }
 
 impl Assembly {
-    /// Takes the next event.
+    /// Processes the next event.
     pub(crate) fn take(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
         if self.stop_reason.is_some() {
-            return Err(malformed("something comes after the end"));
+            return Err(malformed("event after the end of the reply"));
         }
         match event {
             StreamEvent::Start { model } => {
@@ -72,7 +72,7 @@ impl Assembly {
 
     fn start(&mut self, index: usize, kind: PartKind) -> Result<Step, ProviderError> {
         if index != self.parts.len() || index >= MAX_PARTS {
-            return Err(malformed(&format!("part {index} begins where part {} is due", self.parts.len())));
+            return Err(malformed(&format!("part {index} starts where part {} is expected", self.parts.len())));
         }
         let step = match &kind {
             PartKind::ToolCall { id, name } => {
@@ -101,25 +101,25 @@ impl Assembly {
 
     fn open(&mut self, index: usize) -> Result<&mut Part, ProviderError> {
         let part = self.parts.get_mut(index).filter(|part| !part.is_complete);
-        part.ok_or_else(|| malformed(&format!("part {index} goes on, and is not open")))
+        part.ok_or_else(|| malformed(&format!("delta for part {index}, which is not open")))
     }
 
-    /// What the reply holds. One that failed or broke off calls no tools, however complete its calls look: they were
-    /// never meant to be run without the rest.
+    /// Returns the content of the reply. Drops the calls of a failed or interrupted reply, even if they look complete,
+    /// because the model may not have meant them to run without the rest.
     pub(crate) fn content(self) -> Vec<Content> {
         let calls = match self.stop_reason {
-            Some(StopReason::Stop | StopReason::Length | StopReason::ToolUse) => Calls::Kept,
-            Some(StopReason::Error | StopReason::Aborted) | None => Calls::LeftOut,
+            Some(StopReason::Stop | StopReason::Length | StopReason::ToolUse) => Calls::Keep,
+            Some(StopReason::Error | StopReason::Aborted) | None => Calls::Drop,
         };
         self.parts.into_iter().filter_map(|part| part.content(calls)).collect()
     }
 }
 
-/// What becomes of tool calls.
+/// Treatment of tool calls.
 #[derive(Clone, Copy)]
 enum Calls {
-    Kept,
-    LeftOut,
+    Keep,
+    Drop,
 }
 
 impl Part {
@@ -135,11 +135,11 @@ impl Part {
                 Some(Content::Thinking(Thinking { text: String::new(), signature: self.signature, redacted: true }))
             }
             PartKind::ToolCall { id, name } => match calls {
-                Calls::Kept => {
+                Calls::Keep => {
                     let call = ToolCall::from_stream(id, name, self.text);
                     Some(Content::ToolCall(ToolCall { signature: self.signature, ..call }))
                 }
-                Calls::LeftOut => None,
+                Calls::Drop => None,
             },
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_interleave_come_out_in_the_order_of_their_beginnings() {
+    fn interleaved_parts_are_ordered_by_their_start() {
         let stop = StreamEvent::End { stop_reason: StopReason::ToolUse };
         let assembly = assemble(vec![
             start(0, PartKind::Text),
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_json_are_kept_as_they_came() {
+    fn malformed_arguments_are_kept_verbatim() {
         let stop = StreamEvent::End { stop_reason: StopReason::Length };
         let content = assemble(vec![start(0, call()), delta(0, "{\"pa"), stop]).content();
         assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some("{\"pa"));
     }
 
     #[test]
-    fn of_a_reply_that_broke_off_or_failed_the_text_stays_and_the_calls_go() {
+    fn failed_reply_keeps_its_text_and_drops_its_calls() {
         let mut events = vec![start(0, PartKind::Text), delta(0, "so"), start(1, call()), delta(1, "{}"), end(1)];
         assert_eq!(assemble(events.clone()).content(), [Content::text("so")]);
         events.push(StreamEvent::End { stop_reason: StopReason::Error });
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_an_error() {
+    fn invalid_event_sequence_is_an_error() {
         for events in [
             vec![delta(0, "x")],
             vec![start(1, PartKind::Text)],

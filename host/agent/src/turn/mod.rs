@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What is said of a reply that the vendor ended with an error of its own and no word on it.
-const REFUSED: &str = "the model's vendor ended the reply: it was refused, or filtered";
+/// Error text for a reply that the vendor ended with an error but no message.
+const REFUSED: &str = "the vendor ended the reply without a reason; it may have been refused or filtered";
 
-/// Where a turn belongs to.
+/// Everything one model request needs.
 pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) config: &'a LoopConfig,
@@ -31,15 +31,14 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Asks the model until it answers, or until it is certain that it will not. A failure is a message too: it has the
-    /// stop reason [`StopReason::Error`] or [`StopReason::Aborted`], and what was said until then.
-    /// The error comes beside it.
+    /// Requests a reply, with retries. A failure also returns a message, which has the stop reason
+    /// [`StopReason::Error`] or [`StopReason::Aborted`] and the partial content, along with the error.
     pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
         self.ask(self.config.policy.tool_choice.clone()).await
     }
 
-    /// The same, of a model that is not to call tools. They are offered all the same: a history with calls in it makes
-    /// no sense to some vendors without them.
+    /// Like [`Self::reply`], but forbids tool calls. The tools are still offered, because some vendors reject a history
+    /// with calls otherwise.
     pub(crate) async fn answer_without_tools(&self) -> AssistantMessage {
         self.ask(ToolChoice::None).await.0
     }
@@ -86,9 +85,9 @@ impl Turn<'_> {
         }
     }
 
-    /// One attempt, to the end of the reply.
+    /// Makes one attempt and reads the reply to its end.
     async fn attempt(&self, request: Request, assembly: &mut Assembly) -> Result<(), ProviderError> {
-        // The provider's own token: what it still does when we leave early ends with it.
+        // A token of its own, so that an early return cancels the provider's remaining work.
         let token = self.token.child_token();
         let _ended = token.clone().drop_guard();
         let mut stream = self.config.ports.provider.stream(request, token);
@@ -114,7 +113,7 @@ impl Turn<'_> {
     async fn announce(&self, attempt: u32, delay: Duration, error: &ProviderError) {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let max_attempts = self.config.ports.retry.max_attempts();
-        tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed and is made again");
+        tracing::warn!(attempt, max_attempts, delay_ms, %error, "request to the model failed, retrying");
         let retry = EventKind::Retry { attempt, max_attempts, delay_ms, cause: error.to_string() };
         self.config.report(self.events, &self.context.loop_id, retry).await;
     }
