@@ -191,7 +191,7 @@ async fn call_starts_at_most_sixteen_sub_agents() {
         None => Say::Call("delegate", often.clone()),
     })
     .await;
-    assert!(run.outcome.text().contains("has started 16 sub-agents"), "{}", run.outcome.text());
+    assert!(run.outcome.text().contains("already started 16 sub-agents"), "{}", run.outcome.text());
     assert_eq!(run.offered.len(), 2 + 16);
 }
 

@@ -241,7 +241,7 @@ fn tampered_cache_entry_is_recompiled() {
     }
     let ended = scripted(&pinion, &[say("two")], &[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "two\n"));
-    assert!(ended.stderr.contains("corrupt or not ours"), "{ended:?}");
+    assert!(ended.stderr.contains("corrupt or forged"), "{ended:?}");
     assert_eq!(scripted(&pinion, &[say("three")], &[]).stderr, "");
 }
 

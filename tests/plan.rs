@@ -81,7 +81,7 @@ fn plan_is_printed_and_saved_with_next_command() {
     assert_eq!(
         ended.stderr,
         format!(
-            "the plan is in {PLAN}: read it, change what should be otherwise, and then\n  \
+            "wrote the plan to {PLAN}; review and edit it, then run\n  \
              pinion --approve all --execute {PLAN}\n"
         )
     );
@@ -355,15 +355,15 @@ fn invalid_plan_files_are_reported() {
     assert_error(&executed("no.md"), 2, &["could not read the plan `no.md`", "hint: create one with `pinion --plan"]);
     assert_error(&executed("."), 2, &["it is a directory"]);
     pinion.write("a.md", "# Only words\n");
-    assert_error(&executed("a.md"), 2, &["invalid plan `a.md`: there are no steps", "## Step 1"]);
+    assert_error(&executed("a.md"), 2, &["invalid plan `a.md`: the plan has no steps", "## Step 1"]);
     pinion.write("a.md", "## a\nStatus: maybe \x1b[2J\n");
     assert_error(&executed("a.md"), 2, &["line 2: unknown status `maybe \\u{1b}[2J`", "write `open`"]);
     pinion.write("a.md", "## a\n```\n## b\n");
-    assert_error(&executed("a.md"), 2, &["line 2: the code fence"]);
+    assert_error(&executed("a.md"), 2, &["line 2: unclosed code fence"]);
     pinion.write("a.md", [0xff, 0xfe]);
     assert_error(&executed("a.md"), 2, &["not UTF-8"]);
     pinion.write("a.md", "#".repeat(2_000_000));
-    assert_error(&executed("a.md"), 2, &["more than 1048576 bytes"]);
+    assert_error(&executed("a.md"), 2, &["larger than 1048576 bytes"]);
 }
 
 #[test]

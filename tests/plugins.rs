@@ -79,9 +79,12 @@ fn unknown_plugin_is_reported() {
     let ended = pinion.run(["plugin", "info", "nothing"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("fs, shell, task, commands"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "raed", "{}"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("it has: read, write"), "{ended:?}");
+    assert!(
+        ended.code == Some(2) && ended.stderr.contains("its tools are: read, write, edit, list, find, search\n"),
+        "{ended:?}"
+    );
     let ended = pinion.run(["plugin", "call", "fs", "read", "{path}"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("not JSON"), "{ended:?}");
+    assert!(ended.code == Some(2) && ended.stderr.contains("invalid JSON"), "{ended:?}");
     let ended = pinion.run(["plugin", "check", "nothing.wasm"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("nothing.wasm"), "{ended:?}");
 }

@@ -215,7 +215,9 @@ fn model_list_shows_configured_models() {
         line("  anthropic/claude-opus-5-5").contains("4, 20, 0.2")
             && line("  anthropic/claude-opus-5-5").contains("thinking")
     );
-    assert!(line("mistral ").ends_with("MISTRAL_API_KEY") && line("anthropic ").ends_with("none; ANTHROPIC_API_KEY"));
+    assert!(
+        line("mistral ").ends_with("MISTRAL_API_KEY") && line("anthropic ").ends_with("none (set ANTHROPIC_API_KEY)")
+    );
 }
 
 #[test]

@@ -95,7 +95,6 @@ fn is_test_file(path: &Path) -> bool {
 }
 
 #[test]
-#[ignore = "one file of tests is still longer"]
 fn no_host_file_exceeds_500_lines() {
     let sources = crates().into_iter().flat_map(|path| files(&path.join("src"), &["rs"]));
     let lines = |path: &PathBuf| fs::read_to_string(path).unwrap().lines().count();
@@ -274,7 +273,6 @@ fn openings(path: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-#[ignore = "some crates are still being reworded"]
 fn doc_comments_open_with_a_verb_or_noun_phrase() {
     let openings: Vec<_> = all_sources().iter().flat_map(|path| openings(path)).collect();
     let first = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
@@ -284,7 +282,6 @@ fn doc_comments_open_with_a_verb_or_noun_phrase() {
 }
 
 #[test]
-#[ignore = "some crates are still being renamed"]
 fn test_names_have_at_most_70_characters() {
     let mut long = Vec::new();
     for path in all_sources() {

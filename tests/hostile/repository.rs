@@ -212,7 +212,7 @@ fn huge_sparse_context_file_is_cut() {
     let file = std::fs::File::create(in_workspace(&pinion, "AGENTS.md")).unwrap();
     file.set_len(10 << 30).unwrap();
     let (prompt, _) = prompt_of(&pinion);
-    assert!(prompt.len() < 400_000 && prompt.contains("was left out"), "{}", prompt.len());
+    assert!(prompt.len() < 400_000 && prompt.contains("was omitted"), "{}", prompt.len());
     assert!(!prompt.contains('\0'));
 }
 
@@ -417,7 +417,7 @@ fn executed_plan_must_be_a_regular_repository_file() {
         ("directory.md", "a directory"),
         ("link.md", "leads out"),
         ("zero.md", "leads out"),
-        ("sparse.md", "more than"),
+        ("sparse.md", "larger than"),
     ] {
         let ended = scripted(&pinion, &["--execute", name]);
         assert_eq!(ended.code, Some(2), "{name}: {ended:?}");

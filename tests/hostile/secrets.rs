@@ -531,7 +531,7 @@ mod costs {
 
     fn refused(run: &Ended) {
         assert_eq!(run.code, Some(2), "{run:?}");
-        for said in ["the prices of `", "are not known", "models.toml", "--max-cost"] {
+        for said in ["the prices of `", "unknown", "models.toml", "--max-cost"] {
             assert!(run.stderr.contains(said), "{said}: {run:?}");
         }
     }

@@ -6,7 +6,7 @@ use crate::*;
 use serde_json::json;
 
 #[tokio::test]
-async fn compacting_puts_a_summary_in_the_place_of_the_conversation_and_keeps_the_last_round() {
+async fn compaction_replaces_history_by_a_summary_and_keeps_the_last_round() {
     let harness = Setup::new(vec![says("one"), says("two"), says("what was said"), says("three")]).build();
     harness.prompt("first").await;
     harness.prompt("second").await;
@@ -95,7 +95,7 @@ async fn l16_full_context_is_compacted_after_tool_results() {
 }
 
 #[tokio::test]
-async fn l16_the_model_writes_the_summary_and_a_list_takes_its_place_when_it_does_not() {
+async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
     for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "The user: the task")] {
         let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
         setup = setup.tool("read", Act::Long(9_000));
@@ -151,7 +151,7 @@ async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
 }
 
 #[tokio::test]
-async fn l16_a_session_that_was_compacted_by_itself_is_seen_the_same_when_it_is_loaded() {
+async fn l16_automatically_compacted_session_loads_unchanged() {
     let harness = reader(12, 6_000).build();
     harness.prompt("go").await;
     let kept = harness.store.kept.lock().unwrap().clone();

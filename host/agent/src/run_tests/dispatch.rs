@@ -53,7 +53,7 @@ async fn l8_batches_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn l8_arguments_that_do_not_fit_never_reach_the_tool_and_the_model_is_told() {
+async fn l8_invalid_arguments_never_reach_the_tool_and_are_reported() {
     let replies = vec![
         calls(&[("look", json!({ "text": 7 })), ("look", json!("{\"text\"")), ("loook", json!({}))]),
         says("done"),
@@ -92,7 +92,7 @@ async fn a_reply_that_is_cut_off_without_calls_ends_the_run_and_says_so() {
 }
 
 #[tokio::test]
-async fn only_calls_that_can_do_harm_are_asked_about_and_a_no_is_told_to_the_model() {
+async fn only_harmful_calls_are_asked_about_and_denials_reach_the_model() {
     let mut setup = Setup::new(vec![calls(&[("look", json!({})), ("change", json!({}))]), says("pity")])
         .tool("look", Act::Answer("seen"))
         .tool_with("change", Act::Answer("changed"), |tool| tool.authority.writes = true);
@@ -110,7 +110,7 @@ async fn only_calls_that_can_do_harm_are_asked_about_and_a_no_is_told_to_the_mod
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_the_session_is_not_asked_again_unless_it_can_do_more() {
+async fn session_approval_lasts_until_a_tool_can_do_more() {
     let replies = vec![calls(&[("change", json!({}))]), calls(&[("change", json!({}))]), says("done")];
     let mut setup = Setup::new(replies).tool_with("change", Act::Answer("ok"), |tool| tool.authority.writes = true);
     let answers = crate::testing::Answers { decision: Decision::AllowForSession, asked: Default::default() };
@@ -142,7 +142,7 @@ async fn l26_different_arguments_or_results_are_not_a_repetition() {
 }
 
 #[tokio::test]
-async fn each_result_is_stored_when_its_call_ends_and_told_in_the_order_of_the_calls() {
+async fn results_are_stored_as_calls_end_and_reported_in_call_order() {
     let gate = Arc::new(Notify::new());
     let replies = vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("done")];
     let mut harness =

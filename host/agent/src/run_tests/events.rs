@@ -57,7 +57,7 @@ async fn l5_events_survive_serialization() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_full_ends_the_run_and_nothing_is_shown_that_was_not_kept() {
+async fn full_store_ends_the_run_and_only_stored_messages_are_shown() {
     for full_after in 0..4 {
         let replies = vec![calls(&[("look", json!({}))]), says("done")];
         let mut harness = Setup::new(replies).tool("look", Act::Answer("seen")).full_after(full_after).build();

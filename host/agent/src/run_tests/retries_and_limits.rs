@@ -32,7 +32,7 @@ async fn l11_retryable_errors_are_retried_with_growing_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_a_reply_that_breaks_off_is_asked_for_again_and_what_it_said_is_void() {
+async fn l11_interrupted_reply_is_requested_again_and_discarded() {
     let mut begun = text_events("never mind", StopReason::Stop);
     begun.truncate(3);
     let harness = Setup::new(vec![Reply::Events(begun), says("whole")]).build();

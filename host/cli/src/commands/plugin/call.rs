@@ -26,7 +26,9 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     let runtime = runtime(base, plugin, grants).await?;
     let there = runtime.definitions();
     let Some(definition) = there.iter().find(|definition| definition.name == tool) else {
-        let names: Vec<&str> = there.iter().map(|definition| definition.name.as_str()).collect();
+        let is_named = there.iter().any(|definition| &*definition.source.plugin == plugin);
+        let own = there.iter().filter(|definition| !is_named || &*definition.source.plugin == plugin);
+        let names: Vec<&str> = own.map(|definition| definition.name.as_str()).collect();
         return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
             .hint(format!("its tools are: {}", names.join(", "))));
     };
