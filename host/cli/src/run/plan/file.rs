@@ -167,7 +167,7 @@ mod tests {
         let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".pinion")).unwrap();
         let created = PlanFile::create(&directory.path().canonicalize().unwrap(), "A", "");
-        assert!(created.unwrap_err().to_string().contains("it is a link"));
+        assert!(created.unwrap_err().to_string().contains("could not create a plan in `.pinion/plans`"));
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 
