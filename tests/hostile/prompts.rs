@@ -24,10 +24,9 @@ fn conversation(pinion: &Pinion, replies: &[Value], size: (u16, u16), typed: &st
 }
 
 /// Ends a conversation and returns all output.
-fn leave(mut terminal: Terminal) -> String {
+fn leave(terminal: Terminal) -> String {
     terminal.wait_for("›");
-    terminal.keys("\x04");
-    terminal.end().1
+    terminal.exit().1
 }
 
 /// Returns output without colours and cursor movements.

@@ -290,8 +290,7 @@ mod on_a_terminal {
         terminal.wait_for("  ? allow this call?");
         terminal.keys("/moan\r");
         terminal.wait_for("/moan: ");
-        terminal.keys("\x04");
-        let (_, seen) = terminal.end();
+        let (_, seen) = terminal.exit();
         assert_harmless(&seen);
         assert!(!seen.contains("\n? allow"), "{seen:?}");
     }

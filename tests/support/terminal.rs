@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Time limit for expected output, which appears at once unless the machine is overloaded.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The time until a key that may have been lost is pressed again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// A pseudo-terminal and a command whose controlling terminal it is.
 pub struct Terminal {
@@ -71,6 +73,21 @@ impl Terminal {
     /// Waits until `text` has appeared; returns all output.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_for_nth(text, 1)
+    }
+
+    /// Types Ctrl-D until the command has ended; returns its exit status and everything that has appeared. Between two
+    /// lines of a conversation the terminal is not raw, and a key pressed then may be lost.
+    pub fn exit(mut self) -> (Option<i32>, String) {
+        for _ in 0..TIMEOUT.as_millis() / AGAIN.as_millis() {
+            // Fails when the command has ended and closed its end.
+            let _ = self.master.write_all(b"\x04");
+            let state = self.seen.0.lock().unwrap();
+            let (state, _) = self.seen.1.wait_timeout_while(state, AGAIN, |(_, is_over)| !*is_over).unwrap();
+            if state.1 {
+                break;
+            }
+        }
+        self.end()
     }
 
     /// Waits until the command has ended; returns its exit status and all output.
