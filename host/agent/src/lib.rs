@@ -53,13 +53,13 @@ pub use pinion_protocol::{
     ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority,
     COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionReason, Content,
     Continuation, Cost, Decision, Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream, Execution,
-    ExtensionMessage, FoundModel, Image, ImageProblem, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model,
-    ModelSource, NoStore, Outcome, OutputBounds, PartKind, PriceList, Prices, Provider, ProviderError, Question,
-    RedactedProvider, RedactedTools, Report, Request, RequestOptions, Role, RunEnd, SchemaError, Secrets, SessionGroup,
-    SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents,
-    Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
-    ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
-    sort_results, text, view,
+    ExtensionMessage, FilterVerdict, FoundModel, FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, Ledger,
+    Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds,
+    PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools, Report, Request,
+    RequestOptions, Role, RunEnd, SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus,
+    StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, ToolCall,
+    ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+    ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema, sort_results, text, view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
@@ -73,15 +73,12 @@ pub use config::queue::{MessageQueue, QueueMode};
 pub use config::retry::{Backoff, RetryPolicy};
 pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
 pub use context::Context;
-pub use extension::filter::{FilterVerdict, InputFilter};
 pub use extension::hooks::{Flow, Hooks, Verdict};
 pub use extension::spawn::{Children, Parent, Spawner};
 pub use run::{LIMIT_MESSAGE, run};
 pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tools::approval::Approval;
-pub use tools::function::{FunctionTool, FunctionTools, NoTools};
 pub use tools::schema::Schemas;
-pub use tools::selection::Selection;
 
 /// Returns the spawner that the tests of this crate use: none.
 #[cfg(test)]

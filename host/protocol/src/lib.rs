@@ -17,6 +17,8 @@ pub mod content;
 pub mod definition;
 pub mod delegation;
 pub mod event;
+pub mod filter;
+pub mod function;
 pub mod identity;
 pub mod image;
 pub mod json;
@@ -28,6 +30,7 @@ pub mod outcome;
 pub mod provider;
 pub mod schema;
 pub mod secrets;
+pub mod selection;
 pub mod step;
 pub mod store;
 pub mod text;
@@ -46,6 +49,8 @@ pub use delegation::{
     SubAgentPolicy, SubAgents,
 };
 pub use event::{CompactionReason, Delta, Event, EventKind, Role};
+pub use filter::{FilterVerdict, InputFilter};
+pub use function::{FunctionTool, FunctionTools, NoTools};
 pub use identity::{Continuation, TurnTrigger};
 pub use image::ImageProblem;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
@@ -58,6 +63,7 @@ pub use provider::{
 };
 pub use schema::{SchemaError, check_schema};
 pub use secrets::{RedactedProvider, RedactedTools, Secrets};
+pub use selection::Selection;
 pub use step::StepStatus;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
 pub use tool::{

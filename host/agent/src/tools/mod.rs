@@ -3,7 +3,5 @@
 pub(crate) mod approval;
 mod asking;
 pub(crate) mod dispatch;
-pub(crate) mod function;
 pub(crate) mod repetition;
 pub(crate) mod schema;
-pub(crate) mod selection;

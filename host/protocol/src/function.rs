@@ -1,9 +1,9 @@
 //! Tools that are functions of the application.
 
+use crate::authority::Authority;
+use crate::definition::{Execution, ToolDefinition, ToolSource};
+use crate::tool::{ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use futures_util::future::BoxFuture;
-use pinion_protocol::authority::Authority;
-use pinion_protocol::definition::{Execution, ToolDefinition, ToolSource};
-use pinion_protocol::tool::{ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
@@ -20,8 +20,7 @@ pub struct FunctionTool {
 
 impl FunctionTool {
     /// Creates a tool from an async function. `input_schema` is the JSON Schema of `A`; a call is validated against it
-    /// before
-    /// the function runs. An error of the function is the text that the model gets.
+    /// before the function runs. An error of the function is the text that the model gets.
     ///
     /// Nothing confines the function, so it counts as one that can do everything and needs approval, until
     /// [`FunctionTool::authority`] says what it can do.
@@ -78,13 +77,10 @@ where
             Ok(running) => running,
             Err(error) => return Err(ToolError::InvalidArguments { tool, message: error.to_string() }),
         };
-        tokio::select! {
-            biased;
-            () = call.token.cancelled() => Err(ToolError::Cancelled { tool }),
-            result = running => match result {
-                Ok(output) => Ok(output.into()),
-                Err(error) => Err(ToolError::Failed { tool, message: error.to_string(), retryable: false }),
-            },
+        match call.token.run_until_cancelled(running).await {
+            None => Err(ToolError::Cancelled { tool }),
+            Some(Ok(output)) => Ok(output.into()),
+            Some(Err(error)) => Err(ToolError::Failed { tool, message: error.to_string(), retryable: false }),
         }
     })
 }

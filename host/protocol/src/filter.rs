@@ -1,7 +1,7 @@
 //! Filters for user messages, applied before anything is sent.
 
-use pinion_protocol::content::Content;
-use pinion_protocol::message::Message;
+use crate::content::Content;
+use crate::message::Message;
 
 /// Checks user messages.
 pub trait InputFilter: Send + Sync {
@@ -21,10 +21,10 @@ pub enum FilterVerdict {
 }
 
 /// Applies the filters in order. Adds warnings to the last user message; the first rejection is the error.
-pub(crate) fn admit(
-    filters: &[std::sync::Arc<dyn InputFilter>],
-    mut messages: Vec<Message>,
-) -> Result<Vec<Message>, String> {
+///
+/// # Errors
+/// Fails with the reason of the first filter that rejects the messages.
+pub fn admit(filters: &[std::sync::Arc<dyn InputFilter>], mut messages: Vec<Message>) -> Result<Vec<Message>, String> {
     let text = text_of(&messages);
     if filters.is_empty() || text.is_empty() {
         return Ok(messages);

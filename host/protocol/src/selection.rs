@@ -1,0 +1,51 @@
+//! Restricts an executor to some of its tools and to an authority: for `--tools`, plans, sub-agents and branches.
+
+use crate::authority::Authority;
+use crate::definition::ToolDefinition;
+use crate::tool::{ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
+/// Restricts an executor to the tools that match a predicate and stay within an authority. The authority of each call is
+/// limited too, so that a tool that is replaced after it was offered gains nothing.
+pub struct Selection {
+    inner: Arc<dyn ToolExecutor>,
+    at_most: Authority,
+    predicate: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+impl Selection {
+    /// Selects all tools that stay within this authority.
+    pub fn new(inner: Arc<dyn ToolExecutor>, at_most: Authority) -> Self {
+        Self { inner, at_most, predicate: Box::new(|_| true) }
+    }
+
+    /// Selects only tools whose names match, in place of an earlier predicate.
+    #[must_use]
+    pub fn of(self, predicate: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { predicate: Box::new(predicate), ..self }
+    }
+
+    /// Returns the names of the current tools.
+    pub fn names(&self) -> Vec<String> {
+        self.definitions().iter().map(|tool| tool.name.clone()).collect()
+    }
+}
+
+impl ToolExecutor for Selection {
+    fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        let mut definitions = self.inner.definitions();
+        definitions.retain(|tool| tool.authority.is_within(self.at_most) && (self.predicate)(&tool.name));
+        definitions
+    }
+
+    fn call<'a>(&'a self, mut call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
+        if !(self.predicate)(call.name()) || !call.tool.authority.is_within(self.at_most) {
+            let tool = call.tool.name.clone();
+            return Box::pin(async { Err(ToolError::UnknownTool { tool, suggestions: Vec::new() }).into() });
+        }
+        call.at_most = call.at_most.cut_to(self.at_most);
+        call.agents = call.agents.filter(|_| self.at_most.delegates);
+        self.inner.call(call, progress)
+    }
+}
