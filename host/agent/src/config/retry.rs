@@ -12,17 +12,21 @@ pub trait RetryPolicy: Send + Sync {
     fn max_attempts(&self) -> u32;
 }
 
-/// Exponential backoff with jitter, for rate limits, overload and network errors only. A delay requested by the vendor
-/// takes precedence, up to [`Backoff::max_server_delay`].
+/// Exponential backoff with jitter, for rate limits, overload and network errors only.
+///
+/// The defaults ride out an outage of about five minutes: ten retries after 1, 2, 4, … and at most 60 seconds. A vendor
+/// that asks for a longer delay than the policy's own gets it, up to [`Backoff::max_server_delay`]; a shorter request
+/// does not shorten the delay. A request is given up after [`Backoff::max_attempts`] retries, on an error that no retry
+/// can fix, or when the vendor asks for a longer delay than allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
-    /// Maximum number of retries.
+    /// Maximum number of retries; 0 for none.
     pub max_attempts: u32,
     /// Delay before the first retry.
     pub initial: Duration,
     /// Factor between consecutive delays.
     pub factor: f64,
-    /// Maximum delay.
+    /// Maximum of the policy's own delay, with jitter.
     pub max: Duration,
     /// Maximum delay requested by a vendor; longer requests are not retried.
     pub max_server_delay: Duration,
@@ -33,10 +37,10 @@ pub struct Backoff {
 impl Default for Backoff {
     fn default() -> Self {
         Self {
-            max_attempts: 3,
+            max_attempts: 10,
             initial: Duration::from_secs(1),
             factor: 2.0,
-            max: Duration::from_secs(30),
+            max: Duration::from_secs(60),
             max_server_delay: Duration::from_secs(300),
             jitter: (0.8, 1.2),
         }
@@ -48,10 +52,8 @@ impl RetryPolicy for Backoff {
         if !error.is_retryable() || attempt > self.max_attempts {
             return None;
         }
-        match error.retry_after() {
-            Some(wanted) => Some(wanted).filter(|wanted| *wanted <= self.max_server_delay),
-            None => Some(self.own_delay(attempt)),
-        }
+        let wanted = error.retry_after().unwrap_or_default();
+        (wanted <= self.max_server_delay).then(|| wanted.max(self.own_delay(attempt)))
     }
 
     fn max_attempts(&self) -> u32 {
@@ -64,7 +66,8 @@ impl Backoff {
         let power = self.factor.powi(i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX));
         let seconds = (self.initial.as_secs_f64() * power).min(self.max.as_secs_f64());
         let (low, high) = self.jitter;
-        Duration::try_from_secs_f64(seconds * (low + (high - low) * fastrand::f64())).unwrap_or(self.max)
+        let delay = Duration::try_from_secs_f64(seconds * (low + (high - low) * fastrand::f64()));
+        delay.unwrap_or(self.max).min(self.max)
     }
 }
 
@@ -82,20 +85,28 @@ mod tests {
 
     #[test]
     fn delays_grow_within_the_jitter_up_to_the_cap() {
-        let policy = Backoff { max_attempts: 20, ..Backoff::default() };
+        let policy = Backoff { max_attempts: 20, max: Duration::from_secs(30), ..Backoff::default() };
         for attempt in 1..=20 {
             let nominal = (1 << (attempt - 1).min(10)).min(30) as f64;
             for _ in 0..500 {
                 let delay = policy.delay(&network(), attempt).unwrap().as_secs_f64();
-                assert!((nominal * 0.8..=nominal * 1.2).contains(&delay), "{attempt}: {delay}");
+                assert!((nominal * 0.8..=(nominal * 1.2).min(30.0)).contains(&delay), "{attempt}: {delay}");
             }
         }
     }
 
     #[test]
+    fn default_policy_rides_out_an_outage_of_several_minutes() {
+        let policy = Backoff { jitter: (0.8, 0.8), ..Backoff::default() };
+        let delays = (1..).map_while(|attempt| policy.delay(&network(), attempt));
+        let total: Duration = delays.sum();
+        assert!((180..600).contains(&total.as_secs()), "{total:?}");
+    }
+
+    #[test]
     fn only_retryable_errors_are_retried_up_to_the_limit() {
         let policy = Backoff::default();
-        assert!(policy.delay(&network(), 3).is_some() && policy.delay(&network(), 4).is_none());
+        assert!(policy.delay(&network(), 10).is_some() && policy.delay(&network(), 11).is_none());
         for error in [
             ProviderError::Auth { message: String::new() },
             ProviderError::Api { status: Some(400), message: String::new() },
@@ -108,10 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn vendor_delay_applies_unless_too_long() {
-        let policy = Backoff::default();
+    fn vendor_delay_applies_unless_too_long_or_shorter_than_the_own() {
+        let policy = Backoff { jitter: (1.0, 1.0), ..Backoff::default() };
         let seconds = |n| Some(Duration::from_secs(n));
         assert_eq!(policy.delay(&limited(seconds(7)), 1), seconds(7));
+        assert_eq!(policy.delay(&limited(seconds(0)), 3), seconds(4), "a request for no delay is no hurry");
+        assert_eq!(policy.delay(&limited(seconds(90)), 10), seconds(90), "the cap is for the own delay");
         assert_eq!(policy.delay(&limited(seconds(3600)), 1), None);
     }
 }

@@ -41,12 +41,12 @@ async fn l11_interrupted_reply_is_requested_again_and_discarded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_run_fails_after_three_retries_with_the_cause() {
+async fn l11_run_fails_after_ten_retries_with_the_cause() {
     let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
-    let harness = Setup::new(vec![network(), network(), network(), network()]).build();
+    let harness = Setup::new((0..20).map(|_| network()).collect()).build();
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Error { message: "network: no route".into() });
-    assert_eq!(harness.requests(), 4);
+    assert_eq!(harness.requests(), 11);
 }
 
 fn endless() -> Vec<Reply> {
