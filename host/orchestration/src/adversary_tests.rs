@@ -93,7 +93,7 @@ fn schedule() -> impl proptest::strategy::Strategy<Value = Schedule> {
         prop::collection::vec((0_u64..60, act), 0..6),
         prop::collection::vec((1_usize..4, 0_u64..20), 0..3),
         strategy,
-        prop::option::weighted(0.2, 0_u64..2),
+        prop::option::weighted(0.2, 1_u64..3),
     )
         .prop_map(|(replies, tools, user, watchers, strategy, time_limit)| Schedule {
             replies,

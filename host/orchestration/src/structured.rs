@@ -2,7 +2,8 @@
 //!
 //! The model gets an additional tool whose arguments are the answer; the run ends when the model calls it. Arguments
 //! that do not match the schema are rejected like those of any tool, so that the model can fix them. A model that stops
-//! without calling the tool gets a reminder, and is then forced to call it.
+//! without calling the tool gets a reminder, and is then forced to call it. Both count as failed attempts, whose number
+//! is limited.
 
 use crate::plan::PlanError;
 use futures_util::future::BoxFuture;
@@ -12,8 +13,10 @@ use pinion_agent::{Agent, AgentError};
 use pinion_agent::{Flow, Hooks};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
+use pinion_protocol::content::Content;
 use pinion_protocol::definition::Execution;
 use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::identity::TurnTrigger;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::{Outcome, RunEnd};
 use pinion_protocol::provider::ToolChoice;
@@ -22,7 +25,8 @@ use pinion_protocol::tool::{ANSWER_TOOL, ToolExecutor, ToolInvocation, ToolOutpu
 use pinion_protocol::usage::Usage;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
 
 const REMINDER: &str = "Give your answer now by calling the tool `final_answer`.";
 
@@ -50,11 +54,13 @@ pub enum AnswerError {
         /// The reason.
         end: RunEnd,
     },
-    /// The model gave no answer despite reminders.
-    #[error("the model gave no answer in {attempts} attempts")]
+    /// The model gave no valid answer despite reminders.
+    #[error("the model gave no valid answer in {attempts} attempts{}", last_problem(last_error.as_deref()))]
     NoAnswer {
-        /// Number of runs.
+        /// Number of failed attempts.
         attempts: u32,
+        /// The problem with the last invalid answer; `None` if the model never called the tool.
+        last_error: Option<String>,
     },
     /// The schema is too large or too complex.
     #[error(transparent)]
@@ -83,7 +89,7 @@ impl AnswerError {
 }
 
 /// Runs an agent until it gives an answer that matches a JSON Schema, whose root must be an object. A model that stops
-/// without an answer gets up to `max_retries` reminders.
+/// without an answer, or gives an invalid one, gets up to `max_retries` further attempts.
 ///
 /// # Errors
 /// See [`AnswerError`]. The history contains all messages up to the error.
@@ -112,9 +118,10 @@ pub(crate) async fn answer_with(
     let tools = Arc::new(WithAnswer::new(config.ports.tools.clone(), schema));
     let mut config = config;
     config.ports.tools = tools.clone();
-    config.ports.hooks.push(Arc::new(StopWhenAnswered(tools.clone())));
+    let attempts = Arc::new(Attempts { tools: tools.clone(), max: max_retries, failed: Mutex::default() });
+    config.ports.hooks.push(attempts.clone());
     let mut prompts = prompts;
-    for _ in 0..=max_retries {
+    loop {
         let outcome = agent.run_with(&config, instructions, prompts).await?;
         if let Some(value) = tools.take() {
             return Ok(Answer { value, outcome });
@@ -122,10 +129,12 @@ pub(crate) async fn answer_with(
         if !matches!(outcome.end, RunEnd::Done { .. }) {
             return Err(AnswerError::Ended { end: outcome.end });
         }
+        if let Some(Failed { count, last_error }) = attempts.end_run() {
+            return Err(AnswerError::NoAnswer { attempts: count, last_error });
+        }
         prompts = vec![Message::user(REMINDER)];
         config.policy.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());
     }
-    Err(AnswerError::NoAnswer { attempts: max_retries.saturating_add(1) })
 }
 
 /// Like [`answer`], but deserializes the answer into `T`, which `schema` must describe.
@@ -202,11 +211,65 @@ impl ToolExecutor for WithAnswer {
     }
 }
 
-struct StopWhenAnswered(Arc<WithAnswer>);
+/// Ends a run when the model has answered, or has used up its attempts.
+struct Attempts {
+    tools: Arc<WithAnswer>,
+    /// Maximum number of failed attempts before the last one.
+    max: u32,
+    failed: Mutex<Failed>,
+}
 
-impl Hooks for StopWhenAnswered {
-    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage) -> BoxFuture<'a, Flow> {
-        let flow = if self.0.is_answered() { Flow::Stop } else { Flow::Continue };
+/// The attempts that failed.
+#[derive(Clone, Default)]
+struct Failed {
+    count: u32,
+    last_error: Option<String>,
+}
+
+impl Attempts {
+    fn failed(&self) -> MutexGuard<'_, Failed> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a run that ended without an answer, unless its last attempt already counts. Returns the failed attempts
+    /// if no further one is allowed.
+    fn end_run(&self) -> Option<Failed> {
+        let mut failed = self.failed();
+        if failed.count <= self.max {
+            failed.count += 1;
+        }
+        (failed.count > self.max).then(|| failed.clone())
+    }
+}
+
+impl Hooks for Attempts {
+    fn after_turn<'a>(&'a self, context: &'a Context, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
+        let mut flow = if self.tools.is_answered() { Flow::Stop } else { Flow::Continue };
+        if let (Flow::Continue, Some(problem)) = (flow, invalid_answer(context)) {
+            let mut failed = self.failed();
+            (failed.count, failed.last_error) = (failed.count + 1, Some(problem));
+            if failed.count > self.max {
+                flow = Flow::Stop;
+            }
+        }
         Box::pin(async move { flow })
     }
+}
+
+/// Returns the problem of the answer that the last turn gave, if it gave an invalid one. Sub-agents call the same hooks,
+/// but cannot answer.
+fn invalid_answer(context: &Context) -> Option<String> {
+    if context.first_trigger == TurnTrigger::SubAgent {
+        return None;
+    }
+    let results = context.messages.iter().rev().map_while(|message| match &**message {
+        Message::ToolResult(result) => Some(result),
+        _ => None,
+    });
+    let mut invalid = results.filter(|result| result.tool_name == ANSWER_TOOL && result.is_error);
+    invalid.next().map(|result| result.content.iter().filter_map(Content::as_text).collect())
+}
+
+fn last_problem(problem: Option<&str>) -> String {
+    problem.map(|problem| format!("; the last one: {problem}")).unwrap_or_default()
 }

@@ -250,7 +250,7 @@ async fn sub_agent_has_no_more_authority_than_the_starting_tool() {
 async fn sub_agent_calls_pass_the_parents_approval_and_hooks() {
     struct NoReading;
     impl Hooks for NoReading {
-        fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
+        fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
             let verdict = if call.name == "read" { Verdict::Deny("not that one".into()) } else { Verdict::Pass };
             Box::pin(async { verdict })
         }
