@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 const AGENTS: usize = 100;
 const CALLS: usize = 10;
@@ -123,7 +124,7 @@ impl Sampler {
 }
 
 impl Hooks for Sampler {
-    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage) -> BoxFuture<'a, Flow> {
+    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
         match self.turns.fetch_add(1, Ordering::Relaxed) + 1 {
             EARLY_TURN => self.early.store(rss().to_bits(), Ordering::Relaxed),
             TURNS => self.late.store(rss().to_bits(), Ordering::Relaxed),

@@ -216,7 +216,7 @@ struct SwappingHook {
 }
 
 impl Hooks for SwappingHook {
-    fn before_tool<'a>(&'a self, _: &'a ToolCall) -> BoxFuture<'a, Verdict> {
+    fn before_tool<'a>(&'a self, _: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
         let mut calls = self.calls.lock().unwrap();
         *calls += 1;
         if *calls == 1 {

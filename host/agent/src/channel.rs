@@ -1,13 +1,17 @@
 //! Bounded event channels from runs to watchers, which lose no essential event.
 //!
 //! When a channel is full, deltas of the same part are merged, and partial results of a call are replaced by later
-//! ones. All other events wait for room: a run is no faster than its slowest watcher. The owner of an [`EventReceiver`]
-//! must read it or drop it.
+//! ones; progress and partial results that still find no room are dropped. All other events wait for room: a run is no
+//! faster than its slowest watcher. The owner of an [`EventReceiver`] must read it or drop it.
+//!
+//! An aborted run waits for nobody: its remaining events are queued beyond the capacity, without previews. They are
+//! few, the ends of what had started.
 
 use pinion_protocol::event::{Event, EventKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
@@ -73,11 +77,26 @@ impl Shared {
             _ => Some(event),
         }
     }
+
+    /// Adds an event beyond the capacity, unless later events contain its data.
+    fn force(&self, event: Event) {
+        let mut state = self.state();
+        if !state.is_closed && !event.kind.is_preview() {
+            state.queue.push_back(event);
+            drop(state);
+            self.readable.notify_one();
+        }
+    }
 }
 
 impl EventSender {
     /// Sends an event, waiting for room if needed. Returns immediately if the receiver was dropped.
     pub async fn send(&self, event: Event) {
+        self.send_until(event, &CancellationToken::new()).await;
+    }
+
+    /// Like [`Self::send`], but stops waiting for room when `token` is cancelled, and queues the event all the same.
+    async fn send_until(&self, event: Event, token: &CancellationToken) {
         let mut event = event;
         loop {
             let room = self.shared.writable.notified();
@@ -85,7 +104,10 @@ impl EventSender {
                 None => return,
                 Some(back) => event = back,
             }
-            room.await;
+            tokio::select! {
+                () = room => {}
+                () = token.cancelled() => return self.shared.force(event),
+            }
         }
     }
 
@@ -158,6 +180,8 @@ impl Drop for EventReceiver {
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     watchers: Arc<Mutex<Vec<EventSender>>>,
+    /// Ends the wait for slow watchers; never cancelled unless [`Self::until`] names another one.
+    token: CancellationToken,
 }
 
 impl Events {
@@ -168,6 +192,12 @@ impl Events {
         receiver
     }
 
+    /// Returns the same watchers, for a run that no longer waits for slow ones once `token` is cancelled.
+    #[must_use]
+    pub fn until(&self, token: &CancellationToken) -> Self {
+        Self { token: token.clone(), ..self.clone() }
+    }
+
     /// Sends an event to all watchers, and waits for slow ones.
     pub async fn emit(&self, loop_id: &Arc<str>, kind: EventKind) {
         let watchers = self.current();
@@ -175,7 +205,7 @@ impl Events {
         for (at, watcher) in watchers.iter().enumerate() {
             let is_last = at + 1 == watchers.len();
             let Some(kind) = (if is_last { kind.take() } else { kind.clone() }) else { return };
-            watcher.send(Event { loop_id: loop_id.clone(), kind }).await;
+            watcher.send_until(Event { loop_id: loop_id.clone(), kind }, &self.token).await;
         }
     }
 
@@ -250,6 +280,26 @@ mod tests {
         let leaving = async { drop(receiver) };
         tokio::join!(sender.send(turn(2)), leaving);
         sender.send(turn(3)).await;
+    }
+
+    #[tokio::test]
+    async fn cancellation_ends_the_wait_and_loses_only_previews() {
+        let (events, token) = (Events::default(), CancellationToken::new());
+        let mut unread = events.subscribe(1);
+        let events = events.until(&token);
+        let id: Arc<str> = "l".into();
+        events.emit(&id, turn(1).kind).await;
+        let waiting = async {
+            events.emit(&id, turn(2).kind).await;
+            events.emit(&id, text("preview").kind).await;
+            events.emit(&id, turn(3).kind).await;
+        };
+        let mut waiting = std::pin::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending(), "there is no room and nobody aborted");
+        token.cancel();
+        waiting.await;
+        let seen: Vec<Event> = std::iter::from_fn(|| unread.try_recv()).collect();
+        assert_eq!(seen, [turn(1), turn(2), turn(3)]);
     }
 
     #[tokio::test]

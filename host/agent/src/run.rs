@@ -4,11 +4,13 @@
 //! again, until the model makes no more calls and the queues are empty. [`run`] is a plain function of a context, a
 //! config, watchers and a token; it has no state of its own. Its phases:
 //!
-//! 1. `begin`: the prompts become part of the history.
-//! 2. `turn`, repeatedly: steering messages, compaction if needed ([`crate::compaction`]), one reply
+//! 1. `begin`: filters check the prompts.
+//! 2. `turn`, repeatedly: the prompts, steering messages, compaction if needed ([`crate::compaction`]), one reply
 //!    ([`crate::turn`]), its tool calls ([`crate::tools::dispatch`]).
 //! 3. `follow`: when the model is done, follow-up messages start another round.
 //! 4. `end`: the last event, in every case.
+//!
+//! A panic of a port or a hook ends the run with an error, after the calls that it left open got a result.
 //!
 //! Invariants: `AgentStart` and `AgentEnd` are emitted exactly once; a message is in the store before it is in the
 //! history, and in the history before its completion is reported; when the run ends, every tool call in the history is
@@ -19,6 +21,7 @@ use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
 use crate::config::limits::Budget;
 use crate::context::Context;
+use crate::extension::guard::{Panicked, caught_async};
 use crate::extension::hooks::{Flow, HookChain, Verdict};
 use crate::extension::spawn::{Children, Parent};
 use crate::tokens::ContextTracker;
@@ -26,18 +29,19 @@ use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use jiff::Timestamp;
-use pinion_protocol::content::ToolCall;
-use pinion_protocol::event::CompactionReason;
-use pinion_protocol::event::{EventKind, Role};
+use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::filter::admit;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::json::json_bytes;
-use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, StopReason};
+use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
 use pinion_protocol::provider::ProviderError;
 use pinion_protocol::store::StoreError;
-use pinion_protocol::usage::Spend;
+use pinion_protocol::tool::ToolError;
+use pinion_protocol::usage::{Spend, Usage};
 use serde_json::json;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
@@ -59,9 +63,13 @@ pub async fn run(
 ) -> Outcome {
     context.begin_run(config.next_loop_id(context));
     let token = token.child_token();
+    let events = &events.until(&token);
     let hooks = HookChain::new(&config.ports.hooks, &token);
     let mut run = Run::new(context, config, events, &token);
-    let end = within(config, &token, run.work(prompts)).await;
+    let end = match caught_async(within(config, &token, run.work(prompts))).await {
+        Ok(end) => end,
+        Err(panicked) => run.recover(&panicked).await,
+    };
     let outcome = run.end(end).await;
     hooks.after_loop(&outcome).await;
     outcome
@@ -71,7 +79,7 @@ pub async fn run(
 /// count.
 async fn within(config: &LoopConfig, token: &CancellationToken, work: impl Future<Output = RunEnd>) -> RunEnd {
     tokio::pin!(work);
-    let Some(time) = config.policy.limits.max_time else { return work.await };
+    let Some(time) = config.policy.limits.max_time.filter(|time| !time.is_zero()) else { return work.await };
     tokio::select! {
         biased;
         end = &mut work => return end,
@@ -93,12 +101,24 @@ struct Run<'a> {
     turns: u32,
     budget: Arc<Budget>,
     added: Vec<Arc<Message>>,
+    /// Messages that filters admitted to the next turn.
+    pending: Vec<Message>,
+    /// The turn in progress.
+    open: Option<OpenTurn>,
     tracker: ContextTracker,
     /// True if the model has not answered since the last compaction, so that another one would not help.
     is_compacted: bool,
     repetition: Repetition,
     /// The runs that the tools of this run start; none when they may start nothing.
     children: Option<Arc<dyn Children>>,
+}
+
+/// A turn in progress.
+#[derive(Default)]
+struct OpenTurn {
+    reply: Option<Arc<Message>>,
+    results: Vec<Arc<Message>>,
+    usage: Usage,
 }
 
 /// The action after a turn.
@@ -113,43 +133,38 @@ enum Next {
 
 impl<'a> Run<'a> {
     fn new(context: &'a mut Context, config: &'a LoopConfig, events: &'a Events, token: &'a CancellationToken) -> Self {
-        let mut tracker = ContextTracker::new(config.ports.counter.clone());
-        tracker.restart(fixed_tokens(context, config), &context.messages);
-        let (spent, turns) = (Spend::default(), 0);
-        let repetition = Repetition::default();
-        let budget = config.budget.clone().unwrap_or_default();
-        let parent = Parent { context, config, budget: &budget, events, token };
-        let children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
-        let (added, is_compacted) = (Vec::new(), false);
         Self {
             context,
             config,
             events,
             token,
-            spent,
-            turns,
-            budget,
-            added,
-            tracker,
-            is_compacted,
-            repetition,
-            children,
+            spent: Spend::default(),
+            turns: 0,
+            budget: config.budget.clone().unwrap_or_default(),
+            added: Vec::new(),
+            pending: Vec::new(),
+            open: None,
+            tracker: ContextTracker::new(config.ports.counter.clone()),
+            is_compacted: false,
+            repetition: Repetition::default(),
+            children: None,
         }
     }
 
     async fn work(&mut self, prompts: Vec<Message>) -> RunEnd {
         let ended = async {
-            if let Some(end) = self.begin(prompts).await? {
+            if let Some(end) = self.begin(prompts).await {
                 return Ok(end);
             }
             loop {
-                match self.turn().await? {
+                match self.turn().await {
                     Next::Turn => {}
-                    Next::End(end) => return Ok(end),
-                    Next::Done(stop_reason) => {
-                        if !self.follow().await? {
-                            return Ok(RunEnd::Done { stop_reason });
-                        }
+                    Next::Done(stop_reason) if !self.follow().await => return Ok(RunEnd::Done { stop_reason }),
+                    Next::Done(_) => {}
+                    Next::End(end) => {
+                        // Messages whose turn did not start still belong to the conversation.
+                        self.append_pending().await?;
+                        return Ok(end);
                     }
                 }
             }
@@ -157,9 +172,9 @@ impl<'a> Run<'a> {
         ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: error.full_text() })
     }
 
-    /// Adds the prompts to the history. Returns the end if the run is over before its first turn.
-    async fn begin(&mut self, prompts: Vec<Message>) -> Result<Option<RunEnd>, StoreError> {
-        let verdict = self.hooks().before_loop(self.context).await;
+    /// Starts the run. Returns its end if it is over before its first turn.
+    async fn begin(&mut self, prompts: Vec<Message>) -> Option<RunEnd> {
+        let verdict = caught_async(self.hooks().before_loop(self.context)).await;
         let started = EventKind::AgentStart {
             agent_id: self.context.agent_id.clone(),
             session_id: self.context.session_id.clone(),
@@ -170,13 +185,20 @@ impl<'a> Run<'a> {
             model: self.config.policy.model.name.clone(),
         };
         self.emit(started).await;
-        if let Verdict::Deny(reason) = verdict {
-            return Ok(Some(self.rejected(reason).await));
+        match verdict {
+            Ok(Verdict::Pass) => {}
+            Ok(Verdict::Deny(reason)) => return Some(self.rejected(reason).await),
+            Err(panicked) => return Some(RunEnd::Error { message: panicked.to_string() }),
         }
+        self.tracker.restart(fixed_tokens(self.context, self.config), &self.context.messages);
+        let Self { context, config, events, token, budget, .. } = &*self;
+        let parent = Parent { context, config, budget, events, token };
+        self.children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
         match admit(&self.config.ports.filters, prompts) {
-            Ok(prompts) => self.append_all(prompts).await.map(|()| None),
-            Err(reason) => Ok(Some(self.rejected(reason).await)),
+            Ok(prompts) => self.pending = prompts,
+            Err(reason) => return Some(self.rejected(reason).await),
         }
+        None
     }
 
     async fn rejected(&self, reason: String) -> RunEnd {
@@ -187,19 +209,19 @@ impl<'a> Run<'a> {
         RunEnd::Rejected { reason }
     }
 
-    /// Adds queued messages to the history. Reports a rejected message and continues without it.
-    async fn admit(&mut self, messages: Vec<Message>) -> Result<bool, StoreError> {
+    /// Makes queued messages pending. Reports a rejected message and continues without it.
+    async fn admit(&mut self, messages: Vec<Message>) {
         match admit(&self.config.ports.filters, messages) {
-            Ok(messages) => {
-                let any = !messages.is_empty();
-                self.append_all(messages).await?;
-                Ok(any)
-            }
-            Err(reason) => {
-                self.emit(EventKind::InputRejected { reason }).await;
-                Ok(false)
-            }
+            Ok(messages) => self.pending.extend(messages),
+            Err(reason) => self.emit(EventKind::InputRejected { reason }).await,
         }
+    }
+
+    async fn append_pending(&mut self) -> Result<(), StoreError> {
+        for message in std::mem::take(&mut self.pending) {
+            self.append(message).await?;
+        }
+        Ok(())
     }
 
     fn hooks(&self) -> HookChain<'a> {
@@ -216,39 +238,78 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn turn(&mut self) -> Result<Next, StoreError> {
+    async fn turn(&mut self) -> Next {
         if let Some(limit) = self.config.policy.limits.reached(self.turns, &self.budget) {
-            return Ok(Next::End(RunEnd::Limit { limit }));
+            return Next::End(RunEnd::Limit { limit });
         }
-        self.admit(self.config.inbox.steering.take()).await?;
         let (turn, trigger) = (self.turns + 1, self.trigger());
         if let Verdict::Deny(reason) = self.hooks().before_turn(self.context, turn).await {
-            return Ok(Next::End(self.rejected(reason).await));
+            return Next::End(self.rejected(reason).await);
         }
         self.turns = turn;
+        self.open = Some(OpenTurn::default());
         self.emit(EventKind::TurnStart { turn, trigger }).await;
-        if self.is_full() {
-            self.compact(CompactionReason::Threshold).await?;
-        }
-        let reply = self.ask().await?;
-        let usage = reply.usage;
-        self.spend(reply.spend());
-        let next = self.take(reply).await?;
+        let next = self.exchange().await;
+        let next = next.unwrap_or_else(|error| Next::End(RunEnd::Error { message: error.full_text() }));
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
             Next::Done(stop_reason) => *stop_reason,
             Next::End(RunEnd::Aborted) => StopReason::Aborted,
             Next::End(_) => StopReason::Error,
         };
-        self.emit(EventKind::TurnEnd { turn, stop_reason }).await;
+        let usage = self.end_turn(stop_reason).await;
         if let Next::End(RunEnd::Error { message }) = &next {
             self.hooks().on_error(message).await;
         }
         let flow = self.hooks().after_turn(self.context, &usage).await;
-        Ok(match (flow, next) {
+        match (flow, next) {
             (Flow::Stop, Next::Turn | Next::Done(_)) => Next::End(RunEnd::Done { stop_reason }),
             (_, next) => next,
-        })
+        }
+    }
+
+    /// Adds the new messages, the reply and the results of its calls to the history.
+    async fn exchange(&mut self) -> Result<Next, StoreError> {
+        self.admit(self.config.inbox.steering.take()).await;
+        self.append_pending().await?;
+        if self.is_full() {
+            self.compact(CompactionReason::Threshold).await?;
+        }
+        let reply = self.ask().await?;
+        self.spend(reply.spend());
+        self.take(reply).await
+    }
+
+    /// Reports the end of the turn in progress, if there is one, and returns its usage.
+    async fn end_turn(&mut self, stop_reason: StopReason) -> Usage {
+        let Some(OpenTurn { reply, results, usage }) = self.open.take() else { return Usage::default() };
+        let Spend { usage: total, cost } = self.spent;
+        self.emit(EventKind::TurnEnd { turn: self.turns, stop_reason, reply, results, usage: total, cost }).await;
+        usage
+    }
+
+    /// Ends what a panic left open: gives each call without a result one, and ends the turn.
+    async fn recover(&mut self, panicked: &Panicked) -> RunEnd {
+        tracing::error!(%panicked, "the run ends");
+        let why = ToolError::Cancelled { tool: String::new() }.for_model();
+        for call in open_calls(&self.context.messages) {
+            let message = Message::ToolResult(ToolResultMessage {
+                call_id: call.id,
+                tool_name: call.name,
+                content: vec![Content::text(&why)],
+                details: None,
+                is_error: true,
+                child_loop_id: None,
+                timestamp: Timestamp::now(),
+            });
+            // The store may be the part that panics.
+            let kept = caught_async(self.append(message.clone())).await;
+            if !matches!(kept, Ok(Ok(()))) {
+                self.context.messages.push(Arc::new(message));
+            }
+        }
+        self.end_turn(StopReason::Error).await;
+        RunEnd::Error { message: self.config.ports.secrets.clean(&panicked.to_string()).into_owned() }
     }
 
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
@@ -315,6 +376,9 @@ impl<'a> Run<'a> {
         self.account_for_children();
         for stored in results.into_iter().filter(|stored| stored.is_kept) {
             self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
+            if let Some(open) = &mut self.open {
+                open.results.push(stored.message.clone());
+            }
             self.take_in(stored.message).await;
         }
         if let Some(error) = failure {
@@ -332,14 +396,12 @@ impl<'a> Run<'a> {
     }
 
     /// Starts another round if a follow-up message is queued.
-    async fn follow(&mut self) -> Result<bool, StoreError> {
+    async fn follow(&mut self) -> bool {
         // A rejected message must not block the next one.
-        while !self.config.inbox.follow_up.is_empty() {
-            if self.admit(self.config.inbox.follow_up.take()).await? {
-                return Ok(true);
-            }
+        while self.pending.is_empty() && !self.config.inbox.follow_up.is_empty() {
+            self.admit(self.config.inbox.follow_up.take()).await;
         }
-        Ok(false)
+        !self.pending.is_empty()
     }
 
     fn spend(&mut self, spend: Spend) {
@@ -360,7 +422,7 @@ impl<'a> Run<'a> {
             self.account_for_children();
         }
         if let RunEnd::Limit { limit } = &end
-            && let Err(error) = self.append(limit_message(limit)).await
+            && let Ok(Err(error)) = caught_async(self.append(limit_message(limit))).await
         {
             tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
         }
@@ -375,13 +437,6 @@ impl<'a> Run<'a> {
         Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.turns }
     }
 
-    async fn append_all(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), StoreError> {
-        for message in messages {
-            self.append(message).await?;
-        }
-        Ok(())
-    }
-
     async fn append(&mut self, message: Message) -> Result<(), StoreError> {
         self.emit(EventKind::MessageStart { role: Role::of(&message) }).await;
         self.keep(message).await
@@ -390,7 +445,12 @@ impl<'a> Run<'a> {
     /// Appends a reply. Reports its start if that did not happen during streaming.
     async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
         self.is_compacted = false;
-        self.keep(Message::Assistant(reply)).await
+        let usage = reply.usage;
+        self.keep(Message::Assistant(reply)).await?;
+        if let Some(open) = &mut self.open {
+            (open.reply, open.usage) = (self.context.messages.last().cloned(), usage);
+        }
+        Ok(())
     }
 
     async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
@@ -429,4 +489,19 @@ fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
 fn limit_message(limit: &Limit) -> Message {
     let data = json!({ "limit": limit, "text": limit.to_string() });
     Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
+}
+
+/// Returns the calls of the last reply that have no result.
+fn open_calls(messages: &[Arc<Message>]) -> Vec<ToolCall> {
+    let mut answered = HashSet::new();
+    for message in messages.iter().rev() {
+        match &**message {
+            Message::ToolResult(result) => drop(answered.insert(&result.call_id)),
+            Message::Assistant(reply) => {
+                return reply.tool_calls().filter(|call| !answered.contains(&call.id)).cloned().collect();
+            }
+            Message::User(_) | Message::Extension(_) => {}
+        }
+    }
+    Vec::new()
 }

@@ -85,6 +85,10 @@ impl Provider for ScriptedModel {
 pub(crate) enum Act {
     /// Answers at once.
     Answer(&'static str),
+    /// Answers with the number of calls so far, over all tools.
+    Count,
+    /// Panics at once.
+    Panic(&'static str),
     /// Fails at once.
     Fail(&'static str),
     /// Begins, and ends when it is let.
@@ -145,6 +149,8 @@ impl ToolExecutor for ScriptedTools {
             let tool = call.tool.name.clone();
             let result = match act {
                 Act::Answer(text) => Ok(ToolOutput::text(*text)),
+                Act::Count => Ok(ToolOutput::text(self.log.lock().unwrap().len().to_string())),
+                Act::Panic(message) => panic!("{message}"),
                 Act::Fail(message) => Err(ToolError::Failed { tool, message: (*message).into(), retryable: false }),
                 Act::Wait(gate) => {
                     gate.notified().await;

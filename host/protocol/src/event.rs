@@ -58,19 +58,31 @@ pub enum EventKind {
         /// Number of turns.
         turns: u32,
     },
-    /// A turn starts.
+    /// A turn starts. Its new messages follow: prompts, and messages that steer the run or follow up.
     TurnStart {
         /// Number of the turn, counted from 1 in each run.
         turn: u32,
         /// The cause of the turn.
         trigger: TurnTrigger,
     },
-    /// A turn ended: the reply and all its tool results are in the history.
+    /// A turn ended: the reply and all its tool results are in the history. Every turn that started ends.
     TurnEnd {
         /// Number of the turn, counted from 1 in each run.
         turn: u32,
         /// The reason the model stopped.
         stop_reason: StopReason,
+        /// The model's message; `None` if it could not be stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply: Option<Arc<Message>>,
+        /// Results of its calls, in the order of the calls.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        results: Vec<Arc<Message>>,
+        /// Tokens of all requests of the run so far.
+        #[serde(default)]
+        usage: Usage,
+        /// Cost of the run so far; `None` when the model's prices are unknown.
+        #[serde(default)]
+        cost: Option<Cost>,
     },
     /// A message starts. Messages of the user and of tools arrive complete; those of the model grow by updates.
     MessageStart {
@@ -89,7 +101,8 @@ pub enum EventKind {
         /// The complete message.
         message: Arc<Message>,
     },
-    /// A tool call starts.
+    /// A tool call starts, after it was approved. Calls that do not run (unknown, invalid, denied or skipped) have a
+    /// result, but neither this event nor [`EventKind::ToolExecutionEnd`].
     ToolExecutionStart {
         /// Id of the call.
         call_id: String,
@@ -112,7 +125,7 @@ pub enum EventKind {
         /// One line.
         text: String,
     },
-    /// A tool call ended. Its result follows as a message.
+    /// A tool call that started ended. Its result follows as a message.
     ToolExecutionEnd {
         /// Id of the call.
         call_id: String,

@@ -172,12 +172,12 @@ pub enum ToolError {
         /// The fault, which names the plugin and, if one was exceeded, the limit.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The same call keeps giving the same result. The model can fix it.
-    #[error("`{tool}`: called {times} times in a row with the same result")]
+    /// The same call keeps giving the same result, alone or in turns with others. The model can fix it.
+    #[error("`{tool}`: called {times} times with the same result")]
     Repeated {
         /// Name of the tool.
         tool: String,
-        /// Number of consecutive calls.
+        /// Number of calls with this result.
         times: u32,
     },
     /// The tool was replaced after the call was approved, and none of its code ran. Nothing to fix: the agent loop
@@ -209,8 +209,9 @@ impl ToolError {
             Self::Denied { reason, .. } => format!("Denied: {reason}"),
             Self::Fault { source, .. } => format!("The tool crashed: {source:#}"),
             Self::Repeated { times, .. } => format!(
-                "This call was made {times} times in a row with the same result, so it was not made again. Try something \
-                 else: change the arguments, take a different approach, or tell the user what is blocking you."
+                "This call gave the same result {times} times, alone or in turns with other calls, so it was not made \
+                 again. Try something else: change the arguments, take a different approach, or tell the user what is \
+                 blocking you."
             ),
             Self::Changed { tool } => {
                 format!("`{tool}` was replaced repeatedly while this call was being approved, so it was not called.")

@@ -5,7 +5,7 @@ use pinion_protocol::usage::Spend;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Limits of a run; none means no limit.
+/// Limits of a run. `None` and 0 mean no limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunLimits {
     /// Maximum number of turns.
@@ -51,9 +51,9 @@ impl RunLimits {
     pub(crate) fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = *budget.spent();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
-        let turns = self.max_turns.filter(|max| turns >= *max).map(Limit::Turns);
-        let tokens = self.max_tokens.filter(|max| tokens >= *max).map(Limit::Tokens);
-        let cost = self.max_cost.filter(|max| cost >= *max).map(Limit::Cost);
+        let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
+        let tokens = self.max_tokens.filter(|max| *max > 0 && tokens >= *max).map(Limit::Tokens);
+        let cost = self.max_cost.filter(|max| *max > 0.0 && cost >= *max).map(Limit::Cost);
         turns.or(tokens).or(cost)
     }
 }
@@ -78,6 +78,15 @@ mod tests {
         assert_eq!(limits.reached(0, &budget(usage, None)), Some(Limit::Tokens(1_000_000)));
         let cost = Some(Cost { output: 1.5, ..Cost::default() });
         assert_eq!(limits.reached(0, &budget(Usage::default(), cost)), Some(Limit::Cost(1.0)));
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let budget = Budget::default();
+        let cost = Some(Cost { output: 1e6, ..Cost::default() });
+        budget.add(Spend { usage: Usage { input: u64::MAX / 2, ..Usage::default() }, cost });
+        let lifted = RunLimits { max_turns: Some(0), max_tokens: Some(0), max_time: None, max_cost: Some(0.0) };
+        assert_eq!(lifted.reached(u32::MAX, &budget), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::config::limits::{Budget, RunLimits};
 use crate::config::queue::MessageQueue;
 use crate::config::retry::{Backoff, RetryPolicy};
 use crate::context::Context;
+use crate::extension::guard::caught;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::Spawner;
 use crate::tokens::{ByteCounter, TokenCounter};
@@ -84,7 +85,7 @@ pub struct Policy {
     pub output: OutputBounds,
     /// Limits of one run.
     pub limits: RunLimits,
-    /// Maximum number of consecutive identical calls with the same result.
+    /// Maximum number of identical calls with the same result, in a row or in turns with up to three others; at least 1.
     pub max_repeats: u32,
     /// Automatic compaction.
     pub compaction: CompactionPolicy,
@@ -187,13 +188,20 @@ impl LoopConfig {
 
     /// Reports an event of a run to the session's store, then to the watchers.
     pub async fn report(&self, events: &Events, loop_id: &Arc<str>, kind: EventKind) {
-        self.ports.store.observe(loop_id, &kind);
+        self.observe(loop_id, &kind);
         events.emit(loop_id, kind).await;
+    }
+
+    /// Passes an event to the store. A panic there must not keep the watchers from the event.
+    fn observe(&self, loop_id: &Arc<str>, kind: &EventKind) {
+        if let Err(error) = caught(|| self.ports.store.observe(loop_id, kind)) {
+            tracing::error!(%error, "the session's store did not observe an event");
+        }
     }
 
     /// Reports an event that watchers may miss when they are behind.
     pub(crate) fn offer(&self, events: &Events, loop_id: &Arc<str>, kind: &EventKind) {
-        self.ports.store.observe(loop_id, kind);
+        self.observe(loop_id, kind);
         events.offer(loop_id, kind);
     }
 

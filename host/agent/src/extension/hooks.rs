@@ -2,16 +2,21 @@
 //!
 //! The order is guaranteed, and the same for one watcher of events as for all:
 //!
-//! `before_loop` → `AgentStart` → { `before_turn` → `TurnStart` → `transform_context` → `convert_to_llm` → `api_key` → the reply →
-//! { `before_tool` → `ToolExecutionStart` → { `before_update` → `ToolExecutionUpdate` → `after_update` } →
-//! `ToolExecutionEnd` → `after_tool` } → `TurnEnd` → `on_error`, when there is one → `after_turn` } → `AgentEnd` →
-//! `after_loop`
+//! `before_loop` → `AgentStart` → { `before_turn` → `TurnStart` → new messages → { `transform_context` → `convert_to_llm`
+//! → `api_key` → the request; once more for each retry } → { `before_tool` → `ToolExecutionStart` → { `before_update` →
+//! `ToolExecutionUpdate` → `after_update` } → `transform_result` → `ToolExecutionEnd` → `after_tool` } → `TurnEnd` →
+//! `on_error`, when there is one → `after_turn` } → `AgentEnd` → `after_loop`
+//!
+//! The hooks from `transform_result` to `after_tool` are called for calls that ran, never for those that were denied,
+//! skipped or invalid.
 //!
 //! Several hooks are called in the order in which they were added. Hooks can only restrict: the first denial is final.
-//! Runs of sub-agents and branches call the same hooks. A hook may wait, for example for a person; once the run is
-//! aborted, it gets five seconds to end.
+//! Runs of sub-agents and branches call the same hooks. A hook may wait, for example for a person. The token that it gets
+//! is cancelled when the run is aborted; then it has five seconds to end. A panic of a hook denies the call, withholds
+//! the result, or ends the run with an error.
 
 use crate::context::Context;
+use crate::extension::guard::{caught, caught_async};
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::message::{Message, ToolResultMessage};
@@ -46,21 +51,32 @@ pub enum Flow {
 /// Callbacks of an application. The default of each method does nothing.
 pub trait Hooks: Send + Sync {
     /// Called before a run starts. A denied run ends with [`crate::RunEnd::Rejected`].
-    fn before_loop<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Verdict> {
-        let _ = context;
+    fn before_loop<'a>(&'a self, context: &'a Context, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        let _ = (context, token);
         Box::pin(async { Verdict::Pass })
     }
 
-    /// Called before each turn, counted from 1. If the turn is denied, the run ends with [`crate::RunEnd::Rejected`].
-    fn before_turn<'a>(&'a self, context: &'a Context, turn: u32) -> BoxFuture<'a, Verdict> {
-        let _ = (context, turn);
+    /// Called before each turn, counted from 1, and before its new messages become part of `context`. If the turn is
+    /// denied, the run ends with [`crate::RunEnd::Rejected`].
+    fn before_turn<'a>(
+        &'a self,
+        context: &'a Context,
+        turn: u32,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, Verdict> {
+        let _ = (context, turn, token);
         Box::pin(async { Verdict::Pass })
     }
 
     /// Transforms the messages of a single request, including extension messages. The history does not change; every
     /// call must keep its result.
-    fn transform_context(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-        messages
+    fn transform_context<'a>(
+        &'a self,
+        messages: Vec<Arc<Message>>,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, Vec<Arc<Message>>> {
+        let _ = token;
+        Box::pin(async { messages })
     }
 
     /// Converts messages for the model, after all hooks have transformed the context; for example, extension messages
@@ -69,15 +85,16 @@ pub trait Hooks: Send + Sync {
         messages
     }
 
-    /// Returns a key for the next request; `None` for the provider's own key.
-    fn api_key(&self) -> Option<SecretString> {
-        None
+    /// Returns a key for the next request, also for a retry; `None` for the provider's own key.
+    fn api_key<'a>(&'a self, token: &'a CancellationToken) -> BoxFuture<'a, Option<SecretString>> {
+        let _ = token;
+        Box::pin(async { None })
     }
 
     /// Called before a tool runs, after the arguments were validated and the call was approved. A denied call does not
     /// run; the model gets the reason. Called again if the tool was replaced before it ran.
-    fn before_tool<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Verdict> {
-        let _ = call;
+    fn before_tool<'a>(&'a self, call: &'a ToolCall, token: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        let _ = (call, token);
         Box::pin(async { Verdict::Pass })
     }
 
@@ -93,27 +110,49 @@ pub trait Hooks: Send + Sync {
         let _ = call_id;
     }
 
-    /// Called after a call ended, whether it succeeded or not.
-    fn after_tool<'a>(&'a self, call: &'a ToolCall, result: &'a ToolResultMessage) -> BoxFuture<'a, ()> {
-        let _ = (call, result);
+    /// Called after a call ran, before its result is stored and reported. Returns the result that takes its place, if
+    /// any; its ids and its time stay those of the call.
+    fn transform_result<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        result: &'a ToolResultMessage,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<ToolResultMessage>> {
+        let _ = (call, result, token);
+        Box::pin(async { None })
+    }
+
+    /// Called after the end of a call that ran was reported, whether it succeeded or not.
+    fn after_tool<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        result: &'a ToolResultMessage,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
+        let _ = (call, result, token);
         Box::pin(async {})
     }
 
     /// Called after each turn, including failed ones.
-    fn after_turn<'a>(&'a self, context: &'a Context, usage: &'a Usage) -> BoxFuture<'a, Flow> {
-        let _ = (context, usage);
+    fn after_turn<'a>(
+        &'a self,
+        context: &'a Context,
+        usage: &'a Usage,
+        token: &'a CancellationToken,
+    ) -> BoxFuture<'a, Flow> {
+        let _ = (context, usage, token);
         Box::pin(async { Flow::Continue })
     }
 
-    /// Called when a request to the model failed permanently.
-    fn on_error<'a>(&'a self, message: &'a str) -> BoxFuture<'a, ()> {
-        let _ = message;
+    /// Called when a turn failed: a request to the model permanently, or a write to the session.
+    fn on_error<'a>(&'a self, message: &'a str, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        let _ = (message, token);
         Box::pin(async {})
     }
 
     /// Called after the run ended.
-    fn after_loop<'a>(&'a self, outcome: &'a Outcome) -> BoxFuture<'a, ()> {
-        let _ = outcome;
+    fn after_loop<'a>(&'a self, outcome: &'a Outcome, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        let _ = (outcome, token);
         Box::pin(async {})
     }
 }
@@ -131,27 +170,56 @@ impl<'a> HookChain<'a> {
     }
 
     pub(crate) async fn before_loop(self, context: &Context) -> Verdict {
-        self.first_denial(|hook| hook.before_loop(context)).await
+        self.first_denial(|hook| hook.before_loop(context, self.token)).await
     }
 
     pub(crate) async fn before_turn(self, context: &Context, turn: u32) -> Verdict {
-        self.first_denial(|hook| hook.before_turn(context, turn)).await
+        self.first_denial(|hook| hook.before_turn(context, turn, self.token)).await
     }
 
     pub(crate) async fn before_tool(self, call: &ToolCall) -> Verdict {
-        self.first_denial(|hook| hook.before_tool(call)).await
+        self.first_denial(|hook| hook.before_tool(call, self.token)).await
+    }
+
+    /// Returns the result that takes the place of the call's own, if any. A hook that fails may have meant to hide
+    /// something, so the result is withheld.
+    pub(crate) async fn transform_result(
+        self,
+        call: &ToolCall,
+        result: &ToolResultMessage,
+    ) -> Option<ToolResultMessage> {
+        let mut changed: Option<ToolResultMessage> = None;
+        for hook in self.hooks {
+            let current = changed.as_ref().unwrap_or(result);
+            let transformed =
+                caught_async(async { self.with_grace(hook.transform_result(call, current, self.token)).await }).await;
+            let why = match transformed {
+                Ok(Some(None)) => continue,
+                Ok(Some(Some(other))) => {
+                    let ToolResultMessage { content, details, is_error, .. } = other;
+                    changed = Some(ToolResultMessage { content, details, is_error, ..result.clone() });
+                    continue;
+                }
+                Ok(None) => "did not end in time".to_owned(),
+                Err(panicked) => panicked.to_string(),
+            };
+            tracing::error!(tool = call.name, why, "the result of a call is withheld");
+            let content = vec![Content::text(format!("The result is withheld: a hook of the application {why}."))];
+            return Some(ToolResultMessage { content, details: None, is_error: true, ..result.clone() });
+        }
+        changed
     }
 
     pub(crate) async fn after_tool(self, call: &ToolCall, result: &ToolResultMessage) {
         for hook in self.hooks {
-            self.with_grace(hook.after_tool(call, result)).await;
+            self.notify(|| hook.after_tool(call, result, self.token)).await;
         }
     }
 
     pub(crate) async fn after_turn(self, context: &Context, usage: &Usage) -> Flow {
         let mut flow = Flow::Continue;
         for hook in self.hooks {
-            if self.with_grace(hook.after_turn(context, usage)).await == Some(Flow::Stop) {
+            if self.with_grace(hook.after_turn(context, usage, self.token)).await == Some(Flow::Stop) {
                 flow = Flow::Stop;
             }
         }
@@ -160,40 +228,59 @@ impl<'a> HookChain<'a> {
 
     pub(crate) async fn on_error(self, message: &str) {
         for hook in self.hooks {
-            self.with_grace(hook.on_error(message)).await;
+            self.notify(|| hook.on_error(message, self.token)).await;
         }
     }
 
     pub(crate) async fn after_loop(self, outcome: &Outcome) {
         for hook in self.hooks {
-            self.with_grace(hook.after_loop(outcome)).await;
+            self.notify(|| hook.after_loop(outcome, self.token)).await;
         }
     }
 
-    /// Returns the transformed and converted messages of a request.
-    pub(crate) fn messages(self, history: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    /// Returns the transformed and converted messages of a request; `None` if the run was aborted meanwhile.
+    pub(crate) async fn messages(self, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
         let is_for_model = |message: &Arc<Message>| !matches!(**message, Message::Extension(_));
         if self.hooks.is_empty() {
             // Avoid a second copy of the pointers in the common case.
-            return history.iter().filter(|message| is_for_model(message)).cloned().collect();
+            return Some(history.iter().filter(|message| is_for_model(message)).cloned().collect());
         }
-        let messages = self.hooks.iter().fold(history.to_vec(), |messages, hook| hook.transform_context(messages));
+        let mut messages = history.to_vec();
+        for hook in self.hooks {
+            messages = self.with_grace(hook.transform_context(messages, self.token)).await?;
+        }
         let mut messages = self.hooks.iter().fold(messages, |messages, hook| hook.convert_to_llm(messages));
         messages.retain(is_for_model);
-        messages
+        Some(messages)
     }
 
-    pub(crate) fn api_key(self) -> Option<SecretString> {
-        self.hooks.iter().find_map(|hook| hook.api_key())
+    /// Returns the key of the first hook that has one.
+    pub(crate) async fn api_key(self) -> Option<SecretString> {
+        for hook in self.hooks {
+            if let Some(key) = self.with_grace(hook.api_key(self.token)).await.flatten() {
+                return Some(key);
+            }
+        }
+        None
     }
 
     /// Passes a partial result to `show`, unless a hook hides it.
     pub(crate) fn update(self, call_id: &str, partial: Vec<Content>, show: impl FnOnce(Vec<Content>)) {
-        if !self.hooks.iter().all(|hook| hook.before_update(call_id, &partial)) {
+        let shown = caught(|| self.hooks.iter().all(|hook| hook.before_update(call_id, &partial)));
+        if !shown.unwrap_or(false) {
             return;
         }
         show(partial);
-        self.hooks.iter().for_each(|hook| hook.after_update(call_id));
+        if let Err(panicked) = caught(|| self.hooks.iter().for_each(|hook| hook.after_update(call_id))) {
+            tracing::error!(%panicked, "a hook failed");
+        }
+    }
+
+    /// Calls a hook whose answer nothing depends on.
+    async fn notify<'h>(self, hook: impl FnOnce() -> BoxFuture<'h, ()>) {
+        if let Err(panicked) = caught_async(async { self.with_grace(hook()).await }).await {
+            tracing::error!(%panicked, "a hook failed");
+        }
     }
 
     async fn first_denial<'h>(self, ask: impl Fn(&'h dyn Hooks) -> BoxFuture<'h, Verdict>) -> Verdict

@@ -1,4 +1,5 @@
 //! Code of the application that the loop calls: hooks and the spawner of other runs.
 
+pub(crate) mod guard;
 pub(crate) mod hooks;
 pub(crate) mod spawn;

@@ -129,16 +129,29 @@ async fn l26_repeated_call_with_the_same_result_is_refused_with_a_note() {
     assert!(done(&outcome));
     assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 3);
     let failed: Vec<String> = harness.last_request().into_iter().filter(|m| m.starts_with("failed")).collect();
-    assert!(failed[0].contains("3 times in a row with the same result"), "{failed:?}");
+    assert!(failed[0].contains("gave the same result 3 times"), "{failed:?}");
+}
+
+/// Makes calls of `look` with these texts, one in each turn, and returns how many of them ran.
+async fn looked(texts: &[&str], act: Act) -> usize {
+    let mut replies: Vec<Reply> = texts.iter().map(|text| calls(&[("look", json!({ "text": text }))])).collect();
+    replies.push(says("done"));
+    let harness = Setup::new(replies).tool("look", act).build();
+    assert!(done(&harness.prompt("go").await));
+    harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count()
+}
+
+#[tokio::test]
+async fn l26_calls_that_alternate_with_the_same_results_are_refused() {
+    assert_eq!(looked(&["a", "b"].repeat(8), Act::Answer("seen")).await, 6);
+    assert_eq!(looked(&["a", "b", "c", "d"].repeat(4), Act::Answer("seen")).await, 12);
 }
 
 #[tokio::test]
 async fn l26_different_arguments_or_results_are_not_a_repetition() {
-    let mut replies: Vec<Reply> = (0..8).map(|n| calls(&[("look", json!({ "text": format!("{}", n % 2) }))])).collect();
-    replies.push(says("done"));
-    let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
-    harness.prompt("go").await;
-    assert_eq!(harness.tools.log.lock().unwrap().iter().filter(|line| line.starts_with('+')).count(), 8);
+    assert_eq!(looked(&["a", "a", "b", "b", "a", "a", "c", "c", "a"], Act::Answer("seen")).await, 9);
+    assert_eq!(looked(&["a"; 8], Act::Count).await, 8, "each result differs from the one before");
+    assert_eq!(looked(&["a", "b"].repeat(4), Act::Count).await, 8);
 }
 
 #[tokio::test]

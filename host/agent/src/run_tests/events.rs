@@ -37,8 +37,8 @@ async fn l5_events_come_in_order_and_deltas_before_the_whole() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let expected = "agent message message. \
-         turn message delta delta message. tool tool. message message. turn. \
+    let expected = "agent turn message message. \
+         message delta delta message. tool tool. message message. turn. \
          turn message delta message. turn. agent.";
     assert_eq!(names.join(" "), expected);
 }

@@ -1,12 +1,14 @@
 //! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
+use crate::extension::guard::caught_async;
 use crate::tools::asking::Asking;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::ToolDefinition;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::MutexGuard;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of recorded denials; later ones are only counted.
@@ -88,23 +90,33 @@ impl Approval {
         self.mode.asks(tool.authority) && !self.decided().allowed.contains(&Subject::of(tool))
     }
 
-    /// Asks about a call, one question at a time, and records the answer.
-    pub(crate) async fn ask(&self, question: Question<'_>, token: &CancellationToken) -> Decision {
+    /// Waits until no other question of the session is open, in the order of the calls of this method.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Asks about a call and records the answer; `None` if `token` was cancelled first.
+    pub(crate) async fn ask(
+        &self,
+        question: Question<'_>,
+        token: &CancellationToken,
+        _turn: &MutexGuard<'_, ()>,
+    ) -> Option<Decision> {
         let asking = self.asking.begin();
-        let _turn = self.turn.lock().await;
-        // The previous answer may already cover this call.
-        if !self.must_ask(question.tool) {
-            return Decision::Allow;
-        }
-        let decision = self.approver.decide(question, token).await;
+        let decision = caught_async(async { self.approver.decide(question, token).await });
+        let decision = token.run_until_cancelled(decision).await?;
         drop(asking);
+        let decision = decision.unwrap_or_else(|panicked| {
+            tracing::error!(%panicked, "the approver failed");
+            Decision::Unanswered { reason: format!("the approver {panicked}") }
+        });
         match &decision {
             Decision::Allow => {}
             Decision::AllowForSession => drop(self.decided().allowed.insert(Subject::of(question.tool))),
             Decision::Deny { reason } => self.record(question.tool, reason, false),
             Decision::Unanswered { reason } => self.record(question.tool, reason, true),
         }
-        decision
+        Some(decision)
     }
 
     fn record(&self, tool: &ToolDefinition, reason: &str, is_unanswered: bool) {
@@ -117,7 +129,7 @@ impl Approval {
     }
 
     /// Locks the decisions. A panic leaves them consistent, so poisoning is ignored.
-    fn decided(&self) -> MutexGuard<'_, Decided> {
+    fn decided(&self) -> std::sync::MutexGuard<'_, Decided> {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,21 +3,28 @@
 //! Whatever happens, each call gets exactly one result, in the order of the calls: one that ran, one that was refused,
 //! one that was cancelled in the middle, one that was never begun. The next request to the model depends on it.
 //!
+//! Calls of a group run concurrently, and each starts as soon as its own question is answered. Questions are asked one
+//! at a time, in the order of the calls. A message of the user ends an open question like a running call.
+//!
+//! `ToolExecutionStart` and `ToolExecutionEnd` come in pairs, for calls that run: after approval and `before_tool`. A call
+//! that does not run (unknown, invalid, repeated, denied, skipped) has only its result.
+//!
 //! The session's store gets each result when its call ends, before the end is reported, so that a kill in the middle
 //! of a long call does not lose the results of those beside it.
 
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
+use crate::extension::guard::caught_async;
 use crate::extension::hooks::{HookChain, Verdict};
 use crate::extension::spawn::Children;
 use crate::tools::repetition::Repetition;
+use crate::tools::result::{Finished, Interrupt, Stored, crashed, cut_off, similar};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use pinion_protocol::approval::{Decision, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::{Content, ToolCall};
-use pinion_protocol::definition::Execution;
-use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::definition::{Execution, ToolDefinition};
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::{Message, ToolResultMessage};
@@ -27,12 +34,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Result of a call that a message of the user interrupted.
-const STEERED: &str = "The user sent a message before this call ended; the call was interrupted.";
 /// Maximum number of new decisions on a call whose tool was replaced meanwhile.
 const MAX_CHANGES: usize = 3;
-/// Result of an aborted call.
-const ABORTED: &str = "The run was aborted before this call ended.";
 
 /// Everything the calls of one message need.
 pub(crate) struct Dispatch<'a> {
@@ -46,22 +49,6 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
 
-/// The result of a call.
-pub(crate) struct Stored {
-    pub(crate) message: Arc<Message>,
-    /// True if the session contains the result.
-    pub(crate) is_kept: bool,
-}
-
-impl Stored {
-    fn result(&self) -> Option<&ToolResultMessage> {
-        match &*self.message {
-            Message::ToolResult(result) => Some(result),
-            _ => None,
-        }
-    }
-}
-
 /// A call with its tool, or the reason it cannot run.
 struct Prepared<'a> {
     /// The call as the model wrote it.
@@ -69,22 +56,6 @@ struct Prepared<'a> {
     /// The call with the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
     tool: Result<Arc<ToolDefinition>, ToolError>,
-}
-
-/// The reason a call was skipped or interrupted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Interrupt {
-    Steered,
-    Aborted,
-}
-
-impl Interrupt {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Steered => STEERED,
-            Self::Aborted => ABORTED,
-        }
-    }
 }
 
 impl Dispatch<'_> {
@@ -102,16 +73,14 @@ impl Dispatch<'_> {
                 break;
             }
             match self.interrupt() {
-                Some(why) => results.extend(self.skip(group, why).await),
+                Some(why) => results.extend(self.skip(group, why)),
                 None => {
                     let refused: Vec<bool> =
                         group.iter_mut().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
                     results.extend(self.run_group(group).await);
-                    let news = calls[done..].iter().zip(&results[done..]).zip(refused);
-                    // A refused call has no result to compare.
-                    let made = news.filter(|(_, refused)| !refused);
-                    let made = made.filter_map(|((call, stored), _)| Some((call, stored.result()?)));
-                    made.for_each(|(call, result)| repetition.record(call, result));
+                    for ((call, stored), refused) in calls[done..].iter().zip(&results[done..]).zip(refused) {
+                        repetition.record(call, stored.result().filter(|_| !refused), self.max_repeats());
+                    }
                 }
             }
         }
@@ -168,14 +137,18 @@ impl Dispatch<'_> {
         Prepared { wrote: call, call: accepted, tool }
     }
 
-    /// Refuses a call that gave the same result too many times in a row. Returns whether it did.
+    /// Refuses a call that gave the same result too many times. Returns whether it did.
     fn refuse_repetition(&self, prepared: &mut Prepared<'_>, repetition: &Repetition) -> bool {
-        let times = repetition.times(&prepared.call);
-        let refused = prepared.tool.is_ok() && times >= self.config.policy.max_repeats.max(1);
+        let refused = prepared.tool.is_ok() && repetition.is_repetition(prepared.wrote, self.max_repeats());
         if refused {
+            let times = self.config.policy.max_repeats.max(1);
             prepared.tool = Err(ToolError::Repeated { tool: prepared.call.name.clone(), times });
         }
         refused
+    }
+
+    fn max_repeats(&self) -> usize {
+        self.config.policy.max_repeats.max(1) as usize
     }
 
     /// Splits the calls into groups that run concurrently.
@@ -197,11 +170,8 @@ impl Dispatch<'_> {
         groups
     }
 
-    /// Asks for approval, one call after the other, and runs the calls together.
+    /// Runs the calls concurrently, each as soon as it may run.
     async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<Stored> {
-        for prepared in group.iter_mut() {
-            self.approve(prepared, self.token).await;
-        }
         // Cancelled with the run, and by the user's next message.
         let token = self.token.child_token();
         let calls = join_all(group.iter_mut().map(|prepared| self.execute(prepared, &token)));
@@ -216,32 +186,35 @@ impl Dispatch<'_> {
         }
     }
 
+    /// Asks about a call if necessary. Changes `prepared` if the call may not run.
     async fn approve(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) {
         let Ok(tool) = &prepared.tool else { return };
-        if !self.config.ports.approval.must_ask(tool) {
+        let approval = &self.config.ports.approval;
+        if !approval.must_ask(tool) {
             return;
         }
-        let call_id = prepared.call.id.clone();
-        let requested = EventKind::ApprovalRequested {
-            call_id: call_id.clone(),
-            tool: tool.name.clone(),
-            authority: tool.authority,
-        };
+        let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return };
+        // The previous answer may already cover this call.
+        if !approval.must_ask(tool) {
+            return;
+        }
+        let (call_id, name) = (prepared.call.id.clone(), tool.name.clone());
+        let requested =
+            EventKind::ApprovalRequested { call_id: call_id.clone(), tool: name.clone(), authority: tool.authority };
         self.report(requested).await;
         let question = Question { call: &prepared.call, tool };
-        let decision = tokio::select! {
-            decision = self.config.ports.approval.ask(question, token) => decision,
-            () = token.cancelled() => Decision::Deny { reason: ABORTED.to_owned() },
+        let (denied, unanswered) = match approval.ask(question, token, &turn).await {
+            Some(Decision::Allow | Decision::AllowForSession) => (None, None),
+            Some(Decision::Deny { reason }) => (Some(ToolError::Denied { tool: name, reason }), None),
+            Some(Decision::Unanswered { reason }) => {
+                (Some(ToolError::Denied { tool: name, reason: reason.clone() }), Some(reason))
+            }
+            // Nobody said no: the call is skipped.
+            None => (Some(ToolError::Cancelled { tool: name }), None),
         };
-        let (refused, unanswered) = match decision {
-            Decision::Allow | Decision::AllowForSession => (None, None),
-            Decision::Deny { reason } => (Some(reason), None),
-            Decision::Unanswered { reason } => (Some(reason.clone()), Some(reason)),
-        };
-        let resolved = EventKind::ApprovalResolved { call_id, allowed: refused.is_none(), unanswered };
-        self.report(resolved).await;
-        if let Some(reason) = refused {
-            prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
+        self.report(EventKind::ApprovalResolved { call_id, allowed: denied.is_none(), unanswered }).await;
+        if let Some(error) = denied {
+            prepared.tool = Err(error);
         }
     }
 
@@ -258,9 +231,25 @@ impl Dispatch<'_> {
         }
     }
 
+    /// Asks whether the call may run, and runs it.
     async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> Stored {
         let wrote = prepared.wrote;
-        self.ask_hooks(prepared).await;
+        let asked = caught_async(async {
+            self.approve(prepared, token).await;
+            if !token.is_cancelled() {
+                self.ask_hooks(prepared).await;
+            }
+        });
+        if let Err(panicked) = asked.await {
+            prepared.tool = Err(crashed(&wrote.name, panicked));
+        }
+        let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
+        if token.is_cancelled() && prepared.tool.is_ok() {
+            prepared.tool = Err(ToolError::Cancelled { tool: wrote.name.clone() });
+        }
+        if let Err(error) = &prepared.tool {
+            return self.refuse(wrote, error, interrupt());
+        }
         let started = EventKind::ToolExecutionStart {
             call_id: wrote.id.clone(),
             tool: wrote.name.clone(),
@@ -268,10 +257,10 @@ impl Dispatch<'_> {
         };
         self.report(started).await;
         let agents = self.children.map(|children| children.clone().for_call(wrote, token));
-        let reply = self.call_as_decided(prepared, agents.as_ref(), token).await;
-        let interrupt = token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
+        let reply = caught_async(self.call_as_decided(prepared, agents.as_ref(), token)).await;
+        let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
         let child = agents.and_then(|agents| agents.last_loop());
-        self.finalize(wrote, reply, child, interrupt).await
+        self.finish(wrote, reply, child, interrupt()).await
     }
 
     /// Calls the approved version of the tool. If another version has replaced it, decides again.
@@ -337,8 +326,8 @@ impl Dispatch<'_> {
         self.config.ports.tools.call(invocation, &progress).await
     }
 
-    /// Bounds the output, makes it the call's result, and stores that.
-    async fn finalize(
+    /// Stores the result of a call that ran, and reports its end.
+    async fn finish(
         &self,
         call: &ToolCall,
         reply: ToolReply,
@@ -346,66 +335,59 @@ impl Dispatch<'_> {
         interrupt: Option<Interrupt>,
     ) -> Stored {
         let Finished { output, is_error } = Finished::of(reply.result, interrupt);
-        let content = self.config.policy.output.apply(output.content);
-        let ended = EventKind::ToolExecutionEnd {
-            call_id: call.id.clone(),
-            tool: call.name.clone(),
-            is_error,
-            content: content.clone(),
-            details: output.details.clone(),
-            display: output.display,
-            ledger: reply.ledger,
-            child_loop_id: child.clone(),
+        let display = output.display.clone();
+        let mut result = self.result(call, output, is_error);
+        result.child_loop_id = child.as_deref().map(str::to_owned);
+        let (result, display) = match self.hooks().transform_result(call, &result).await {
+            Some(other) => (other, Display::Plain),
+            None => (result, display),
         };
-        let stored = self.store(ToolResultMessage {
-            call_id: call.id.clone(),
-            tool_name: call.name.clone(),
-            content,
-            details: output.details,
-            is_error,
-            child_loop_id: child.map(|id| id.to_string()),
-            timestamp: Timestamp::now(),
-        });
-        self.report(ended).await;
-        if let Some(result) = stored.result() {
+        let stored = self.store(result);
+        if let Message::ToolResult(result) = &*stored.message {
+            let ended = EventKind::ToolExecutionEnd {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                is_error: result.is_error,
+                content: result.content.clone(),
+                details: result.details.clone(),
+                display,
+                ledger: reply.ledger,
+                child_loop_id: child,
+            };
+            self.report(ended).await;
             self.hooks().after_tool(call, result).await;
         }
         stored
     }
 
+    /// Stores the result of a call that did not run.
+    fn refuse(&self, call: &ToolCall, error: &ToolError, interrupt: Option<Interrupt>) -> Stored {
+        let text = match (error, interrupt) {
+            (ToolError::Cancelled { .. }, Some(why)) => why.text().to_owned(),
+            (error, _) => error.for_model(),
+        };
+        self.store(self.result(call, ToolOutput::text(text), true))
+    }
+
+    fn result(&self, call: &ToolCall, output: ToolOutput, is_error: bool) -> ToolResultMessage {
+        ToolResultMessage {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: self.config.policy.output.apply(output.content),
+            details: output.details,
+            is_error,
+            child_loop_id: None,
+            timestamp: Timestamp::now(),
+        }
+    }
+
     /// Stores the results of calls that never started.
-    async fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<Stored> {
-        let mut results = Vec::with_capacity(group.len());
-        for prepared in group {
+    fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<Stored> {
+        let skipped = group.iter().map(|prepared| {
             let error = ToolError::Cancelled { tool: prepared.call.name.clone() };
-            results.push(self.finalize(&prepared.call, Err(error).into(), None, Some(why)).await);
-        }
-        results
-    }
-}
-
-/// A result before the output bounds apply.
-struct Finished {
-    output: ToolOutput,
-    is_error: bool,
-}
-
-impl Finished {
-    fn of(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
-        match (result, interrupt) {
-            (Ok(output), None) => Self { output, is_error: false },
-            // The partial output may matter to the model.
-            (Ok(mut output), Some(why)) => {
-                output.content.insert(0, Content::text(format!("{}\n", why.text())));
-                Self { output, is_error: true }
-            }
-            (Err(ToolError::Cancelled { .. }), Some(why)) => Self::error(why.text().to_owned()),
-            (Err(error), _) => Self::error(error.for_model()),
-        }
-    }
-
-    fn error(text: String) -> Self {
-        Self { output: ToolOutput { display: Display::Plain, ..ToolOutput::text(text) }, is_error: true }
+            self.refuse(&prepared.call, &error, Some(why))
+        });
+        skipped.collect()
     }
 }
 
@@ -430,22 +412,4 @@ impl ToolProgress for Reporter<'_> {
             self.config.offer(self.events, self.loop_id, &update);
         });
     }
-}
-
-fn cut_off(partial: &str) -> String {
-    format!(
-        "they are not JSON, or were cut off by the output limit after {} bytes. Call the tool again, with less at once",
-        partial.len()
-    )
-}
-
-/// Returns existing names similar to an unknown one.
-fn similar(name: &str, definitions: &[Arc<ToolDefinition>]) -> Vec<String> {
-    let mut near: Vec<(f64, &str)> = definitions
-        .iter()
-        .map(|tool| (strsim::jaro_winkler(name, &tool.name), tool.name.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }

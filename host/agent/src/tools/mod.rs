@@ -4,4 +4,5 @@ pub(crate) mod approval;
 mod asking;
 pub(crate) mod dispatch;
 pub(crate) mod repetition;
+mod result;
 pub(crate) mod schema;

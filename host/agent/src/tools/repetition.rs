@@ -1,28 +1,40 @@
-//! Detects a model that repeats the same call with the same result.
+//! Detects a model that makes the same calls with the same results again and again.
 
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::message::ToolResultMessage;
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Counts consecutive identical calls with the same result.
+/// Maximum number of different calls in a cycle: A, B, A, B, … has two.
+const MAX_CYCLE: usize = 4;
+
+/// The latest calls of a run, as hashes of the call and of its result. The oldest comes first.
 #[derive(Debug, Default)]
-pub(crate) struct Repetition {
-    call: u64,
-    result: u64,
-    times: u32,
-}
+pub(crate) struct Repetition(VecDeque<(u64, u64)>);
 
 impl Repetition {
-    /// Returns how many times in a row this call was made with the same result.
-    pub(crate) fn times(&self, call: &ToolCall) -> u32 {
-        if self.call == call_hash(call) { self.times } else { 0 }
+    /// Returns whether this call would continue a cycle of calls that already ran `max` times with the same results.
+    pub(crate) fn is_repetition(&self, call: &ToolCall, max: usize) -> bool {
+        let call = call_hash(call);
+        (1..=MAX_CYCLE).any(|cycle| {
+            let latest = || self.0.iter().rev();
+            let repeats = latest().zip(latest().skip(cycle)).take(cycle * (max - 1));
+            self.0.len() >= cycle * max
+                && latest().nth(cycle - 1).is_some_and(|made| made.0 == call)
+                && repeats.into_iter().all(|(later, earlier)| later == earlier)
+        })
     }
 
-    /// Records the result of a call.
-    pub(crate) fn record(&mut self, call: &ToolCall, result: &ToolResultMessage) {
-        let (call, result) = (call_hash(call), result_hash(result));
-        let is_same = (call, result) == (self.call, self.result);
-        *self = Self { call, result, times: if is_same { self.times.saturating_add(1) } else { 1 } };
+    /// Records the result of a call; `None` if the call was refused. A refused call counts as if it had given its last
+    /// result once more, so that the rest of its cycle is refused as well.
+    pub(crate) fn record(&mut self, call: &ToolCall, result: Option<&ToolResultMessage>, max: usize) {
+        let call = call_hash(call);
+        let last = || self.0.iter().rev().find(|made| made.0 == call).map_or(0, |made| made.1);
+        let result = result.map_or_else(last, result_hash);
+        self.0.push_back((call, result));
+        if self.0.len() > MAX_CYCLE * max {
+            self.0.pop_front();
+        }
     }
 }
 

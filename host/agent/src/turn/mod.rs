@@ -10,12 +10,10 @@ use crate::extension::hooks::HookChain;
 use assemble::{Assembly, Step};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
-use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
 use prompt::with_guidelines;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -44,11 +42,10 @@ impl Turn<'_> {
     }
 
     async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<ProviderError>) {
-        let request = self.request(self.config.ports.tools.definitions(), tool_choice);
         let mut attempt = 0;
         loop {
             let mut assembly = Assembly::default();
-            let Err(error) = self.attempt(request.clone(), &mut assembly).await else {
+            let Err(error) = self.attempt(&tool_choice, &mut assembly).await else {
                 let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
                 let error = (stop_reason == StopReason::Error).then(|| REFUSED.to_owned());
                 return (self.message(assembly, stop_reason, error), None);
@@ -58,7 +55,7 @@ impl Turn<'_> {
                 return (self.message(assembly, StopReason::Aborted, None), None);
             }
             let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
-                return (self.message(assembly, StopReason::Error, Some(error.to_string())), Some(error));
+                return (self.message(assembly, StopReason::Error, Some(final_text(&error))), Some(error));
             };
             self.announce(attempt, delay, &error).await;
             tokio::select! {
@@ -70,23 +67,26 @@ impl Turn<'_> {
         }
     }
 
-    fn request(&self, tools: Vec<Arc<ToolDefinition>>, tool_choice: ToolChoice) -> Request {
+    /// Builds one request. Hooks are asked each time, because a key may expire while a retry waits.
+    async fn request(&self, tool_choice: &ToolChoice) -> Result<Request, ProviderError> {
         let hooks = HookChain::new(&self.config.ports.hooks, self.token);
-        let messages = hooks.messages(&self.context.messages);
+        let messages = hooks.messages(&self.context.messages).await.ok_or(ProviderError::Cancelled)?;
         let mut options = self.config.policy.options.clone();
-        options.api_key = hooks.api_key().or(options.api_key);
-        Request {
+        options.api_key = hooks.api_key().await.or(options.api_key);
+        let tools = self.config.ports.tools.definitions();
+        Ok(Request {
             model: self.config.policy.model.name.clone(),
             system: with_guidelines(&self.context.system_prompt, &tools),
             messages,
             tools,
-            tool_choice,
+            tool_choice: tool_choice.clone(),
             options,
-        }
+        })
     }
 
     /// Makes one attempt and reads the reply to its end.
-    async fn attempt(&self, request: Request, assembly: &mut Assembly) -> Result<(), ProviderError> {
+    async fn attempt(&self, tool_choice: &ToolChoice, assembly: &mut Assembly) -> Result<(), ProviderError> {
+        let request = self.request(tool_choice).await?;
         // A token of its own, so that an early return cancels the provider's remaining work.
         let token = self.token.child_token();
         let _ended = token.clone().drop_guard();
@@ -136,5 +136,13 @@ impl Turn<'_> {
 
     async fn emit(&self, kind: EventKind) {
         self.config.report(self.events, &self.context.loop_id, kind).await;
+    }
+}
+
+/// Returns the text of an error after which no retry follows, with the time that the vendor asks to wait.
+fn final_text(error: &ProviderError) -> String {
+    match error.retry_after() {
+        Some(wait) => format!("{error} (the vendor asks to retry in {} s)", wait.as_secs_f64().ceil()),
+        None => error.to_string(),
     }
 }

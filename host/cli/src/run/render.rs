@@ -8,9 +8,13 @@ use crate::output::terminal::Style;
 use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
-use pinion_agent::{Content, Delta, Event, EventKind, EventReceiver, Ledger, RunEnd, StepStatus, StopReason};
+use pinion_agent::{
+    Content, Delta, Display, Event, EventKind, EventReceiver, Ledger, Message, RunEnd, StepStatus, StopReason, ToolCall,
+};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 /// The amount of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +40,8 @@ pub(crate) struct Renderer<W> {
     flow: Flow,
     step: ShownStep,
     loops: Loops,
+    /// Calls that have neither started nor got a result, by run and id.
+    waiting: HashMap<(Arc<str>, String), ToolCall>,
     has_turn_headings: bool,
 }
 
@@ -67,7 +73,8 @@ enum ShownStep {
 impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
-        Self { out, style, detail, flow, step: ShownStep::None, loops: Loops::default(), has_turn_headings: false }
+        let (step, loops, waiting) = (ShownStep::None, Loops::default(), HashMap::new());
+        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false }
     }
 
     /// Adds a heading to each turn.
@@ -76,12 +83,48 @@ impl<W: Sink> Renderer<W> {
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+        if let Some([started, ended]) = self.not_run(event) {
+            self.event(&started)?;
+            return self.event(&ended);
+        }
         if !self.loops.is_main(event) {
             return self.aside(event);
         }
         self.main(event)?;
         self.loops.is_end(event);
         Ok(())
+    }
+
+    /// Returns a start and an end to display for a call that did not run, of which only the result is reported.
+    fn not_run(&mut self, event: &Event) -> Option<[Event; 2]> {
+        let key = |call_id: &String| (event.loop_id.clone(), call_id.clone());
+        match &event.kind {
+            EventKind::ToolExecutionStart { call_id, .. } => drop(self.waiting.remove(&key(call_id))),
+            EventKind::MessageEnd { message } => match &**message {
+                Message::Assistant(reply) => {
+                    self.waiting.extend(reply.tool_calls().map(|call| (key(&call.id), call.clone())));
+                }
+                Message::ToolResult(result) => {
+                    let ToolCall { id, name, arguments, .. } = self.waiting.remove(&key(&result.call_id))?;
+                    let event = |kind| Event { loop_id: event.loop_id.clone(), kind };
+                    let started = EventKind::ToolExecutionStart { call_id: id.clone(), tool: name.clone(), arguments };
+                    let ended = EventKind::ToolExecutionEnd {
+                        call_id: id,
+                        tool: name,
+                        is_error: result.is_error,
+                        content: result.content.clone(),
+                        details: None,
+                        display: Display::Plain,
+                        ledger: None,
+                        child_loop_id: None,
+                    };
+                    return Some([event(started), event(ended)]);
+                }
+                Message::User(_) | Message::Extension(_) => {}
+            },
+            _ => {}
+        }
+        None
     }
 
     /// Takes note of the end of a run that is reported elsewhere.
@@ -105,9 +148,7 @@ impl<W: Sink> Renderer<W> {
                 self.result(*is_error, content, ledger.as_ref())
             }
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
-                let seconds = *delay_ms as f64 / 1000.0;
-                let seconds = format!("{seconds:.1}");
-                self.notice(&text!("{} (attempt {} of {} in {} s)", cause, attempt, max_attempts, seconds))
+                self.notice(&retry_text(*attempt, *max_attempts, *delay_ms, &cause.text()))
             }
             EventKind::Compaction { dropped, before, after, .. } => {
                 let what = match dropped {
@@ -135,6 +176,11 @@ impl<W: Sink> Renderer<W> {
     fn aside(&mut self, event: &Event) -> io::Result<()> {
         let number = self.loops.number(event);
         let text = match &event.kind {
+            // A run that waits for minutes says so, whoever waits.
+            EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
+                let text = retry_text(*attempt, *max_attempts, *delay_ms, &fit(cause, room(30)));
+                self.style.yellow(text!("! {}", text))
+            }
             _ if self.detail == Detail::Notices => return Ok(()),
             EventKind::AgentStart { agent_id, provider, model, .. } => {
                 fit(&format!("{agent_id} ({provider}/{model})"), room(8))
@@ -145,7 +191,6 @@ impl<W: Sink> Renderer<W> {
                 let line = fit(text.lines().next().unwrap_or_default(), room(8));
                 text!("{} {}", self.style.red("✗"), self.style.dim(line))
             }
-            EventKind::Retry { cause, .. } => self.style.yellow(text!("! {}", fit(cause, room(8)))),
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
                 self.style.dim(text!("{}: {} turns, {} tokens", how, turns, short(usage.total())))
@@ -263,6 +308,11 @@ impl<W: Sink> Renderer<W> {
             RunEnd::Rejected { reason } => self.notice(&text!("refused: {}", reason)),
         }
     }
+}
+
+fn retry_text(attempt: u32, max_attempts: u32, delay_ms: u64, cause: &Text) -> Text {
+    let seconds = format!("{:.1}", delay_ms as f64 / 1000.0);
+    text!("{} (attempt {} of {} in {} s)", cause, attempt, max_attempts, seconds)
 }
 
 fn part(content: &Content) -> String {
