@@ -101,16 +101,16 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MODE", help_heading = "Tools")]
     pub(crate) approve: Option<Approve>,
 
-    /// Stop after this many turns [default: 50]
+    /// Stop after this many turns, 0 for no limit [default: 50]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
-    /// Stop after this many tokens, not counting those read from the vendor's cache [default: 1000000]
+    /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_tokens: Option<u64>,
     /// Stop at this cost in US dollars (requires known prices of all models)
     #[arg(long, value_name = "USD", value_parser = positive, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
-    /// Stop after this many seconds [default: 600]
+    /// Stop after this many seconds, 0 for no limit [default: 600]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) timeout: Option<u64>,
 

@@ -137,7 +137,9 @@ impl Sieve<'_> {
 
     fn is_lower(&self, value: &Value, path: &[String]) -> bool {
         let Some(wanted) = number(value).filter(|wanted| *wanted >= 0.0) else { return false };
-        self.users(path).and_then(number).is_none_or(|allowed| wanted <= allowed)
+        // In `[limits]`, 0 means unlimited.
+        let bound = |number: f64| if number == 0.0 && path[0] == "limits" { f64::INFINITY } else { number };
+        self.users(path).and_then(number).is_none_or(|allowed| bound(wanted) <= bound(allowed))
     }
 
     /// Looks up the value of a key in the layers below.
@@ -241,6 +243,7 @@ mod tests {
             "limits.max-turns = nan",
             "limits.max-cost = inf",
             "limits.max-turns = -1",
+            "limits.max-turns = 0",
             "limits.max-turns = \"9\"",
             "agents.kinds.mine.tools = [\"bash\"]",
             "agents.kinds.other.model = \"dear\"",
