@@ -11,7 +11,7 @@ mod tools;
 pub use approve::AskUser;
 pub use model::{ModelArgs, Offline, find_model};
 pub use show::{describe, each_event, exit, line, lines, print, run_shown};
-pub use tools::{NoTools, PLUGINS, load_tools};
+pub use tools::{PLUGINS, load_tools};
 
 /// Any error, for display.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -1,8 +1,6 @@
 //! Tools from components, loaded like in `pinion`, with the grants that an example gives.
 
 use crate::Result;
-use futures_util::future::BoxFuture;
-use pinion_agent::{ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
 use pinion_plugin_runtime::{Grants, HostDirectories, NoInfo, PluginSettings, Runtime, RuntimeConfig, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,20 +36,5 @@ pub async fn load_tools<const N: usize>(
     match runtime.problems().first() {
         Some((plugin, problem)) => Err(format!("could not load the plugin `{plugin}`: {problem}").into()),
         None => Ok(Arc::new(runtime)),
-    }
-}
-
-/// An empty set of tools, for agents that only talk.
-pub struct NoTools;
-
-impl ToolExecutor for NoTools {
-    fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
-        Vec::new()
-    }
-
-    fn call<'a>(&'a self, call: ToolInvocation, _: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
-        Box::pin(
-            async move { Err(ToolError::UnknownTool { tool: call.tool.name.clone(), suggestions: Vec::new() }).into() },
-        )
     }
 }

@@ -7,10 +7,10 @@
 use clap::Parser;
 use futures_util::future::BoxFuture;
 use pinion_agent::{
-    Agent, Assignment, Authority, Context, Execution, LoopConfig, Message, Selection, SubAgentError, SubAgentPolicy,
-    ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
+    Agent, Assignment, Authority, Context, Execution, LoopConfig, Message, NoTools, Selection, SubAgentError,
+    SubAgentPolicy, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
 };
-use pinion_examples::{ModelArgs, NoTools, PLUGINS, Result, describe, each_event, exit, line, load_tools, print};
+use pinion_examples::{ModelArgs, PLUGINS, Result, describe, each_event, exit, line, load_tools, print};
 use pinion_plugin_runtime::{Access, Grants};
 use pinion_providers::Reply;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 //! The smallest program around an [`Agent`]: no tools, one conversation, streamed replies.
 
 use clap::Parser;
-use pinion_agent::{Agent, Content, Context, FoundModel, LoopConfig, Message, Request};
-use pinion_examples::{ModelArgs, NoTools, Offline, Result, exit, find_model, lines, print, run_shown};
+use pinion_agent::{Agent, Content, Context, FoundModel, LoopConfig, Message, NoTools, Request};
+use pinion_examples::{ModelArgs, Offline, Result, exit, find_model, lines, print, run_shown};
 use pinion_providers::Reply;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
