@@ -33,6 +33,37 @@ pub(crate) fn assert_error(ended: &Ended, code: i32, parts: &[&str]) {
 }
 
 #[test]
+fn failed_command_and_timeout_do_not_look_successful() {
+    let pinion = Pinion::default();
+    for arguments in [json!({ "command": "echo out; exit 3" }), json!({ "command": "sleep 1000", "timeout": 1 })] {
+        let replies = [call("bash", arguments), say("done")];
+        let seen = scripted(&pinion, &replies, &["--approve", "all", "--output-format", "stream-json"]);
+        let events = seen.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let ended = events.into_iter().find(|event| event["type"] == "tool_execution_end").unwrap();
+        assert_eq!((&ended["is_error"], &ended["details"]["success"]), (&json!(true), &json!(false)), "{ended}");
+        assert!(ended["details"].get("exit_code").is_some() && !ended["content"][0]["text"].is_null(), "{ended}");
+    }
+}
+
+/// Between two runs of a session, a person may change what the model has read.
+#[test]
+fn resumed_session_does_not_overwrite_what_changed_in_its_absence() {
+    let pinion = Pinion::default();
+    let write = |path: &str| call("write", json!({ "path": path, "content": "of the model" }));
+    for file in ["a.txt", "b.txt"] {
+        pinion.write(file, "old");
+    }
+    let first = scripted(&pinion, &[call("read", json!({ "path": "a.txt" })), say("read")], &[]);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    pinion.write("a.txt", "of a person");
+    let replies = [write("a.txt"), write("b.txt"), say("done")];
+    let second = scripted(&pinion, &replies, &["-c", "--approve", "all", "-v"]);
+    assert!(second.stderr.contains("`a.txt` changed since you last read it"), "{second:?}");
+    let read = |file: &str| std::fs::read_to_string(pinion.workspace().join(file)).unwrap();
+    assert_eq!((read("a.txt"), read("b.txt")), ("of a person".to_owned(), "of the model".to_owned()));
+}
+
+#[test]
 fn run_prints_only_the_final_answer() {
     let pinion = Pinion::default();
     pinion.write("a.txt", "hello");

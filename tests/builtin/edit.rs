@@ -63,3 +63,76 @@ async fn ambiguous_or_missing_edit_changes_nothing() {
     let (_, details) = called(&sandbox, "edit", all).await;
     assert_eq!((sandbox.read("a.rs"), &details["replacements"]), (before.replace('x', "z"), &json!(2)));
 }
+
+/// Otherwise what a person changed between the read and the write is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn write_refuses_a_file_that_changed_since_it_was_read() {
+    let sandbox = with(&["fs"]).await;
+    let (read, write) = (json!({ "path": "a.txt" }), json!({ "path": "a.txt", "content": "one\ntwo\nthree\n" }));
+    let edit = json!({ "path": "a.txt", "edits": [{ "old_text": "one", "new_text": "1" }] });
+    sandbox.write("a.txt", "one\ntwo\n");
+    called(&sandbox, "read", read.clone()).await;
+    // What the session writes itself is no change.
+    called(&sandbox, "edit", edit.clone()).await;
+    called(&sandbox, "write", write.clone()).await;
+    called(&sandbox, "write", write.clone()).await;
+
+    sandbox.write("a.txt", "one\ntwo\nof a person\n");
+    let error = sandbox.error("write", write.clone()).await;
+    assert!(error.contains("`a.txt` changed since you last read it") && error.contains("read it again"), "{error}");
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\nof a person\n");
+    // An edit keeps the change, which the session still has not seen.
+    called(&sandbox, "edit", edit).await;
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\nof a person\n");
+    assert!(sandbox.error("write", write.clone()).await.contains("changed since"));
+    called(&sandbox, "read", read).await;
+    called(&sandbox, "write", write.clone()).await;
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\nthree\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_that_was_not_read_or_is_gone_is_written() {
+    let sandbox = with(&["fs"]).await;
+    let write = json!({ "path": "a.txt", "content": "new" });
+    sandbox.write("a.txt", "old");
+    called(&sandbox, "write", write.clone()).await;
+    std::fs::remove_file(sandbox.workspace().join("a.txt")).unwrap();
+    called(&sandbox, "write", write).await;
+    assert_eq!(sandbox.read("a.txt"), "new");
+}
+
+/// Branches and sub-agents edit concurrently; none may undo what another has just done.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_edits_of_one_file_lose_nothing() {
+    let sandbox = with(&["fs"]).await;
+    for round in 0..20 {
+        sandbox.write("a.txt", "one two three four");
+        let edit =
+            |old: &str| json!({ "path": "a.txt", "edits": [{ "old_text": old, "new_text": old.to_uppercase() }] });
+        let names = ["one", "two", "three", "four"];
+        let results = futures_util::future::join_all(names.map(|name| sandbox.call("edit", edit(name)))).await;
+        let text = sandbox.read("a.txt");
+        for (name, result) in names.iter().zip(results) {
+            assert_eq!(text.contains(&name.to_uppercase()), result.is_ok(), "{round} {name}: {text} {result:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hard_links_survive_write_and_edit() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("a.txt", "one");
+    std::fs::hard_link(sandbox.workspace().join("a.txt"), sandbox.workspace().join("b.txt")).unwrap();
+    called(&sandbox, "write", json!({ "path": "a.txt", "content": "two" })).await;
+    let edits = json!([{ "old_text": "two", "new_text": "three and more" }]);
+    called(&sandbox, "edit", json!({ "path": "b.txt", "edits": edits })).await;
+    assert_eq!((sandbox.read("a.txt"), sandbox.read("b.txt")), ("three and more".into(), "three and more".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn home_directory_is_not_created_in_the_workspace() {
+    let sandbox = with(&["fs"]).await;
+    let error = sandbox.error("write", json!({ "path": "~/x", "content": "" })).await;
+    assert!(error.contains("`~` is not expanded"), "{error}");
+    assert!(!sandbox.workspace().join("~").exists());
+}

@@ -10,6 +10,7 @@ use crate::registry::watch::{PluginDirectory, Watch, WatchError};
 use crate::shared::{EngineCore, RuntimeConfig, Shared};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Loads plugins and runs their tools and commands.
 pub struct Runtime {
@@ -67,6 +68,12 @@ impl Runtime {
         let files: Vec<PathBuf> =
             current.loaded().iter().filter_map(|loaded| Some(loaded.source().path()?.to_owned())).collect();
         Watch::start(self.registry.clone(), &files, directories)
+    }
+
+    /// Says that a session continues which was last active at `since`, in another process. Tools that replace whole files
+    /// refuse those that changed since then until the session has read them.
+    pub fn continue_session(&self, session: Arc<str>, since: SystemTime) {
+        self.shared.read_files.continue_session(session, since);
     }
 
     /// The plugins that answer calls.

@@ -5,6 +5,7 @@ use crate::capability::Surroundings;
 use crate::capability::files::roots::Workspace;
 use crate::engine::{Engine, EngineError, pagemap};
 use crate::host::linker::linker;
+use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::descriptors::Descriptors;
 use crate::limits::permits::Permits;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) info: Arc<dyn HostInfo>,
     pub(crate) compiler: Option<Compiler>,
     pub(crate) policy: Arc<dyn PluginPolicy>,
+    pub(crate) read_files: Arc<ReadFiles>,
     /// The registry of loaded plugins, which owns this.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
@@ -73,6 +75,7 @@ impl Shared {
             info: config.info,
             compiler: config.compiler,
             policy: config.policy,
+            read_files: Arc::default(),
             plugins,
             engine,
         }

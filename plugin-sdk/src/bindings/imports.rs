@@ -244,7 +244,8 @@ pub mod pinion {
       pub struct ToolOutput {
         /// The parts for the model; at most 1,000. The host cuts what is too long in the middle, and marks the cut.
         pub content: _rt::Vec::<Content>,
-        /// JSON for the log and the UI, never for the model; at most 4 MiB and 100,000 values.
+        /// JSON for the log and the UI, never for the model; at most 4 MiB and 100,000 values. The member `"is_error": true` of
+        /// an object marks the result as that of a call that failed, and leaves everything else as it is.
         pub details: Option<Json>,
         pub display: Display,
       }
@@ -643,10 +644,39 @@ pub mod pinion {
       }
 
       impl ::core::error::Error for WorkspaceError {}
+      #[derive(Clone)]
+      pub enum ReplaceError {
+        /// The file is not in the expected state. Nothing was written.
+        Changed,
+        Other(WorkspaceError),
+      }
+      impl ::core::fmt::Debug for ReplaceError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ReplaceError::Changed => {
+              f.debug_tuple("ReplaceError::Changed").finish()
+            }
+            ReplaceError::Other(e) => {
+              f.debug_tuple("ReplaceError::Other").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for ReplaceError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for ReplaceError {}
       #[allow(unused_unsafe, clippy::all)]
-      /// Replaces the content of a file atomically: readers see either the old or the new content, even after a crash. Creates
-      /// missing directories. An existing file keeps its mode; a symbolic link to a file in the granted directory is followed
-      /// and kept. WASI cannot do this, because it has no file modes.
+      /// Replaces the content of a file. Creates missing directories. An existing file keeps its owner, its extended attributes
+      /// (access control lists among them) and its mode except for setuid and setgid; a symbolic link to a file in the granted
+      /// directory is followed and kept. WASI cannot do this, because it has no file modes.
+      ///
+      /// Readers see either the old or the new content, even after a crash, unless a new file could not stand in for the old
+      /// one: it has hard links, it is a mount point, the host may not give a new file the same owner and attributes, or its
+      /// directory admits no new file. The host then writes in place.
       ///
       /// Needs a grant to write files and, in tools, the effect `writes`.
       #[allow(async_fn_in_trait)]
@@ -741,6 +771,224 @@ pub mod pinion {
             _ => _rt::invalid_enum_discriminant(),
           };
           result19
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
+      /// reading. The host forgets notes when it ends.
+      #[allow(async_fn_in_trait)]
+      pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = path;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "note-read"]
+            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result18 = match l3 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v17 = match l4 {
+                  0 => {
+                    let e17 = {
+                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                      _rt::string_lift(bytes7)
+                    };
+                    WorkspaceError::Denied(e17)
+                  }
+                  1 => {
+                    let e17 = {
+                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    WorkspaceError::NotFound(e17)
+                  }
+                  2 => {
+                    let e17 = {
+                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    WorkspaceError::InvalidPattern(e17)
+                  }
+                  3 => {
+                    WorkspaceError::Cancelled
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e17 = {
+                      let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len16 = l15;
+                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                      _rt::string_lift(bytes16)
+                    };
+                    WorkspaceError::Io(e17)
+                  }
+                };
+
+                v17
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result18
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Replaces a file like `replace-file`, if it is in the expected state: with the content `expected`, or, by default, as
+      /// the session of the call last noted or replaced it. By default a file that does not exist, or that the session did not
+      /// note, is replaced in any state. Calls that replace the same file wait for each other, so that none overwrites what
+      /// another has just written.
+      #[allow(async_fn_in_trait)]
+      pub fn replace_unchanged(path: &str,content: &[u8],expected: Option<&[u8]>,) -> Result<(),ReplaceError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 5*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 5*::core::mem::size_of::<*const u8>()]);
+          let vec0 = path;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = content;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let (result3_0,result3_1,result3_2,) = match expected {
+            Some(e) => {
+              let vec2 = e;
+              let ptr2 = vec2.as_ptr().cast::<u8>();
+              let len2 = vec2.len();
+
+              (1i32, ptr2.cast_mut(), len2)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "replace-unchanged"]
+            fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import5(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, ptr4);
+          let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+          let result23 = match l6 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l7 = i32::from(*ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v22 = match l7 {
+                  0 => {
+                    ReplaceError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 1, "invalid enum discriminant");
+                    let e22 = {
+                      let l8 = i32::from(*ptr4.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let v21 = match l8 {
+                        0 => {
+                          let e21 = {
+                            let l9 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l10 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len11 = l10;
+                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                            _rt::string_lift(bytes11)
+                          };
+                          WorkspaceError::Denied(e21)
+                        }
+                        1 => {
+                          let e21 = {
+                            let l12 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l13 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len14 = l13;
+                            let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                            _rt::string_lift(bytes14)
+                          };
+                          WorkspaceError::NotFound(e21)
+                        }
+                        2 => {
+                          let e21 = {
+                            let l15 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l16 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len17 = l16;
+                            let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                            _rt::string_lift(bytes17)
+                          };
+                          WorkspaceError::InvalidPattern(e21)
+                        }
+                        3 => {
+                          WorkspaceError::Cancelled
+                        }
+                        n => {
+                          debug_assert_eq!(n, 4, "invalid enum discriminant");
+                          let e21 = {
+                            let l18 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l19 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len20 = l19;
+                            let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                            _rt::string_lift(bytes20)
+                          };
+                          WorkspaceError::Io(e21)
+                        }
+                      };
+
+                      v21
+                    };
+                    ReplaceError::Other(e22)
+                  }
+                };
+
+                v22
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result23
         }
       }
       #[allow(unused_unsafe, clippy::all)]
@@ -1166,7 +1414,8 @@ pub mod pinion {
         pub signal: Option<i32>,
         pub stdout: Captured,
         pub stderr: Captured,
-        /// A file with both streams, interleaved as they arrived, when one of them exceeded `max-output`.
+        /// A file with both streams, interleaved as they arrived, when one of them exceeded `max-output`; the first 64 MiB of
+        /// them. The host removes it later: the oldest first, once the files of a session take 512 MiB.
         pub spilled_to: Option<_rt::String>,
         pub duration_ms: u64,
       }
@@ -2527,8 +2776,8 @@ mod _rt {
 #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2965] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x16\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3091] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x95\x17\x01A\x02\x01\
 A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
 pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
@@ -2546,7 +2795,7 @@ plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02
 \x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
 p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
 in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B!\x01m\x04\x04file\x09directory\x07\
+pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
 symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
 modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
 \x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
@@ -2558,41 +2807,44 @@ is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07
 matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
 esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
 enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01p}\x01j\0\x01\x16\x01@\x02\x04pat\
-hs\x07content\x17\0\x18\x04\0\x0creplace-file\x01\x19\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x1a\x04\0\x04walk\x01\x1b\x01j\x01\x14\x01\x16\x01@\x02\x05whe\
-re\x07\x04what\x0c\0\x1c\x04\0\x06search\x01\x1d\x03\0\x1dpinion:plugin/workspac\
-e@0.1.0\x05\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07\
-programs\x09arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\
-\x0atimeout-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\
-\x04tail\x04\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\
-\x06signal\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\
-\0\x06output\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-ou\
-t\x01\x0c\0\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\
-\x01j\x01\x0c\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1b\
-pinion:plugin/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescript\
-ions\x06plugins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04na\
-mes\x0bdescriptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\
-\x01r\x07\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapa\
-bilities\0\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07cu\
-rrent\x7f\x04\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tok\
-ensw\x0doutput-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\
-\0\x0ausage-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\
-\x01@\0\0\x0f\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\
-\x12\x01p\x09\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\
-\x15\x03\0\x1bpinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0b\
-descriptions\x04\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-to\
-kens\x05judge\x04\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08\
-attempts\x03\0\x04\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\
-\x04kind\x06\x05tools\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\
-\0\x0aassignment\x03\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05tur\
-nsy\x0cinput-tokensw\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06den\
-ied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-er\
-ror\x03\0\x10\x01p\x01\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01\
-@\x01\x0aassignment\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents\
-@0.1.0\x05\x08\x04\0\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07impor\
-ts\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
-wit-bindgen-rust\x060.60.0";
+o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
+\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
+content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
+note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
+pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
+\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
+\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
+\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
+arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
+ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
+\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
+\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
+ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
+\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
+\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
+in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
+gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
+riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
+\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
+\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
+\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
+t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
+e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
+\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
+\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
+pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
+\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
+\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
+\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
+ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
+\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
+\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
+d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
+\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
+\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x04\0\
+\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09pro\
+ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
+0.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

@@ -51,7 +51,7 @@ fn edit(arguments: Arguments, call: &Call) -> Result<Output> {
     let old = content(&target, call)?;
     let replaced = apply(&target, &old, &arguments.edits)?;
     call.check()?;
-    store::replace(&target, replaced.content.as_bytes())?;
+    store::replace(&target, replaced.content.as_bytes(), Some(old.as_bytes()))?;
     Ok(output(target.name, &old, &replaced, arguments.edits.len()))
 }
 

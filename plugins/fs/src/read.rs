@@ -2,6 +2,7 @@
 
 use crate::kind::{self, Kind};
 use crate::paths::Target;
+use crate::store;
 use crate::text::{count, size};
 use crate::window::{self, Limits, Window};
 use pinion_plugin_sdk::prelude::*;
@@ -46,6 +47,7 @@ fn read(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(&arguments.path, call)?;
     let bytes = target.regular_file("read")?.len();
     call.check()?;
+    store::note_read(&target);
     let failure = |e| target.failure("read", &e);
     let mut file = File::open(&target.path).map_err(failure)?;
     let mut start = Vec::with_capacity(kind::START);

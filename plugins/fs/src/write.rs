@@ -26,7 +26,7 @@ fn write(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(&arguments.path, call)?;
     let old_bytes = old_bytes(&target)?;
     call.check()?;
-    store::replace(&target, arguments.content.as_bytes())?;
+    store::replace(&target, arguments.content.as_bytes(), None)?;
     let (name, bytes, lines) = (target.name, arguments.content.len() as u64, lines_in(&arguments.content));
     let done = if old_bytes.is_some() { "overwrote" } else { "created" };
     let was = old_bytes.map(|bytes| format!("; previously {}", size(bytes))).unwrap_or_default();

@@ -101,6 +101,9 @@ impl Chat<'_> {
             config.ports.store = session.store.clone();
             config.policy.options.session_id = Some(session.id.to_string());
         });
+        if let Some(last) = session.messages.last() {
+            self.ready.runtime.continue_session(session.id.clone(), last.timestamp().into());
+        }
         self.ready.session.sync();
         self.say(&text!("{}: {}", what, session.id));
         session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));

@@ -72,6 +72,9 @@ impl Base {
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
+        if let Some(last) = session.messages.last() {
+            runtime.continue_session(session.id.clone(), last.timestamp().into());
+        }
         self.load(args, purpose, &runtime).await;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);

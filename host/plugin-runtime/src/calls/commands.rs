@@ -100,7 +100,7 @@ impl Runtime {
             name: name.to_owned(),
             arguments: arguments.to_owned(),
         };
-        let answer = loaded.run(&self.shared, setup(&loaded, name, token), job).await.result?;
+        let answer = loaded.run(&self.shared, setup(&loaded, name, session_id, token), job).await.result?;
         let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
         if effects.len() > MAX_EFFECTS {
             let message = format!("{} effects of one command, of at most {MAX_EFFECTS}", effects.len());
@@ -115,7 +115,7 @@ impl Runtime {
         let answer = async {
             let loaded = self.registry.command(name, &CancellationToken::new()).await?;
             let job = CompleteArgument { name: name.to_owned(), typed: typed.to_owned() };
-            let setup = setup(&loaded, name, CancellationToken::new());
+            let setup = setup(&loaded, name, "", CancellationToken::new());
             let plugin = &loaded.program().authority;
             let authority = if setup.authority.files().is_some() { plugin.reading() } else { plugin.none() };
             loaded.run(&self.shared, Setup { authority, ..setup }, job).await.result.ok()
@@ -131,10 +131,10 @@ impl Runtime {
 
 /// Commands run at the user's request, with the plugin's full authority. A command that is newer than the grants runs with
 /// none.
-fn setup(loaded: &Loaded, command: &str, token: CancellationToken) -> Setup {
+fn setup(loaded: &Loaded, command: &str, session: &str, token: CancellationToken) -> Setup {
     let plugin = &loaded.program().authority;
     let authority = if loaded.generation.holds_back_command(command) { plugin.none() } else { plugin.for_command() };
-    Setup { authority, token, progress: Arc::new(NoProgress), agents: None }
+    Setup { session: session.into(), authority, token, progress: Arc::new(NoProgress), agents: None }
 }
 
 /// One run of a command.

@@ -39,6 +39,7 @@ impl ToolExecutor for Runtime {
             let setup = Setup {
                 authority: loaded.program().authority.for_tool(declared),
                 token: call.token.clone(),
+                session: call.session_id.clone(),
                 progress: relay.clone(),
                 agents: call.agents.clone().filter(|_| loaded.get(tool).definition.authority.delegates),
             };

@@ -112,6 +112,8 @@ impl<A> Finished<A> {
 
 /// The caller's part of a call.
 pub(crate) struct Setup {
+    /// The id of the session that makes the call; empty for calls of the host itself.
+    pub(crate) session: Arc<str>,
     pub(crate) authority: CallAuthority,
     pub(crate) token: CancellationToken,
     pub(crate) progress: Arc<dyn ToolProgress>,
@@ -122,6 +124,7 @@ impl Setup {
     /// The setup of a job that the host starts for itself.
     pub(crate) fn without_authority(program: &Program) -> Self {
         Self {
+            session: "".into(),
             authority: program.authority.none(),
             token: CancellationToken::new(),
             progress: Arc::new(NoProgress),
@@ -152,9 +155,9 @@ pub(crate) async fn run_with<J: Job>(
     setup: Setup,
     job: J,
 ) -> Finished<J::Answer> {
-    let Setup { authority, token, progress, agents } = setup;
+    let Setup { session, authority, token, progress, agents } = setup;
     let deadline = Deadline::new(&program.limits, token, agents.clone());
-    let call = CallState { authority, deadline: deadline.clone(), progress, agents };
+    let call = CallState { session, authority, deadline: deadline.clone(), progress, agents };
     hand_over(program, &deadline, |answer, abandoned| {
         let (runtime, deadline) = (Handle::current(), deadline.clone());
         let (shared, program) = (shared.clone(), program.clone());
@@ -201,6 +204,7 @@ pub(crate) fn store(shared: &Shared, program: &Program, call: CallState) -> Stor
         share: program.share.clone(),
         total_memory: shared.limits.engine.plugin_memory_bytes.max(program.limits.memory_bytes),
         info: shared.info.clone(),
+        read_files: shared.read_files.clone(),
         plugins: shared.plugins.clone(),
     };
     let mut store = Store::new(shared.engine.wasmtime(), State::new(parts, call));

@@ -66,12 +66,12 @@ impl Session {
 
     /// Runs a job on the instance, once those before it have ended.
     pub(crate) async fn run<J: Job>(&self, program: &Arc<Program>, setup: Setup, job: J) -> Finished<J::Answer> {
-        let Setup { authority, token, progress, .. } = setup;
+        let Setup { session, authority, token, progress, .. } = setup;
         let Some(permit) = turn(&self.turn, &token).await else {
             return Finished::fault(program, FaultKind::Cancelled);
         };
         let deadline = Deadline::new(&program.limits, token, None);
-        let call = CallState { authority, deadline: deadline.clone(), progress, agents: None };
+        let call = CallState { session, authority, deadline: deadline.clone(), progress, agents: None };
         hand_over(program, &deadline, |answer, abandoned| {
             let deadline = deadline.clone();
             let work: Work = Box::new(move |resident, runtime| {

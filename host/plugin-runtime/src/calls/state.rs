@@ -7,6 +7,7 @@ use crate::capability::account::Accounts;
 use crate::errors::fault::Exceeded;
 use crate::host::files::{Handles, ListedEntries};
 use crate::host::stdio::Stderr;
+use crate::host::workspace::read_files::ReadFiles;
 use crate::host_info::{HostInfo, LoadedPlugins};
 use crate::limits::Limits;
 use crate::limits::shares::Share;
@@ -35,6 +36,7 @@ pub(crate) struct State {
     pub(crate) shows_directories: bool,
     /// Entries in open directory streams.
     pub(crate) listed: Arc<ListedEntries>,
+    pub(crate) read_files: Arc<ReadFiles>,
     pub(crate) stderr: Stderr,
     limits: Arc<Limits>,
 }
@@ -47,12 +49,15 @@ pub(crate) struct InstanceParts {
     /// Bytes of memory that all instances of the plugin may have together.
     pub(crate) total_memory: u64,
     pub(crate) info: Arc<dyn HostInfo>,
+    pub(crate) read_files: Arc<ReadFiles>,
     /// Weak, because the registry owns instances of lifetime `session`.
     pub(crate) plugins: Weak<dyn LoadedPlugins>,
 }
 
 /// The call that runs now. An instance of lifetime `session` has many, one after the other.
 pub(crate) struct CallState {
+    /// The id of the session that made the call; empty for calls of the host itself.
+    pub(crate) session: Arc<str>,
     pub(crate) authority: CallAuthority,
     pub(crate) deadline: Deadline,
     pub(crate) progress: Arc<dyn ToolProgress>,
@@ -77,7 +82,7 @@ impl Account {
 
 impl State {
     pub(crate) fn new(from: InstanceParts, call: CallState) -> Self {
-        let InstanceParts { plugin, limits, share, total_memory, info, plugins } = from;
+        let InstanceParts { plugin, limits, share, total_memory, info, read_files, plugins } = from;
         let stderr = Stderr::new(plugin.clone());
         let wasi = WasiCtxBuilder::new()
             .allow_blocking_current_thread(true)
@@ -100,6 +105,7 @@ impl State {
             table,
             handles: Handles::default(),
             listed: Arc::default(),
+            read_files,
             stderr,
             limits,
         }

@@ -13,7 +13,6 @@ use self::handles::Handle;
 pub(crate) use self::handles::{Handles, StreamHold};
 pub(crate) use self::listing::ListedEntries;
 use self::listing::Listing;
-pub(crate) use self::lookup::identity;
 use self::lookup::{At, Purpose, needed, refuse_read_only_inside};
 use crate::calls::state::State;
 use crate::capability::CallAuthority;

@@ -8,6 +8,7 @@
 //! The location is that of the moment of the walk. Guests may rename things meanwhile, but no guest can move anything from
 //! one kind of place to another (see [`crate::capability`]), so a decision about the location stays valid.
 
+use super::protected::Identity;
 use cap_primitives::fs::{self, FollowSymlinks, Metadata};
 use std::ffi::OsString;
 use std::fs::File;
@@ -53,6 +54,28 @@ impl Spot {
             None => self.location.clone(),
         }
     }
+
+    /// The metadata at the name now, which may differ from what the walk found. Links are not followed.
+    pub(crate) fn metadata_now(&self) -> io::Result<Option<Metadata>> {
+        let Some(name) = &self.name else { return Ok(None) };
+        match fs::stat(&self.directory, Path::new(name), FollowSymlinks::No) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the identity of a file; none where the system shows no such thing.
+#[cfg(not(windows))]
+pub(crate) fn identity(metadata: &Metadata) -> Option<Identity> {
+    use fs::MetadataExt as _;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(windows)]
+pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
+    None
 }
 
 /// Resolves `path` beneath `directory`, whose real path is `location`.
@@ -138,16 +161,17 @@ impl Walk {
 
     fn last(&mut self, name: OsString, end: AtEnd) -> io::Result<Option<Spot>> {
         let here = self.here()?.clone();
-        let found = match fs::stat(&here, Path::new(&name), FollowSymlinks::No) {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        if end == AtEnd::Follow && found.as_ref().is_some_and(Metadata::is_symlink) {
-            self.follow(&name)?;
+        let mut spot = Spot { directory: here, location: PathBuf::new(), name: Some(name), found: None };
+        spot.found = spot.metadata_now()?;
+        if end == AtEnd::Follow
+            && spot.found.as_ref().is_some_and(Metadata::is_symlink)
+            && let Some(name) = &spot.name
+        {
+            self.follow(name)?;
             return Ok(None);
         }
-        Ok(Some(Spot { directory: here, location: std::mem::take(&mut self.location), name: Some(name), found }))
+        spot.location = std::mem::take(&mut self.location);
+        Ok(Some(spot))
     }
 
     fn down(&mut self, name: &OsString, may_make: Option<MayMake<'_>>) -> io::Result<()> {

@@ -9,8 +9,8 @@ use super::handles::{Handle, blank};
 use super::{Fd, Files};
 use crate::capability::files::access::Access;
 use crate::capability::files::roots::Opened;
-use crate::paths::beneath::{AtEnd, Spot};
-use crate::paths::protected::{Identity, is_read_only_name};
+use crate::paths::beneath::{AtEnd, Spot, identity};
+use crate::paths::protected::is_read_only_name;
 use cap_primitives::fs::{self, Metadata};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -193,17 +193,6 @@ impl Purpose {
             Self::Change | Self::Displace => Access::Write,
         }
     }
-}
-
-#[cfg(not(windows))]
-pub(crate) fn identity(metadata: &Metadata) -> Option<Identity> {
-    use fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(windows)]
-pub(crate) fn identity(_metadata: &Metadata) -> Option<Identity> {
-    None
 }
 
 /// Refuses a directory that has a read-only name somewhere inside, or too much to be sure: renaming it would put what

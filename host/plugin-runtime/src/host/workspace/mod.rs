@@ -1,6 +1,7 @@
 //! `workspace`: bulk work on granted directories, on all cores.
 //!
-//! [`walk`] finds files, [`search`] searches in them, and [`replace`] replaces one. The first two run on the calling thread,
+//! [`walk`] finds files, [`search`] searches in them, and [`replace`] replaces one; [`read_files`] remembers which version
+//! of a file a session has seen. The first two run on the calling thread,
 //! which may block, and on some helpers that end with the call. Every directory and file is opened relative to the handle
 //! of the directory that holds it, so that no link, `..` or rename race leads out of the granted directory. Of too many
 //! results, the [`first_by_path`] are returned, so that the result is the same each time.
@@ -11,22 +12,25 @@ mod ignores;
 mod large;
 mod open;
 mod patterns;
+mod properties;
 mod queue;
+pub(crate) mod read_files;
 mod replace;
 mod search;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+use self::read_files::Known;
 use crate::bindings::pinion::plugin::workspace::{
-    self, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
+    self, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
 use crate::calls::state::State;
 use crate::capability::Denied;
 use crate::capability::files::access::Access;
 use crate::capability::files::place::{Place, Unopened};
 use crate::capability::files::roots::{Opened, find};
-use crate::paths::beneath::{AtEnd, Spot, find_or_make};
+use crate::paths::beneath::{AtEnd, Spot, find_or_make, identity};
 use cap_std::fs::Dir;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +42,28 @@ const MAX_THREADS: usize = 8;
 impl workspace::Host for State {
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
         self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
-        let replaced = self.replace(&path, &content);
+        let replaced = self.replace(&path, &content, &Expected::Anything);
+        if replaced.is_ok() {
+            self.account.capabilities.files.files += 1;
+        }
+        Ok(replaced.map_err(|refused| match refused {
+            ReplaceError::Other(error) => error,
+            ReplaceError::Changed => WorkspaceError::Io(format!("`{path}` changed")),
+        }))
+    }
+
+    async fn note_read(&mut self, path: String) -> wasmtime::Result<Result<(), WorkspaceError>> {
+        Ok(self.note(&path))
+    }
+
+    async fn replace_unchanged(
+        &mut self,
+        path: String,
+        content: Vec<u8>,
+        expected: Option<Vec<u8>>,
+    ) -> wasmtime::Result<Result<(), ReplaceError>> {
+        self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
+        let replaced = self.replace(&path, &content, &expected.map_or(Expected::AsRead, Expected::Content));
         if replaced.is_ok() {
             self.account.capabilities.files.files += 1;
         }
@@ -91,11 +116,47 @@ impl State {
         })
     }
 
-    fn replace(&self, path: &str, content: &[u8]) -> Result<(), WorkspaceError> {
+    /// Remembers the present state of a file for the session of the call.
+    fn note(&self, path: &str) -> Result<(), WorkspaceError> {
+        let spot = self.root(path, Access::Read)?.spot;
+        if let Some(found) = &spot.found {
+            self.read_files.note(&self.call.session, &spot.target(), found);
+        }
+        Ok(())
+    }
+
+    /// Replaces a file that is as expected. Calls that replace the same file wait for each other.
+    fn replace(&self, path: &str, content: &[u8], expected: &Expected) -> Result<(), ReplaceError> {
+        let spot = self.writable(path)?;
+        let failed = |error: io::Error| ReplaceError::Other(io_error(path, &error));
+        let (session, target) = (&self.call.session, spot.target());
+        let _alone = self.read_files.alone(&target);
+        let found = spot.metadata_now().map_err(failed)?;
+        let known = self.read_files.known(session, &target, found.as_ref());
+        let is_expected = match expected {
+            Expected::Anything => true,
+            Expected::AsRead => known != Known::Changed,
+            Expected::Content(old) => replace::has_content(&spot, old).map_err(failed)?,
+        };
+        if !is_expected {
+            return Err(ReplaceError::Changed);
+        }
+        replace::replace_file(&spot, content).map_err(failed)?;
+        // The session knows what it wrote whole. What it changed in a part it knows if it knew the rest.
+        if (known == Known::Current || matches!(expected, Expected::AsRead))
+            && let Ok(Some(new)) = spot.metadata_now()
+        {
+            self.read_files.note(session, &target, &new);
+        }
+        Ok(())
+    }
+
+    /// Finds the place of a file that is to be replaced, and creates missing directories.
+    fn writable(&self, path: &str) -> Result<Spot, WorkspaceError> {
         let (place, opened) = self.granted_root(path, Access::Write)?;
         let (authority, plugin) = (&self.call.authority, self.call.authority.plugin());
         let may_write = |spot: &Spot| {
-            let found = spot.found.as_ref().and_then(crate::host::files::identity);
+            let found = spot.found.as_ref().and_then(identity);
             authority.access(&spot.target()) == Some(Access::Write)
                 && !plugin.policy().is_pinned(&spot.target())
                 && !found.is_some_and(|file| plugin.policy().protected().is_plugin(file))
@@ -115,7 +176,7 @@ impl State {
         if !may_write(&spot) {
             return Err(refused());
         }
-        replace::replace_file(&spot, path, content)
+        Ok(spot)
     }
 
     /// Finds the granted directory around a path, open.
@@ -127,6 +188,21 @@ impl State {
             Unopened::Failed(error) => io_error(path, &error),
         })?;
         Ok((place, opened))
+    }
+}
+
+/// The state in which a file may be replaced.
+enum Expected {
+    Anything,
+    /// As the session of the call last read it. A file that the session did not read may be in any state.
+    AsRead,
+    /// With this content.
+    Content(Vec<u8>),
+}
+
+impl From<WorkspaceError> for ReplaceError {
+    fn from(error: WorkspaceError) -> Self {
+        Self::Other(error)
     }
 }
 

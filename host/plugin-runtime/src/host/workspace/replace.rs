@@ -1,4 +1,9 @@
-//! Replacing a file at once: a temporary file beside it, then a rename.
+//! Replacing the content of a file.
+//!
+//! Normally the new content goes into a file of its own, which then takes the old one's name. On Linux that file has no
+//! name until it is complete (`O_TMPFILE`), so that a kill during the write leaves nothing behind. Where a new file cannot
+//! stand in for the old one, the content is written in place: the file has other names (hard links), it is a mount point,
+//! its owner or extended attributes cannot be given to a new file, or its directory admits no new one.
 //!
 //! Everything happens relative to the handle of the directory that holds the file, which was found beneath the granted
 //! one; of the path, only the last name is still used. A rename race can put the file into a directory that was moved, but
@@ -8,73 +13,165 @@
 //! read under the temporary name where the system lacks `O_TMPFILE`, and its names do not identify files that are left
 //! over after a crash.
 
-use super::io_error;
-use crate::bindings::pinion::plugin::workspace::WorkspaceError;
+use super::open::open_file;
+use super::properties;
 use crate::paths::beneath::Spot;
-use cap_std::fs::{Dir, File, OpenOptions, Permissions};
+use cap_std::fs::{Dir, File, OpenOptions};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 
 /// Temporary names that are tried. A collision is an accident.
 const MAX_NAMES: u32 = 8;
 
-/// Replaces the content of a file atomically. `path` is its name in errors.
-pub(super) fn replace_file(spot: &Spot, path: &str, content: &[u8]) -> Result<(), WorkspaceError> {
-    let failed = |error: io::Error| io_error(path, &error);
-    let Some(name) = &spot.name else { return Err(WorkspaceError::Io(format!("`{path}` names no file"))) };
-    let directory = Dir::from_std_file(spot.directory.try_clone().map_err(failed)?);
-    let mode = mode_of(&directory, name).map_err(failed)?;
-    write(&directory, name, content, mode).map_err(failed)
+/// Replaces or creates a file.
+///
+/// # Errors
+/// Those of the file system. The file is unchanged then, except when a write in place fails halfway, for which a full disk
+/// is no reason.
+pub(super) fn replace_file(spot: &Spot, content: &[u8]) -> io::Result<()> {
+    let Some(name) = &spot.name else { return Err(io::Error::other("a directory, not a file")) };
+    let directory = Dir::from_std_file(spot.directory.try_clone()?);
+    let Some(old) = open_existing(&directory, name)? else { return exchange(&directory, name, content, None) };
+    if properties::has_other_names(&old)? {
+        return write_in_place(&old, content);
+    }
+    match exchange(&directory, name, content, Some(&old)) {
+        Err(error) if cannot_exchange(&error) => write_in_place(&old, content),
+        exchanged => exchanged,
+    }
 }
 
-/// Returns the mode of the existing file, if there is one. A rename does not check whether the file that it replaces is
-/// writable, so this does.
-fn mode_of(directory: &Dir, name: &OsStr) -> io::Result<Option<Permissions>> {
+/// Returns whether the file has this content.
+///
+/// # Errors
+/// Those of the file system; among them, that there is no such file.
+pub(super) fn has_content(spot: &Spot, content: &[u8]) -> io::Result<bool> {
+    let Some(name) = &spot.name else { return Ok(false) };
+    let directory = Dir::from_std_file(spot.directory.try_clone()?);
+    let file = open_file(&directory, name)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() != content.len() as u64 {
+        return Ok(false);
+    }
+    let mut found = Vec::with_capacity(content.len());
+    file.take(content.len() as u64 + 1).read_to_end(&mut found)?;
+    Ok(found == content)
+}
+
+/// Opens the existing file for writing: a rename does not check whether the file that it replaces is writable.
+fn open_existing(directory: &Dir, name: &OsStr) -> io::Result<Option<File>> {
     match directory.symlink_metadata(name) {
-        Ok(metadata) if metadata.is_file() => {
-            directory.open_with(name, OpenOptions::new().write(true))?;
-            Ok(Some(metadata.permissions()))
-        }
+        Ok(metadata) if metadata.is_file() => directory.open_with(name, OpenOptions::new().write(true)).map(Some),
         Ok(_) => Err(io::Error::other("not a file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn write(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
-    let (temporary, mut file) = create_temporary(directory, mode.is_some())?;
-    let written = file
-        .write_all(content)
-        .and_then(|()| mode.map_or(Ok(()), |mode| file.set_permissions(mode)))
-        // Synced before the rename: otherwise a crash may leave the name with an empty file.
-        .and_then(|()| file.sync_data())
-        .and_then(|()| directory.rename(&temporary, directory, name));
-    if written.is_err() {
-        // Best effort: the first error is the one that matters.
-        let _ = directory.remove_file(&temporary);
-    }
-    written
+/// Returns whether the directory or the file system refuses a new file in place of the old one.
+fn cannot_exchange(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(error.kind(), PermissionDenied | ResourceBusy | ReadOnlyFilesystem | CrossesDevices)
 }
 
-/// Creates a new file. A private one is readable by its owner alone until its mode is set.
-fn create_temporary(directory: &Dir, is_private: bool) -> io::Result<(String, File)> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if is_private {
-        cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+/// Puts a new file in the place of `old`, atomically.
+fn exchange(directory: &Dir, name: &OsStr, content: &[u8], old: Option<&File>) -> io::Result<()> {
+    let write = |mut new: NewFile<'_>| {
+        new.file.write_all(content)?;
+        old.map_or(Ok(()), |old| properties::give(old, &new.file))?;
+        // Synced before it gets the name: otherwise a crash may leave the name with an empty file.
+        new.file.sync_data()?;
+        new.publish(name, old.is_none())
+    };
+    match NewFile::anonymous(directory, old.is_some()).and_then(write) {
+        Err(error) if !is_full(&error) => NewFile::named(directory, old.is_some()).and_then(write),
+        written => written,
     }
-    #[cfg(not(unix))]
-    let _ = is_private;
-    for _ in 0..MAX_NAMES {
-        let name = temporary_name();
-        match directory.open_with(&name, &options) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return Ok((name, opened?)),
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Overwrites a file. The space is reserved first, so that a full disk does not cost the old content.
+fn write_in_place(old: &File, content: &[u8]) -> io::Result<()> {
+    let length = old.metadata()?.len();
+    if let Err(error) = properties::reserve(old, content.len() as u64) {
+        // Best effort: the first error is the one that matters.
+        let _ = old.set_len(length);
+        return Err(error);
+    }
+    let mut file = old;
+    file.write_all(content)?;
+    old.set_len(content.len() as u64)?;
+    properties::clear_setuid(old);
+    old.sync_data()
+}
+
+/// A file that has not got its final name yet. Dropped, it leaves nothing behind.
+struct NewFile<'a> {
+    directory: &'a Dir,
+    file: File,
+    /// None while it has no name at all.
+    name: Option<String>,
+}
+
+impl<'a> NewFile<'a> {
+    /// Creates a file without a name, which is gone when the process is.
+    fn anonymous(directory: &'a Dir, is_private: bool) -> io::Result<Self> {
+        Ok(Self { directory, file: properties::anonymous(directory, is_private)?, name: None })
+    }
+
+    /// Creates a file with a temporary name. A private one is readable by its owner alone until its mode is set.
+    fn named(directory: &'a Dir, is_private: bool) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        if is_private {
+            cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        #[cfg(not(unix))]
+        let _ = is_private;
+        for _ in 0..MAX_NAMES {
+            let name = temporary_name();
+            match directory.open_with(&name, &options) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => return Ok(Self { directory, file: opened?, name: Some(name) }),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
+    }
+
+    /// Gives the file its name, in place of the file that has it.
+    fn publish(mut self, name: &OsStr, is_new: bool) -> io::Result<()> {
+        if self.name.is_none() {
+            if is_new {
+                match properties::link(&self.file, self.directory, name) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    linked => return linked,
+                }
+            }
+            // A link cannot replace a name; only a rename can.
+            let temporary = temporary_name();
+            properties::link(&self.file, self.directory, OsStr::new(&temporary))?;
+            self.name = Some(temporary);
+        }
+        if let Some(temporary) = &self.name {
+            self.directory.rename(temporary, self.directory, name)?;
+            self.name = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // Best effort: the error that led here is the one that matters.
+            let _ = self.directory.remove_file(name);
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
 }
 
 /// Returns a name that cannot be guessed: 64 bits that depend on a key from the operating system's randomness. Prefix and
@@ -89,15 +186,22 @@ mod tests {
     use super::*;
     use crate::paths::beneath::find_or_make;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
     use std::path::Path;
     use std::sync::Arc;
 
-    fn replace(directory: &Path, path: &str, text: &str) -> Result<(), WorkspaceError> {
+    fn replace(directory: &Path, path: &str, text: &str) -> io::Result<()> {
         let granted = Arc::new(fs::File::open(directory).unwrap());
         let path = if path.is_empty() { "." } else { path };
-        let spot = find_or_make(&granted, directory, Path::new(path), &|_| Ok(())).map_err(|e| io_error(path, &e))?;
-        replace_file(&spot, path, text.as_bytes())
+        replace_file(&find_or_make(&granted, directory, Path::new(path), &|_| Ok(()))?, text.as_bytes())
+    }
+
+    /// A directory with the file `file` in it.
+    fn directory_with(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, text).unwrap();
+        (directory, file)
     }
 
     #[test]
@@ -185,5 +289,99 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("sub")).unwrap();
         assert!(replace(directory.path(), "sub", "new").is_err() && replace(directory.path(), "", "new").is_err());
+    }
+
+    #[test]
+    fn hard_links_stay_one_file() {
+        let (directory, file) = directory_with("the old text");
+        let other = directory.path().join("other");
+        fs::hard_link(&file, &other).unwrap();
+        for text in ["short", "much longer than before"] {
+            replace(directory.path(), "file", text).unwrap();
+            assert_eq!(fs::read_to_string(&other).unwrap(), text);
+        }
+        assert_eq!(fs::metadata(&file).unwrap().nlink(), 2);
+    }
+
+    #[test]
+    fn setuid_and_setgid_bits_are_cleared() {
+        for has_link in [false, true] {
+            let (directory, file) = directory_with("old");
+            if has_link {
+                fs::hard_link(&file, directory.path().join("other")).unwrap();
+            }
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
+            replace(directory.path(), "file", "new").unwrap();
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o755, "{has_link}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn extended_attributes_stay() {
+        use rustix::fs::{XattrFlags, getxattr, setxattr};
+        let (directory, file) = directory_with("old");
+        if setxattr(&file, "user.note", b"kept", XattrFlags::empty()).is_err() {
+            return; // This file system has none.
+        }
+        replace(directory.path(), "file", "new").unwrap();
+        let mut value = [0; 8];
+        let length = getxattr(&file, "user.note", &mut value).unwrap();
+        assert_eq!((&value[..length], fs::read(&file).unwrap()), (&b"kept"[..], b"new".to_vec()));
+    }
+
+    /// The owner of a file in a container differs from its user, who is root.
+    #[test]
+    fn owner_stays() {
+        let (directory, file) = directory_with("old");
+        if std::os::unix::fs::chown(&file, Some(12_345), Some(54_321)).is_err() {
+            return; // Only root may.
+        }
+        replace(directory.path(), "file", "new").unwrap();
+        let metadata = fs::metadata(&file).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (12_345, 54_321));
+        assert_eq!(fs::read_to_string(file).unwrap(), "new");
+    }
+
+    #[test]
+    fn file_in_a_directory_that_admits_no_new_one_is_written_in_place() {
+        let (directory, file) = directory_with("the old text");
+        let inode = fs::metadata(&file).unwrap().ino();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        // Root may write to any directory, so the second half is called directly.
+        let is_root = fs::write(directory.path().join("probe"), "").is_ok();
+        if is_root {
+            let granted = Dir::from_std_file(fs::File::open(directory.path()).unwrap());
+            let old = open_existing(&granted, OsStr::new("file")).unwrap().unwrap();
+            write_in_place(&old, b"new").unwrap();
+        } else {
+            replace(directory.path(), "file", "new").unwrap();
+        }
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().ino(), inode);
+    }
+
+    #[test]
+    fn refusals_of_directory_and_mount_are_told_from_a_full_disk() {
+        use rustix::io::Errno;
+        for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::ROFS, Errno::XDEV] {
+            assert!(cannot_exchange(&errno.into()), "{errno}");
+        }
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::IO] {
+            assert!(!cannot_exchange(&errno.into()), "{errno}");
+        }
+    }
+
+    #[test]
+    fn temporary_file_without_a_final_name_is_removed() {
+        let (directory, _) = directory_with("old");
+        let granted = Dir::from_std_file(fs::File::open(directory.path()).unwrap());
+        drop(NewFile::named(&granted, true).unwrap());
+        let named = NewFile::named(&granted, true).unwrap();
+        assert!(named.publish(OsStr::new("missing/name"), false).is_err());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        NewFile::named(&granted, false).unwrap().publish(OsStr::new("file"), false).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("file")).unwrap(), "");
     }
 }
