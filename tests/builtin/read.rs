@@ -124,3 +124,25 @@ async fn list_skips_ignored_files_beyond_one_level() {
     let error = sandbox.error("list", json!({ "path": "src/a.rs" })).await;
     assert!(error.contains("is a file, not a directory"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_with_a_newline_is_one_entry() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("new\nline", "x");
+    let (text, _) = called(&sandbox, "list", json!({})).await;
+    assert_eq!(text, "\"new\\nline\"  1 byte");
+    let (text, _) = called(&sandbox, "find", json!({ "pattern": "*" })).await;
+    assert_eq!(text, "\"new\\nline\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workspace_that_was_deleted_is_named_as_the_cause() {
+    let sandbox = with(&["fs"]).await;
+    sandbox.write("a.txt", "x");
+    called(&sandbox, "read", json!({ "path": "a.txt" })).await;
+    std::fs::remove_dir_all(sandbox.workspace()).unwrap();
+    for (tool, arguments) in [("read", json!({ "path": "a.txt" })), ("list", json!({}))] {
+        let error = sandbox.error(tool, arguments).await;
+        assert!(!error.contains("no directory `/`"), "{tool}: {error}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The `find` tool.
 
 use crate::paths::Target;
-use crate::text::count;
+use crate::text::{count, shown};
 use crate::walk::{self, HERE, joined};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, Entry, Kind, WalkOptions, WalkResult};
@@ -91,7 +91,7 @@ fn is(entry: &Entry, wanted: Wanted) -> bool {
 
 fn line(root: &str, entry: &Entry) -> String {
     let slash = if entry.kind == Kind::Directory { "/" } else { "" };
-    joined(root, &entry.path) + slash
+    shown(&joined(root, &entry.path)).into_owned() + slash
 }
 
 fn omitted(shown: usize, total: usize, truncated: bool) -> String {

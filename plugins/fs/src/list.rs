@@ -1,7 +1,7 @@
 //! The `list` tool.
 
 use crate::paths::Target;
-use crate::text::{count, size};
+use crate::text::{count, shown, size};
 use crate::walk::{self, HERE};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, Entry, Kind, WalkOptions, WalkResult};
@@ -63,11 +63,12 @@ fn output(root: &str, result: &WalkResult) -> Output {
 }
 
 fn line(entry: &Entry) -> String {
+    let path = shown(&entry.path);
     match entry.kind {
-        Kind::File => format!("{}  {}", entry.path, size(entry.size)),
-        Kind::Directory => format!("{}/", entry.path),
-        Kind::Symlink => format!("{}  (symbolic link)", entry.path),
-        Kind::Other => format!("{}  (pipe, socket or device)", entry.path),
+        Kind::File => format!("{path}  {}", size(entry.size)),
+        Kind::Directory => format!("{path}/"),
+        Kind::Symlink => format!("{path}  (symbolic link)"),
+        Kind::Other => format!("{path}  (pipe, socket or device)"),
     }
 }
 

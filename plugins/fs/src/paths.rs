@@ -1,6 +1,7 @@
 //! Paths that the model writes, and errors for paths that lead nowhere.
 
 use crate::nearest::nearest_names;
+use crate::store;
 use pinion_plugin_sdk::{Call, Error, Result};
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
@@ -21,9 +22,16 @@ impl<'a> Target<'a> {
     /// Resolves `name`.
     ///
     /// # Errors
-    /// Those of [`Call::path`], and [`Error::Cancelled`].
+    /// Those of [`Call::path`], [`Error::InvalidArguments`] for a home directory, and [`Error::Cancelled`].
     pub(crate) fn new(name: &'a str, call: &Call) -> Result<Self> {
         call.check()?;
+        // A shell would expand it. Taken literally, it would create a directory named `~` in the workspace.
+        if name == "~" || name.starts_with("~/") {
+            return Err(Error::invalid_arguments(format!(
+                "`~` is not expanded: name `{name}` relative to the workspace or by its absolute path (`./{name}` is a \
+                 directory called `~`)"
+            )));
+        }
         Ok(Self { name, path: call.path(name)? })
     }
 
@@ -94,6 +102,11 @@ impl<'a> Target<'a> {
         while let Some(directory) = missing.parent().filter(|directory| !directory.exists()) {
             missing = directory;
         }
+        if missing.parent().is_none() {
+            // Not even the granted directory is there: it was removed, or could not be opened.
+            let why = store::why_unusable(&self.path).unwrap_or_else(|| "its directory no longer exists".to_owned());
+            return Error::NotFound(format!("`{}` cannot be used: {why}", self.name));
+        }
         let mut text = format!("`{}` does not exist", self.name);
         if missing != self.path {
             text.push_str(&format!(": no directory `{}`", missing.display()));
@@ -147,6 +160,15 @@ mod tests {
         let Error::NotFound(text) = metadata(&directory.path().join("sources/a/b.rs")).unwrap_err() else { panic!() };
         let missing = directory.path().join("sources");
         assert!(text.ends_with(&format!(": no directory `{}`; similar names: `source`", missing.display())), "{text}");
+    }
+
+    #[test]
+    fn home_directory_is_not_taken_for_a_name() {
+        for name in ["~", "~/x"] {
+            let result = Target::new(name, &testing::call());
+            assert!(matches!(result, Err(Error::InvalidArguments(text)) if text.contains("not expanded")), "{name}");
+        }
+        assert!(Target::new("./~/x", &testing::call()).is_ok() && Target::new("~x", &testing::call()).is_ok());
     }
 
     #[test]

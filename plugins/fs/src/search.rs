@@ -1,7 +1,7 @@
 //! The `search` tool.
 
 use crate::paths::Target;
-use crate::text::count;
+use crate::text::{count, shown};
 use crate::walk::{self, HERE, joined};
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::workspace::{self, FileMatches, SearchOptions, SearchResult, WalkOptions};
@@ -118,8 +118,8 @@ fn output(arguments: &Arguments, result: &SearchResult) -> Output {
     let shown = match arguments.mode() {
         _ if result.files.is_empty() => Shown { text: nothing(arguments, result), left_out: None },
         Mode::Lines => grouped(root, &result.files),
-        Mode::Files => listed(&result.files, |file| joined(root, &file.path)),
-        Mode::Count => listed(&result.files, |file| format!("{}: {}", joined(root, &file.path), file.matches)),
+        Mode::Files => listed(&result.files, |file| shown(&joined(root, &file.path)).into_owned()),
+        Mode::Count => listed(&result.files, |file| format!("{}: {}", shown(&joined(root, &file.path)), file.matches)),
     };
     let mut text = shown.text;
     let mut notes: Vec<String> = shown.left_out.clone().into_iter().collect();
@@ -159,20 +159,20 @@ fn listed(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> Shown
 /// Formats each file as its path and its lines; `--` marks a gap, as in grep.
 fn grouped(root: &str, files: &[FileMatches]) -> Shown {
     let mut text = String::new();
-    let mut shown = 0;
+    let mut matches = 0;
     for file in files {
         let gap = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{gap}{}\n", joined(root, &file.path)));
+        text.push_str(&format!("{gap}{}\n", shown(&joined(root, &file.path))));
         for (line, before) in file.lines.iter().zip(befores(file)) {
             let mark = if line.is_match { ':' } else { '-' };
             let written = format!("{before}{}{mark} {}\n", line.number, line.text);
             if text.len() + written.len() > BYTES {
                 let all: u32 = files.iter().map(|file| file.matches).sum();
-                let left_out = format!("cut at {} KB, after {shown} of {}", BYTES / 1024, count(all.into(), "match"));
+                let left_out = format!("cut at {} KB, after {matches} of {}", BYTES / 1024, count(all.into(), "match"));
                 return Shown { text: text.trim_end().to_owned(), left_out: Some(left_out) };
             }
             text.push_str(&written);
-            shown += u32::from(line.is_match);
+            matches += u32::from(line.is_match);
         }
     }
     Shown { text: text.trim_end_matches('\n').to_owned(), left_out: None }

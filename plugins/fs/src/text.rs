@@ -1,5 +1,7 @@
 //! Formatting of counts and sizes.
 
+use std::borrow::Cow;
+
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
 
@@ -30,6 +32,11 @@ fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
+/// Formats a path for a list of one path per line. One with control characters is quoted, with these escaped.
+pub(crate) fn shown(path: &str) -> Cow<'_, str> {
+    if path.contains(char::is_control) { Cow::Owned(format!("{path:?}")) } else { Cow::Borrowed(path) }
+}
+
 /// Returns the longest prefix of `text` of at most `limit` bytes that does not split a character.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
@@ -51,6 +58,12 @@ mod tests {
             formatted,
             ["0 bytes", "1 byte", "1023 bytes", "1.0 KB", "1023.9 KB", "1.0 MB", "17592186044415.9 MB"]
         );
+    }
+
+    #[test]
+    fn path_with_a_newline_stays_one_line() {
+        assert_eq!(shown("new\nline \u{1b}[1m"), r#""new\nline \u{1b}[1m""#);
+        assert_eq!(shown("été \"x\""), "été \"x\"");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub(super) enum Extent {
 /// Walks a tree, and passes each entry to the visitor.
 ///
 /// # Errors
-/// The root cannot be opened, an option is invalid, or the call is over. Entries below the root that cannot be read are
+/// The root cannot be opened or read, an option is invalid, or the call is over. Entries below the root that cannot be read are
 /// left out.
 pub(super) fn visit<V: Visitor>(
     root: &Root,
@@ -166,7 +166,7 @@ pub(super) fn visit<V: Visitor>(
         open_count: Arc::default(),
         is_cut: AtomicBool::new(false),
     };
-    walker.list(directory, OsString::new(), 1, &rules);
+    walker.list(directory, OsString::new(), 1, &rules).map_err(|error| io_error(&root.path, &error))?;
     walker.work();
     if deadline.is_over() {
         return Err(WorkspaceError::Cancelled);
@@ -181,13 +181,22 @@ enum Start {
 
 fn open_root(root: &Root) -> io::Result<Start> {
     let directory = Dir::from_std_file(root.spot.directory.try_clone()?);
-    let Some(name) = &root.spot.name else { return directory.open_dir(".").map(Start::Directory) };
+    let Some(name) = &root.spot.name else { return existing(directory.open_dir(".")?) };
     // Links in the path of the root itself were followed when it was resolved.
     let metadata = directory.symlink_metadata(name)?;
     if metadata.is_dir() {
         return open_dir(&directory, name).map(Start::Directory);
     }
     Ok(Start::File { directory, name: name.clone(), kind: kind_of(metadata.file_type()) })
+}
+
+/// Fails for a directory that was removed: an open handle of it looks like an empty one.
+fn existing(directory: Dir) -> io::Result<Start> {
+    #[cfg(unix)]
+    if cap_std::fs::MetadataExt::nlink(&directory.dir_metadata()?) == 0 {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(Start::Directory(directory))
 }
 
 /// Opens `path` below `directory`; an empty path is the directory itself.
@@ -309,9 +318,9 @@ impl<V: Visitor> Walker<'_, V> {
             match work.task {
                 Task::Visit { place, entries } => self.visit_run(&place, entries, tools),
                 Task::List { parent, name, depth, rules } => match open_dir(&parent.directory, &name) {
-                    Ok(directory) => self.list(directory, path, depth, &rules),
+                    // A directory that cannot be read is left out, also one that became a link to another place.
+                    Ok(directory) => drop(self.list(directory, path, depth, &rules)),
                     Err(error) if is_out_of_handles(&error) => self.cut(),
-                    // A directory that cannot be opened is left out, also one that became a link to another place.
                     Err(_) => {}
                 },
             }
@@ -330,8 +339,8 @@ impl<V: Visitor> Walker<'_, V> {
     }
 
     /// Lists a directory, and queues the work in it. `path` is as in [`OpenDirectory`].
-    fn list(&self, directory: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) {
-        let Ok(Listing { entries, present, mut reservation }) = self.entries(&directory) else { return };
+    fn list(&self, directory: Dir, path: OsString, depth: u32, rules: &Arc<Rules>) -> io::Result<()> {
+        let Listing { entries, present, mut reservation } = self.entries(&directory)?;
         let from_grant = self.root.relative.join(&path);
         let rules = match self.filter.reads_ignore_files() {
             true => Rules::below(rules, &directory, &from_grant, present, &self.rules),
@@ -342,7 +351,7 @@ impl<V: Visitor> Walker<'_, V> {
         let (mut work, mut run) = (Vec::new(), Vec::new());
         for (at, entry) in entries.into_iter().enumerate() {
             if at % clock_step == 0 && self.deadline.is_over() {
-                return;
+                return Ok(());
             }
             let path = joined(&place.path, &entry.name);
             if path.len() > MAX_PATH_BYTES {
@@ -371,6 +380,7 @@ impl<V: Visitor> Walker<'_, V> {
         }
         work.extend(self.visit_work(&place, run, &mut reservation));
         self.queue.add(work);
+        Ok(())
     }
 
     /// Creates the work of visiting a run. Its path is that of its first entry; its memory is taken from the listing.
