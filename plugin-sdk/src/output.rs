@@ -2,7 +2,7 @@
 
 use crate::bindings::imports::pinion::plugin::types::{Content, Display, Image, ToolOutput};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool's result: content for the model, and how to display it to the user.
 #[derive(Debug, Clone)]
@@ -10,18 +10,19 @@ pub struct Output {
     pub(crate) content: Vec<Content>,
     details: Option<Value>,
     display: Display,
+    is_error: bool,
 }
 
 impl Output {
     /// Creates a plain-text result.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::Text(text.into())], details: None, display: Display::Plain }
+        Self { content: vec![Content::Text(text.into())], details: None, display: Display::Plain, is_error: false }
     }
 
     /// Creates an image result; `media_type` is image/png, image/jpeg, image/gif or image/webp.
     pub fn image(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         let image = Image { media_type: media_type.into(), data };
-        Self { content: vec![Content::Image(image)], details: None, display: Display::Plain }
+        Self { content: vec![Content::Image(image)], details: None, display: Display::Plain, is_error: false }
     }
 
     /// Appends a text part.
@@ -35,6 +36,14 @@ impl Output {
     #[must_use]
     pub fn details(mut self, value: impl Serialize) -> Self {
         self.details = serde_json::to_value(value).ok();
+        self
+    }
+
+    /// Marks the result as that of a call that failed, unlike [`Error`](crate::Error) with details. It sets the member
+    /// `is_error` of the details, which become an object if they are none.
+    #[must_use]
+    pub fn failed(mut self) -> Self {
+        self.is_error = true;
         self
     }
 
@@ -74,6 +83,30 @@ impl From<&str> for Output {
 
 impl From<Output> for ToolOutput {
     fn from(output: Output) -> Self {
-        Self { content: output.content, details: output.details.map(|v| v.to_string()), display: output.display }
+        let mut details = output.details;
+        if output.is_error {
+            let object = details.get_or_insert_with(|| json!({}));
+            match object.as_object_mut() {
+                Some(members) => drop(members.insert("is_error".to_owned(), Value::Bool(true))),
+                None => *object = json!({ "is_error": true, "details": object.take() }),
+            }
+        }
+        Self { content: output.content, details: details.map(|v| v.to_string()), display: output.display }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_is_a_member_of_the_details() {
+        let details = |output: Output| ToolOutput::from(output).details.map(|json| json.parse::<Value>().unwrap());
+        assert_eq!(details(Output::text("x")), None);
+        assert_eq!(details(Output::text("x").failed()), Some(json!({ "is_error": true })));
+        let with_details = Output::text("x").failed().details(json!({ "exit_code": 1 }));
+        assert_eq!(details(with_details), Some(json!({ "exit_code": 1, "is_error": true })));
+        let not_an_object = Output::text("x").failed().details(json!([1]));
+        assert_eq!(details(not_an_object), Some(json!({ "details": [1], "is_error": true })));
     }
 }

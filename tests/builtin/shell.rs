@@ -21,6 +21,10 @@ async fn command_returns_both_streams_and_exit_code() {
     );
     let (text, details) = called(&sandbox, "bash", json!({ "command": "true" })).await;
     assert_eq!((text.as_str(), &details["success"]), ("[no output]", &json!(true)));
+    for (command, is_error) in [("true", false), ("exit 3", true), ("kill -9 $$", true), ("no-such-program", true)] {
+        let output = sandbox.call("bash", json!({ "command": command })).await.unwrap();
+        assert_eq!(output.is_error, is_error, "{command}");
+    }
     let (text, _) = called(&sandbox, "bash", json!({ "command": "kill -9 $$" })).await;
     assert_eq!(text, "[killed by signal 9 (SIGKILL)]");
 }
@@ -29,7 +33,9 @@ async fn command_returns_both_streams_and_exit_code() {
 async fn timeout_kills_command_and_children() {
     let sandbox = with(&["shell"]).await;
     let arguments = json!({ "command": "sleep 1000 & echo $!; sleep 1000", "timeout": 1 });
-    let (text, details) = called(&sandbox, "bash", arguments).await;
+    let output = sandbox.call("bash", arguments).await.unwrap();
+    assert!(output.is_error);
+    let (text, details) = text_and_details(output);
     let (pid, ending) = text.split_once('\n').unwrap();
     assert_eq!(ending, "[timed out after 1 s and was killed; a longer timeout may help]");
     assert_eq!((&details["timed_out"], &details["success"]), (&json!(true), &json!(false)));

@@ -12,6 +12,8 @@ const PART_BYTES: usize = 64;
 const MAX_DETAILS_BYTES: usize = 4 * 1024 * 1024;
 /// Values that the details of one result may have.
 const MAX_DETAILS_VALUES: usize = 100_000;
+/// Member of the details that marks a result as an error.
+const IS_ERROR: &str = "is_error";
 /// Bytes that the name of a language or media type may have.
 const MAX_LANGUAGE_BYTES: usize = 64;
 
@@ -99,10 +101,12 @@ pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String>
             })?;
         }
     }
+    let details = output.details.as_deref().map(details).transpose()?;
     Ok(ToolOutput {
         // A result that is only an empty text stays one.
         content: if content.is_empty() && had_content { vec![Content::text("")] } else { content },
-        details: output.details.as_deref().map(details).transpose()?,
+        is_error: details.as_ref().and_then(|details| details.get(IS_ERROR)) == Some(&Value::Bool(true)),
+        details,
         display: match output.display {
             wit::Display::Plain => Display::Plain,
             wit::Display::Markdown => Display::Markdown,
@@ -141,6 +145,19 @@ fn count_values(json: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn details_can_mark_a_result_as_an_error() {
+        let is_error = |details: Option<&str>| {
+            let details = details.map(str::to_owned);
+            let content = vec![wit::Content::Text("[exit code 1]".into())];
+            tool_output(wit::ToolOutput { content, details, display: wit::Display::Plain }).unwrap().is_error
+        };
+        assert!(is_error(Some(r#"{"is_error": true, "exit_code": 1}"#)));
+        for other in [None, Some("{}"), Some(r#"{"is_error": "yes"}"#), Some(r#"[{"is_error": true}]"#), Some("true")] {
+            assert!(!is_error(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn details_are_bounded_in_bytes_values_and_nesting() {

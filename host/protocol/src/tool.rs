@@ -89,6 +89,9 @@ pub struct ToolOutput {
     pub details: Option<Value>,
     /// Format in which the UI displays the text.
     pub display: Display,
+    /// The tool ran and reports a failure, such as a program that exited with an error. Unlike [`ToolError::Failed`], the
+    /// result has details.
+    pub is_error: bool,
 }
 
 impl ToolOutput {

@@ -4,6 +4,9 @@ use crate::streams;
 use pinion_plugin_sdk::prelude::*;
 use pinion_plugin_sdk::process;
 
+/// The most that the host keeps of the output in a file.
+const SPILLED_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The reason why the program no longer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -15,8 +18,8 @@ pub(crate) enum Ending {
     Cancelled,
 }
 
-/// Formats standard output, standard error and how the program ended. A failing command is not a tool error: the model
-/// sees the output, and the details say `success: false`.
+/// Formats standard output, standard error and how the program ended. A command that fails, is killed or runs out of time
+/// gives a result that is marked as failed, with the same output and details.
 pub(crate) fn output(ran: &process::Output, ending: Ending) -> Output {
     let (stdout, stderr) = (streams::text(&ran.stdout), streams::text(&ran.stderr));
     let truncated = stdout.truncated || stderr.truncated;
@@ -45,7 +48,8 @@ pub(crate) fn output(ran: &process::Output, ending: Ending) -> Output {
         "truncated": truncated,
         "full_output": ran.spilled_to,
     });
-    Output::text(parts.join("\n")).details(details)
+    let output = Output::text(parts.join("\n")).details(details);
+    if success { output } else { output.failed() }
 }
 
 /// Describes how the program ended; `None` on success.
@@ -67,6 +71,9 @@ fn ended(ran: &process::Output, ending: Ending) -> Option<String> {
 /// Says how to see the omitted output.
 fn hint(ran: &process::Output, truncated: bool) -> Option<String> {
     match &ran.spilled_to {
+        Some(path) if ran.stdout.total + ran.stderr.total > SPILLED_BYTES => {
+            Some(format!("[first {} MiB of the output: {path}]", SPILLED_BYTES / 1024 / 1024))
+        }
         Some(path) => Some(format!("[full output: {path}]")),
         None => truncated.then(|| "[to see the rest, redirect the output to a file]".to_owned()),
     }
@@ -126,6 +133,7 @@ mod tests {
         let reply = reply(&ran("out\n", "err\n", Some(2)), Ending::Exited);
         assert_eq!(reply.text, "out\n[stderr]\nerr\n[exit code 2]");
         assert_eq!((&reply.details["exit_code"], &reply.details["success"]), (&json!(2), &json!(false)));
+        assert_eq!(reply.details["is_error"], true);
     }
 
     #[test]
@@ -144,7 +152,7 @@ mod tests {
         let ran = ran("so far", "", None);
         let timed_out = reply(&ran, Ending::TimedOut { after_ms: 1_500 });
         assert_eq!(timed_out.text, "so far\n[timed out after 2 s and was killed; a longer timeout may help]");
-        assert_eq!(timed_out.details["timed_out"], true);
+        assert_eq!((&timed_out.details["timed_out"], &timed_out.details["is_error"]), (&json!(true), &json!(true)));
         let cancelled = reply(&ran, Ending::Cancelled);
         assert_eq!(cancelled.text, "so far\n[cancelled and killed]");
         assert_eq!((&cancelled.details["cancelled"], &cancelled.details["success"]), (&json!(true), &json!(false)));
@@ -154,6 +162,12 @@ mod tests {
     fn file_with_the_full_output_is_named() {
         let spilled = process::Output { spilled_to: Some("/tmp/out.txt".into()), ..ran("x", "", Some(0)) };
         assert_eq!(reply(&spilled, Ending::Exited).text, "x\n[full output: /tmp/out.txt]");
+        let mut huge = spilled.clone();
+        huge.stderr.total = SPILLED_BYTES;
+        assert_eq!(
+            reply(&huge, Ending::Exited).text.lines().last(),
+            Some("[first 64 MiB of the output: /tmp/out.txt]")
+        );
         let long = reply(&ran(&"x\n".repeat(3_000), "", Some(0)), Ending::Exited);
         assert!(long.text.ends_with("\n[to see the rest, redirect the output to a file]"));
         assert_eq!(long.details["truncated"], true);

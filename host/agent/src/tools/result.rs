@@ -53,7 +53,7 @@ pub(crate) struct Finished {
 impl Finished {
     pub(crate) fn of(result: Result<ToolOutput, ToolError>, interrupt: Option<Interrupt>) -> Self {
         match (result, interrupt) {
-            (Ok(output), None) => Self { output, is_error: false },
+            (Ok(output), None) => Self { is_error: output.is_error, output },
             // The partial output may matter to the model.
             (Ok(mut output), Some(why)) => {
                 output.content.insert(0, Content::text(format!("{}\n", why.text())));

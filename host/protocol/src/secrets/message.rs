@@ -71,9 +71,10 @@ impl Known {
             return reply;
         }
         let result = match reply.result {
-            Ok(ToolOutput { mut content, details, display }) => {
+            Ok(ToolOutput { mut content, details, display, is_error }) => {
                 self.clean_contents(&mut content);
-                Ok(ToolOutput { content, details: details.map(|details| self.clean_json(details)), display })
+                let details = details.map(|details| self.clean_json(details));
+                Ok(ToolOutput { content, details, display, is_error })
             }
             Err(error) => Err(self.clean_error(error)),
         };
