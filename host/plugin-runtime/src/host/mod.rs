@@ -10,6 +10,7 @@ pub(crate) mod log;
 pub(crate) mod log_line;
 pub(crate) mod process;
 pub(crate) mod progress;
+mod spill;
 pub(crate) mod stdio;
 pub(crate) mod workspace;
 pub(crate) mod written;

@@ -8,10 +8,10 @@
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
+use crate::host::spill::Spill;
 use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -289,81 +289,10 @@ impl Kept {
     }
 }
 
-/// The file with all of the output. Made once it is needed, from what was kept in memory until then.
-struct Spill {
-    folder: PathBuf,
-    /// Everything so far, as it came, until the file is needed.
-    early: Vec<u8>,
-    file: Option<(PathBuf, File)>,
-    /// What the file takes counts as written by the call, and is cut where its limit is.
-    written: Arc<Written>,
-    failed: bool,
-}
-
-impl Spill {
-    fn new(folder: &Path, written: Arc<Written>) -> Self {
-        Self { folder: folder.to_owned(), early: Vec::new(), file: None, written, failed: false }
-    }
-
-    fn take(&mut self, bytes: &[u8], needed: bool) {
-        if self.failed {
-            return;
-        }
-        if self.file.is_none() {
-            self.early.extend_from_slice(bytes);
-            if !needed {
-                return;
-            }
-        }
-        let early = std::mem::take(&mut self.early);
-        let bytes = if early.is_empty() { bytes } else { &early };
-        if let Err(error) = self.write(bytes) {
-            tracing::warn!(folder = %self.folder.display(), %error, "long output is not kept in a file");
-            self.failed = true;
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some((_, file)) => file,
-            None => &mut self.file.insert(create(&self.folder)?).1,
-        };
-        let room = usize::try_from(self.written.spend_up_to(bytes.len() as u64)).unwrap_or(0);
-        file.write_all(&bytes[..room])
-    }
-
-    fn finish(self) -> Option<String> {
-        let (path, _) = self.file.filter(|_| !self.failed)?;
-        path.to_str().map(str::to_owned)
-    }
-}
-
-/// A new file that only the user can read.
-fn create(folder: &Path) -> io::Result<(PathBuf, File)> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    for attempt in 0_u32.. {
-        let path = folder.join(format!("output-{}-{attempt}.txt", std::process::id()));
-        match options.open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            opened => return Ok((path, opened?)),
-        }
-    }
-    Err(io::Error::other("no free file name"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::convert::clip;
-    use crate::limits::Limits;
 
     #[test]
     fn what_fits_is_kept_whole() {
@@ -393,18 +322,6 @@ mod tests {
         bytes.chunks(7).for_each(|chunk| many.take(chunk));
         let (one, many) = (one.into_captured(), many.into_captured());
         assert_eq!((one.head, one.tail, one.total), (many.head, many.tail, many.total));
-    }
-
-    #[test]
-    fn the_file_holds_everything_in_the_order_in_which_it_came() {
-        let folder = tempfile::tempdir().unwrap();
-        let written = Written::new(&Limits { bytes_written: 10, ..Limits::default() });
-        let mut spill = Spill::new(&folder.path().join("new"), written);
-        spill.take(b"one ", false);
-        spill.take(b"two ", true);
-        spill.take(b"three", true);
-        let path = spill.finish().unwrap();
-        assert_eq!(std::fs::read(path).unwrap(), b"one two th", "cut at the limit of the call");
     }
 
     #[test]
