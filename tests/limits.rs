@@ -40,7 +40,7 @@ async fn assert_limit_error(sandbox: &Sandbox, error: &str, parts: &[&str]) {
 async fn endless_computation_runs_out_of_fuel() {
     let sandbox = limited(PartialLimits { fuel: Some(50_000_000), ..NONE }).await;
     let error = sandbox.error("spin", json!({})).await;
-    assert_limit_error(&sandbox, &error, &["fuel of 50000000", "raise `fuel`"]).await;
+    assert_limit_error(&sandbox, &error, &["out of fuel (limit 50 M)", "raise `fuel`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,21 +61,21 @@ async fn sleeping_call_is_stopped_at_its_deadline() {
 async fn memory_is_bounded() {
     let sandbox = limited(PartialLimits { memory_bytes: Some(8 << 20), ..NONE }).await;
     let error = sandbox.error("eat_memory", json!({ "amount": 64 << 20 })).await;
-    assert_limit_error(&sandbox, &error, &["bytes of memory, of 8388608", "raise `memory-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["out of memory (limit 8 MiB)", "raise `memory-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stack_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("recurse", json!({ "amount": 1_000_000 })).await;
-    assert_limit_error(&sandbox, &error, &["stack of", "stack-bytes"]).await;
+    assert_limit_error(&sandbox, &error, &["overflowed its stack", "stack-bytes"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_result_is_rejected() {
     let sandbox = limited(PartialLimits { output_bytes: Some(100_000), ..NONE }).await;
     let error = sandbox.error("talk", json!({ "amount": 1_000_000 })).await;
-    assert_limit_error(&sandbox, &error, &["more than 100000 bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["(limit 100000 bytes)", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn progress_beyond_the_output_limit_is_dropped() {
 async fn size_of_one_host_call_is_bounded() {
     let sandbox = limited(NONE).await;
     let error = sandbox.error("alias", json!({ "amount": 10_000 })).await;
-    assert_limit_error(&sandbox, &error, &["bytes of output", "raise `output-bytes`"]).await;
+    assert_limit_error(&sandbox, &error, &["to the host in one call", "raise `output-bytes`"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

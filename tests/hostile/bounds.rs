@@ -283,7 +283,7 @@ async fn empty_parts_are_dropped_and_too_many_parts_rejected() {
 async fn empty_parts_count_towards_the_output_limit() {
     let sandbox = sandbox().await;
     let error = sandbox.error("give_parts", json!({ "amount": 600_000 })).await;
-    assert!(error.contains("bytes of output") && error.contains("raise `output-bytes`"), "{error}");
+    assert!(error.contains("too much output") && error.contains("raise `output-bytes`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -352,7 +352,7 @@ async fn error_text_counts_as_output() {
     let result = sandbox.call("fail_loudly", json!({ "amount": 34 * MIB })).await;
     assert!(matches!(result, Err(ToolError::Fault { .. })));
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("bytes of output"), "{}", &error[..error.len().min(200)]);
+    assert!(error.contains("raise `output-bytes`"), "{}", &error[..error.len().min(200)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -384,7 +384,7 @@ async fn bytes_written_are_bounded_on_every_path() {
     for how in ["write", "append", "replace"] {
         for (bytes, times) in [(2 * MIB, 1), (1000, 2000)] {
             let error = written(&sandbox, how, bytes, times).await.unwrap_err();
-            let said = error.contains("wrote more than 1048576 bytes") && error.contains("raise `bytes-written`");
+            let said = error.contains("wrote too much (limit 1 MiB)") && error.contains("raise `bytes-written`");
             assert!(said && error.contains("plugin `hostile`"), "{how}: {error}");
             assert!(fs::metadata(sandbox.workspace().join("file")).map_or(0, |file| file.len()) <= MIB, "{how}");
             let _ = fs::remove_file(sandbox.workspace().join("file"));
@@ -399,7 +399,10 @@ async fn sparse_file_cannot_exceed_the_size_limit() {
     let sandbox = sandbox().await;
     for (how, bytes) in [("set_len", 1 << 40), ("set_len", i64::MAX as u64), ("far", 1 << 40), ("far", 1 << 30)] {
         let error = written(&sandbox, how, bytes, 1).await.unwrap_err();
-        assert!(error.contains("more than 1073741824 bytes") && error.contains("raise `file-bytes`"), "{how}: {error}");
+        assert!(
+            error.contains("too large a file (limit 1 GiB)") && error.contains("raise `file-bytes`"),
+            "{how}: {error}"
+        );
         assert_eq!(fs::metadata(sandbox.workspace().join("file")).unwrap().len(), 0, "{how} {bytes}");
     }
     written(&sandbox, "set_len", 1 << 30, 1).await.unwrap();

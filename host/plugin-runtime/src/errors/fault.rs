@@ -23,7 +23,7 @@ pub struct PluginFault {
 #[non_exhaustive]
 pub enum FaultKind {
     /// The call executed as many instructions as it may.
-    #[error("used up its fuel of {limit}")]
+    #[error("ran out of fuel (limit {})", count(*.limit))]
     Fuel {
         /// The limit, in units of fuel.
         limit: u64,
@@ -35,7 +35,7 @@ pub enum FaultKind {
         limit_ms: u64,
     },
     /// A refused growth of linear memory ended the call.
-    #[error("wanted {wanted} bytes of memory, of {limit}")]
+    #[error("ran out of memory (limit {})", bytes(*.limit))]
     Memory {
         /// Bytes the instance would have had.
         wanted: u64,
@@ -43,7 +43,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// A growth of linear memory was refused because all calls of the plugin together would have had too much.
-    #[error("and its other calls together wanted more than {limit} bytes of memory")]
+    #[error("ran out of memory: its calls together may have {}", bytes(*.limit))]
     TotalMemory {
         /// Bytes that all calls of the plugin may have together.
         limit: u64,
@@ -63,14 +63,20 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The call overflowed the WebAssembly stack.
-    #[error("used up its stack of {limit} bytes")]
+    #[error("overflowed its stack (limit {})", bytes(*.limit))]
     Stack {
         /// The size of the stack in bytes.
         limit: u64,
     },
-    /// Result, progress and log lines are too long, or one host call carried too much.
-    #[error("gave more than {limit} bytes of output")]
+    /// Result, progress and log lines are too long.
+    #[error("gave too much output (limit {})", bytes(*.limit))]
     Output {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// One call of the host carried too much, such as the content of a file to write.
+    #[error("passed too much to the host in one call (limit {})", bytes(*.limit))]
+    HostCallBytes {
         /// The limit in bytes.
         limit: u64,
     },
@@ -87,13 +93,13 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The plugin wrote too many bytes.
-    #[error("wrote more than {limit} bytes")]
+    #[error("wrote too much (limit {})", bytes(*.limit))]
     BytesWritten {
         /// Bytes that one call may write.
         limit: u64,
     },
     /// The plugin created or wrote a file that is too large.
-    #[error("wrote to a file of more than {limit} bytes")]
+    #[error("wrote too large a file (limit {})", bytes(*.limit))]
     FileBytes {
         /// Bytes that one file may have.
         limit: u64,
@@ -105,7 +111,7 @@ pub enum FaultKind {
         limit: u64,
     },
     /// The call did not end after its deadline or cancellation; its thread may sit in a system call.
-    #[error("does not react, and was abandoned")]
+    #[error("is unresponsive and was abandoned")]
     Stuck,
     /// The call was cancelled and did not end within its grace period.
     #[error("was cancelled")]
@@ -130,6 +136,23 @@ pub enum FaultKind {
     },
 }
 
+/// Formats a limit in bytes: `256 MiB`, or the bytes where a unit does not divide them.
+pub(super) fn bytes(limit: u64) -> String {
+    scaled(limit, 1024, &["GiB", "MiB", "KiB"]).unwrap_or_else(|| format!("{limit} bytes"))
+}
+
+/// Formats a large number: `20 G`, or all digits where a unit does not divide it.
+pub(super) fn count(limit: u64) -> String {
+    scaled(limit, 1000, &["G", "M", "k"]).unwrap_or_else(|| limit.to_string())
+}
+
+/// Formats a number in the largest of three units, each `step` times the next, that divides it.
+fn scaled(number: u64, step: u64, units: &[&str; 3]) -> Option<String> {
+    let sizes = [step.pow(3), step.pow(2), step];
+    let (size, unit) = sizes.iter().zip(units).find(|(size, _)| number > 0 && number.is_multiple_of(**size))?;
+    Some(format!("{} {unit}", number / size))
+}
+
 impl FaultKind {
     /// The fault of a plugin.
     pub(crate) fn of(self, plugin: &str) -> PluginFault {
@@ -143,7 +166,7 @@ impl FaultKind {
             Self::Deadline { .. } => "deadline-ms",
             Self::Memory { .. } => "memory-bytes",
             Self::Table { .. } => "table-elements",
-            Self::Output { .. } => "output-bytes",
+            Self::Output { .. } | Self::HostCallBytes { .. } => "output-bytes",
             Self::HostCalls { .. } => "host-calls",
             Self::Handles { .. } => "handles",
             Self::BytesWritten { .. } => "bytes-written",
@@ -265,7 +288,7 @@ impl FaultKind {
         // wasmtime does not export these error types; tests with hostile guests pin the texts.
         let text = format!("{error:#}");
         if text.contains("fuel allocated for hostcalls has been exhausted") {
-            return Self::Output { limit: limits.output_bytes };
+            return Self::HostCallBytes { limit: limits.output_bytes };
         }
         if text.contains("store handle limit exceeded") {
             return Self::Handles { limit: limits.handles };
@@ -299,5 +322,17 @@ fn describe(error: &wasmtime::Error, stderr: &str) -> String {
     match stderr.trim() {
         "" => cause,
         said => format!("{cause}; it said:\n{said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_a_unit_that_divides_them() {
+        let expected = ["256 MiB", "1 GiB", "100000 bytes", "1 KiB", "0 bytes"];
+        assert_eq!([268_435_456, 1 << 30, 100_000, 1024, 0].map(bytes), expected);
+        assert_eq!([20_000_000_000, 2_000_000, 1_234].map(count), ["20 G", "2 M", "1234"]);
     }
 }

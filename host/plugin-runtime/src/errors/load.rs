@@ -1,6 +1,6 @@
 //! Failures to load a component.
 
-use crate::errors::fault::{FaultKind, PluginFault};
+use crate::errors::fault::{FaultKind, PluginFault, bytes, count};
 use crate::errors::write_details;
 use crate::loading::component_file::ReadError;
 use crate::manifest::ManifestError;
@@ -79,11 +79,13 @@ impl LoadError {
     /// raise.
     pub(crate) fn from_fault(fault: PluginFault) -> Self {
         let limit = match &fault.kind {
-            FaultKind::Fuel { limit } => format!("more than {limit} fuel"),
+            FaultKind::Fuel { limit } => format!("more than {} fuel", count(*limit)),
             FaultKind::Deadline { limit_ms } => format!("more than {limit_ms} ms"),
-            FaultKind::Memory { limit, .. } => format!("more than {limit} bytes of memory"),
+            FaultKind::Memory { limit, .. } => format!("more than {} of memory", bytes(*limit)),
             FaultKind::Table { limit, .. } => format!("more than {limit} table elements"),
-            FaultKind::Output { limit } => format!("more than {limit} bytes of output"),
+            FaultKind::Output { limit } | FaultKind::HostCallBytes { limit } => {
+                format!("more than {} of output", bytes(*limit))
+            }
             FaultKind::HostCalls { limit } => format!("more than {limit} calls of the host"),
             FaultKind::Handles { limit } => format!("more than {limit} open handles"),
             _ => return Self::Fault(fault),
