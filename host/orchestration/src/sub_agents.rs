@@ -214,6 +214,11 @@ impl Call {
         config.ports.tools = Arc::new(tools);
         config.policy.limits.max_turns = Some(assignment.max_turns.unwrap_or(turn_limit).min(turn_limit).max(1));
         config.policy.limits.max_time = assignment.max_time;
+        if let Some(level) = kind.thinking {
+            config.policy.options.thinking = level;
+            // A budget in tokens would override the level.
+            config.policy.options.thinking_budget = None;
+        }
         config.ports.spawner = Some(sub_agents(SubAgentPolicy { max_depth, ..policy.clone() }));
         Ok(config)
     }
@@ -270,7 +275,8 @@ impl Call {
             config.ports.store = session.store.clone();
         }
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
-        let prompt = format!("{}\n\n{BRIEF}{instructions}", self.family.system_prompt);
+        let own = kind.system_prompt.as_deref().unwrap_or(&self.family.system_prompt);
+        let prompt = format!("{own}\n\n{BRIEF}{instructions}");
         let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
         let parent = self.family.loop_id.clone();
         let context = Context {

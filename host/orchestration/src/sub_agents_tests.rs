@@ -300,6 +300,26 @@ async fn sub_agent_spend_counts_towards_the_parents_limits() {
 }
 
 #[tokio::test]
+async fn configured_agent_has_its_own_system_prompt_and_thinking_level() {
+    let kind = AgentKind {
+        name: "thinker".into(),
+        system_prompt: Some("You think.".into()),
+        instructions: Some("Twice.".into()),
+        thinking: Some(ThinkingLevel::High),
+        ..AgentKind::default()
+    };
+    let replies = vec![delegate(), says("seen"), says("done")];
+    let mut setup = parent(Assignment { kind: Some("thinker".into()), ..task("look") }, replies);
+    setup.sub_agents.kinds = vec![kind];
+    let harness = setup.build();
+    harness.prompt("go").await;
+    let requests = harness.model.requests.lock().unwrap();
+    assert!(requests[1].system.starts_with("You think.\n\n# Your role") && requests[1].system.ends_with("Twice."));
+    let levels: Vec<_> = requests.iter().map(|request| request.options.thinking).collect();
+    assert_eq!(levels, [ThinkingLevel::default(), ThinkingLevel::High, ThinkingLevel::default()]);
+}
+
+#[tokio::test]
 async fn configured_agent_has_its_own_model_instructions_and_tools() {
     struct Models(Arc<crate::testing::ScriptedModel>);
     impl ModelSource for Models {

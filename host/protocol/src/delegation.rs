@@ -5,7 +5,7 @@ use crate::choice::ChoiceName;
 use crate::message::{Message, StopReason};
 use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
-use crate::provider::Provider;
+use crate::provider::{Provider, ThinkingLevel};
 use crate::usage::{Cost, Usage};
 use futures_util::future::BoxFuture;
 use std::fmt;
@@ -69,8 +69,12 @@ pub struct AgentKind {
     pub name: String,
     /// Purpose of the sub-agent, for the model that may start it.
     pub description: String,
-    /// Instructions appended to the system prompt of its parent.
+    /// System prompt; `None` for that of its parent. What every sub-agent is told and `instructions` follow it.
+    pub system_prompt: Option<String>,
+    /// Instructions appended to the system prompt.
     pub instructions: Option<String>,
+    /// Thinking level; `None` for that of its parent.
+    pub thinking: Option<ThinkingLevel>,
     /// Names of its tools; `None` for all tools of its parent.
     pub tools: Option<Vec<String>>,
     /// Names of its models; empty for the model of its parent. With several, each makes an attempt.

@@ -75,8 +75,9 @@ fn kinds() -> Vec<Kind> {
 }
 
 fn task(arguments: Arguments, _call: &Call) -> Result<Output> {
-    let report = agents::run(&assignment(arguments)?)?;
-    Ok(output(&report))
+    let assignment = assignment(arguments)?;
+    let report = agents::run(&assignment)?;
+    Ok(output(assignment.kind.as_deref(), &report))
 }
 
 fn assignment(arguments: Arguments) -> Result<Assignment> {
@@ -105,13 +106,14 @@ fn choice(choose: Choose) -> agents::Choice {
     }
 }
 
-fn output(report: &Report) -> Output {
+fn output(agent: Option<&str>, report: &Report) -> Output {
     let text = if report.text.trim().is_empty() { "(the sub-agent returned no text)" } else { report.text.trim() };
     let text = match &report.shortfall {
         None => text.to_owned(),
         Some(shortfall) => format!("{text}\n\n[The sub-agent stopped early: {shortfall}.]"),
     };
     Output::text(text).markdown().details(json!({
+        "agent": agent,
         "loop_id": report.loop_id,
         "turns": report.turns,
         "input_tokens": report.input_tokens,
@@ -160,7 +162,9 @@ mod tests {
             input_tokens: 10,
             output_tokens: 5,
         };
-        let text = |report: &Report| testing::Reply::from(output(report)).text;
+        let text = |report: &Report| testing::Reply::from(output(None, report)).text;
+        let named = testing::Reply::from(output(Some("reviewer"), &report("found", None)));
+        assert_eq!((&named.details["agent"], &named.details["turns"]), (&json!("reviewer"), &json!(2)));
         assert_eq!(text(&report("found\n", None)), "found");
         assert_eq!(
             text(&report("", Some("it failed: no key"))),

@@ -134,7 +134,9 @@ pub(crate) struct FileAgents {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FileAgentKind {
     description: String,
+    system_prompt: Option<String>,
     instructions: Option<String>,
+    thinking: Option<ThinkingLevel>,
     tools: Option<Vec<String>>,
     model: Option<String>,
     /// Several models instead of one, each of which makes an attempt.
@@ -154,7 +156,9 @@ impl FileAgentKind {
         AgentKind {
             name,
             description: self.description,
+            system_prompt: self.system_prompt,
             instructions: self.instructions,
+            thinking: self.thinking,
             tools: self.tools,
             models,
             max_turns: self.max_turns,
