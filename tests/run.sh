@@ -19,7 +19,7 @@ plugins/setup-toolchain.sh
 step formatting
 cargo fmt --all --check
 # cargo fmt does not see modules that a macro declares.
-find host/plugin-runtime/src/capability -name "*.rs" -exec rustfmt --edition 2024 --check {} +
+find host/plugin-runtime/src/capability host/session-store/src/record -name "*.rs" -exec rustfmt --edition 2024 --check {} +
 (cd plugins && cargo fmt --all --check)
 (cd tests/guests && cargo fmt --all --check)
 

@@ -317,6 +317,7 @@ struct Slow;
 impl Approver for Slow {
     fn decide<'a>(&'a self, _: Question<'a>, _: &'a CancellationToken) -> BoxFuture<'a, Decision> {
         Box::pin(async {
+            // The deadline is one of real time, so that only real time shows that it pauses.
             tokio::time::sleep(2 * DEADLINE).await;
             Decision::Allow
         })

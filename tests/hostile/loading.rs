@@ -77,17 +77,15 @@ async fn odd_files_are_rejected_and_others_load() {
 
 /// Waits for a command that must end within a time limit.
 fn end(mut child: Child, within: Duration) -> ExitStatus {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if begun.elapsed() > within {
-            child.kill().unwrap();
-            panic!("the command does not end");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || sender.send(child.wait().unwrap()).unwrap());
+    let status = receiver.recv_timeout(within).unwrap_or_else(|_| {
+        kill_process(pid, Signal::KILL).unwrap();
+        panic!("the command does not end");
+    });
+    waiting.join().unwrap();
+    status
 }
 
 /// Sends a signal repeatedly until the command ends, because pending signals of one kind merge.
@@ -299,6 +297,7 @@ async fn file_under_constant_writes_blocks_no_caller() {
         let mut file = std::fs::OpenOptions::new().append(true).open(file).unwrap();
         while !stopped.is_cancelled() {
             file.write_all(b"x").unwrap();
+            // The pace of the writer, for which nothing waits.
             std::thread::sleep(Duration::from_millis(2));
         }
     });
@@ -355,10 +354,15 @@ fn interrupted_when(pinion: &Pinion, arguments: &[&str], signal: Signal, is_read
 
 /// Returns whether a process has handlers for SIGINT, SIGTERM and SIGHUP.
 fn handles_signals(process: u32) -> bool {
+    has_signals(process, "SigCgt:", &[Signal::INT, Signal::TERM, Signal::HUP])
+}
+
+/// Returns whether a mask in the status of a process contains all these signals.
+fn has_signals(process: u32, mask: &str, signals: &[Signal]) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    [Signal::INT, Signal::TERM, Signal::HUP].iter().all(|signal| caught & (1 << (signal.as_raw() - 1)) != 0)
+    let mask = status.lines().find_map(|line| line.strip_prefix(mask));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    signals.iter().all(|signal| mask & (1 << (signal.as_raw() - 1)) != 0)
 }
 
 /// Returns whether a process has started another one.
@@ -409,7 +413,7 @@ fn second_signal_ends_the_program_during_a_call() {
     let mut child = napping(&pinion);
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    // The call has a grace of ten minutes, so the first signal alone ends nothing.
+    // The call has a grace of ten minutes, so the first signal alone ends nothing. That nothing happens has no event.
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none());
     assert_eq!(end_by(child, Signal::INT).code(), Some(130));
@@ -438,13 +442,13 @@ fn ignored_signals_stay_ignored() {
     shell.current_dir(pinion.workspace()).env_clear();
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command = shell;
-    let mut child = command.stdin(std::process::Stdio::null()).spawn().unwrap();
+    let child = command.stdin(std::process::Stdio::null()).spawn().unwrap();
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    wait_until("it handles SIGTERM", || has_signals(child.id(), "SigCgt:", &[Signal::TERM]));
+    // The kernel discards these as they arrive.
+    assert!(has_signals(child.id(), "SigIgn:", &[Signal::HUP, Signal::INT]));
     for signal in [Signal::HUP, Signal::INT, Signal::HUP, Signal::INT] {
-        std::thread::sleep(Duration::from_millis(300));
         kill_process(pid, signal).unwrap();
     }
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(child.try_wait().unwrap().is_none());
     assert_eq!(end_by(child, Signal::TERM).code(), Some(143));
 }

@@ -27,6 +27,7 @@ pub fn tools() -> Vec<Tool> {
             }
         }),
         Tool::new("sleep", "Sleeps for that many milliseconds.", |a: Amount, _| {
+            // The purpose of the tool: a call that hangs.
             std::thread::sleep(std::time::Duration::from_millis(a.amount));
             Ok("slept")
         }),

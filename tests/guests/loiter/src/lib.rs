@@ -29,6 +29,7 @@ fn settings() -> Config {
 }
 
 fn misbehave(how: &str) {
+    // A guest that hangs cannot do so by an event: nobody would send it.
     match how {
         "sleep" => std::thread::sleep(Duration::from_secs(3600)),
         "doze" => std::thread::sleep(Duration::from_secs(3)),
@@ -57,6 +58,7 @@ impl Plugin for Loiter {
         vec![
             Tool::new(name("nap"), "Sleeps for that many milliseconds.", |a: Amount, call: &Call| {
                 call.progress("napping");
+                // The purpose of the tool: a call that takes that long.
                 std::thread::sleep(Duration::from_millis(a.amount));
                 Ok("slept")
             }),
@@ -64,6 +66,7 @@ impl Plugin for Loiter {
                 let held = black_box(vec![1_u8; a.amount as usize]);
                 call.progress("holding");
                 while !call.cancelled() {
+                    // The contract has no event for cancellation; a guest can only ask.
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Ok(format!("held {}", held.len()))
