@@ -181,3 +181,13 @@ async fn call_never_exceeds_the_authority_of_its_caller() {
     sandbox.call_at_most(Authority::ALL, "write", write).await;
     assert_eq!(sandbox.read("a.txt"), "after");
 }
+
+/// To the guest, a file that it may not see is just missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_that_does_not_declare_reads_is_told_so() {
+    let sandbox = Sandbox::with(&["echo"]).await;
+    sandbox.write("a.txt", "x");
+    let error = sandbox.error("peek", json!({ "message": "a.txt" })).await;
+    assert!(error.contains("tool `peek` sees no files") && error.contains("`.reads()`"), "{error}");
+    assert!(!error.contains("os error"), "{error}");
+}

@@ -21,17 +21,25 @@ fn plugin_is_created_built_checked_and_called() {
     let file = component.to_str().unwrap();
     let checked = pinion.run(["plugin", "check", file]);
     assert!(checked.code == Some(0) && checked.stdout.ends_with("ok\n"), "{checked:?}");
+    assert!(checked.stdout.contains("word_count (reads files)"), "{checked:?}");
 
     let arguments = json!({ "path": "text.txt" }).to_string();
     let denied = pinion.run(["plugin", "call", file, "word_count", &arguments]);
     assert_eq!(denied.code, Some(1), "{denied:?}");
     assert!(denied.stderr.contains("[plugins.word-count.grants] files"), "{denied:?}");
+    assert!(denied.stderr.contains("--grant files=read"), "{denied:?}");
     let called = pinion.run(["plugin", "call", file, "word_count", &arguments, "--grant", "files=read"]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");
     assert!(called.stderr.contains("word-count #1") && called.stderr.contains("13 B read"), "{called:?}");
 
     let installed = pinion.run(["plugin", "build", "word-count", "--install"]);
     assert_eq!(installed.code, Some(0), "{installed:?}");
+    let command = "pinion plugin grant word-count files=read";
+    assert!(installed.stderr.contains(command), "{installed:?}");
+    for arguments in [&["plugin", "list"][..], &["plugin", "info", "word-count"]] {
+        let shown = pinion.run(arguments);
+        assert!(shown.stdout.contains(command), "{shown:?}");
+    }
     pinion.config("[plugins.word-count.grants]\nfiles = { \".\" = \"read\" }\n");
     let called = pinion.run(["plugin", "call", "word-count", "word_count", &arguments]);
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "3 words\n"), "{called:?}");

@@ -54,13 +54,20 @@ impl Error {
     }
 
     fn from_io(error: &io::Error) -> Self {
+        let mut text = error.to_string();
+        // The numbers are those of WASI, which mean something else to everyone who looks them up.
+        if error.raw_os_error().is_some()
+            && let Some(at) = text.find(" (os error ")
+        {
+            text.truncate(at);
+        }
         match error.kind() {
-            io::ErrorKind::NotFound => Self::NotFound(error.to_string()),
-            io::ErrorKind::PermissionDenied => Self::Denied(error.to_string()),
+            io::ErrorKind::NotFound => Self::NotFound(text),
+            io::ErrorKind::PermissionDenied => Self::Denied(text),
             io::ErrorKind::Interrupted | io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                Self::Failed { message: error.to_string(), retryable: true }
+                Self::Failed { message: text, retryable: true }
             }
-            _ => Self::failed(error),
+            _ => Self::failed(text),
         }
     }
 }
@@ -129,6 +136,12 @@ mod tests {
     fn io_error_keeps_its_kind() {
         assert!(matches!(read(), Err(Error::NotFound(_))));
         assert!(matches!(Error::from(io::Error::from(io::ErrorKind::PermissionDenied)), Error::Denied(_)));
+    }
+
+    #[test]
+    fn io_error_has_no_number() {
+        let Error::NotFound(text) = Error::from(io::Error::from_raw_os_error(2)) else { panic!() };
+        assert!(!text.is_empty() && !text.contains("os error"), "{text}");
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::errors::fault::{FaultKind, GuestError, PluginFault};
 use crate::registry::loaded::Loaded;
 use crate::runtime::Runtime;
 use futures_util::future::BoxFuture;
-use pinion_protocol::{Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply};
+use pinion_protocol::{
+    Authority, Ledger, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolProgress, ToolReply,
+};
 use std::sync::Arc;
 
 impl ToolExecutor for Runtime {
@@ -37,9 +39,9 @@ impl ToolExecutor for Runtime {
             }
             let relay = Arc::new(Relay::default());
             let setup = Setup {
+                session: call.session_id.clone(),
                 authority: loaded.program().authority.for_tool(declared),
                 token: call.token.clone(),
-                session: call.session_id.clone(),
                 progress: relay.clone(),
                 agents: call.agents.clone().filter(|_| loaded.get(tool).definition.authority.delegates),
             };
@@ -47,6 +49,7 @@ impl ToolExecutor for Runtime {
                 context: self.call_context(&loaded, call.call_id.clone(), call.session_id.to_string()),
                 name: name.clone(),
                 arguments: call.arguments.to_string(),
+                declared: loaded.get(tool).effects,
             };
             let finished = {
                 let running = loaded.run(&self.shared, setup, job);
@@ -82,6 +85,8 @@ struct CallTool {
     context: CallContext,
     name: String,
     arguments: String,
+    /// The effects that the tool declares, also where the caller may not pass all of them on.
+    declared: Authority,
 }
 
 impl Job for CallTool {
@@ -93,8 +98,29 @@ impl Job for CallTool {
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.call_tool, parameters).await?;
         let bytes = answer.as_ref().map_or_else(convert::error_bytes, convert::output_bytes);
         live.state().spend_output(bytes)?;
-        Ok(answer)
+        let state = live.state();
+        match state.account.capabilities.files.looked_in_vain {
+            true => {
+                let why = state.call.authority.why_no_files(&self.name, self.declared);
+                Ok(answer.map_err(|error| explained(error, why)))
+            }
+            false => Ok(answer),
+        }
     }
+}
+
+/// Adds the reason to an error that the plugin could not explain.
+fn explained(mut error: wit::ToolError, why: Option<String>) -> wit::ToolError {
+    let text = match &mut error {
+        wit::ToolError::NotFound(text) | wit::ToolError::Denied(text) => Some(text),
+        wit::ToolError::Failed(failure) => Some(&mut failure.message),
+        wit::ToolError::InvalidArguments(_) | wit::ToolError::Cancelled => None,
+    };
+    if let (Some(text), Some(why)) = (text, why) {
+        text.push('\n');
+        text.push_str(&why);
+    }
+    error
 }
 
 fn reply(

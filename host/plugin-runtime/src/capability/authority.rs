@@ -158,6 +158,24 @@ impl CallAuthority {
         Err(plugin.denied(phrase, &hint))
     }
 
+    /// Returns why a tool sees no files, whatever the user grants: its author has to change it. To the guest, all files
+    /// are just missing.
+    pub(crate) fn why_no_files(&self, tool: &str, declared: Authority) -> Option<String> {
+        let plugin = &self.plugin.plugin;
+        if self.plugin.asks.files.is_none() {
+            return Some(format!(
+                "plugin `{plugin}` sees no files because its manifest does not ask for any\n\
+                 hint: add `asks = {{ \"files\": \"read\" }}` to its `export!`, or ask with `pinion plugin pack --ask files=read`"
+            ));
+        }
+        (!declared.reads && !declared.writes).then(|| {
+            format!(
+                "tool `{tool}` sees no files because it declares neither `reads` nor `writes`\n\
+                 hint: add `.reads()` where the plugin lists the tool"
+            )
+        })
+    }
+
     /// Returns whether the plugin was granted a capability, whatever this call may do with it: for lists that a plugin
     /// needs to describe itself.
     pub(crate) fn is_granted<C: Granted>(&self) -> bool {
@@ -232,6 +250,15 @@ mod tests {
         assert_eq!(plugin.for_tool(WRITES).files(), Some(Access::Write));
         assert_eq!(plugin.for_tool(Authority::default()).files(), None);
         assert!(plugin.of_tool(READS).is_harmless() && !plugin.of_tool(WRITES).is_harmless());
+    }
+
+    #[test]
+    fn tool_that_cannot_see_files_learns_what_its_author_forgot() {
+        let nothing = Authority::default();
+        let why = |asks: Asks, declared| authority(asks, files("/w", Access::Read)).none().why_no_files("t", declared);
+        assert!(why(Asks::default(), READS).unwrap().contains("asks = { \"files\": \"read\" }"));
+        let asks = Asks { files: Some(Access::Read), ..Asks::default() };
+        assert!(why(asks, nothing).unwrap().contains("tool `t` sees no files") && why(asks, READS).is_none());
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let mut directories = Vec::new();
         if !self.shows_directories {
+            self.account.looked_in_vain = true;
             return Ok(directories);
         }
         for (number, root) in self.call.plugin().roots().iter().enumerate() {

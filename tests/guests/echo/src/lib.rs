@@ -16,6 +16,9 @@ impl Plugin for Echo {
             Tool::new("fail", "Fails with what it is told.", |arguments: Arguments, _call| {
                 Err::<String, _>(Error::failed(arguments.message))
             }),
+            Tool::new("peek", "Reads a file, which it does not declare.", |arguments: Arguments, call| {
+                Ok(std::fs::read_to_string(call.path(&arguments.message)?)?)
+            }),
             Tool::new("details", "Gives details that are JSON.", |arguments: Arguments, _call| {
                 Ok(Output::text("done").details(json!({ "message": arguments.message })).markdown())
             }),

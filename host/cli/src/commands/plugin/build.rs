@@ -1,11 +1,11 @@
-//! `pinion plugin build`: runs cargo, then strips and installs the component.
+//! `pinion plugin build`: runs cargo, then strips, checks and installs the component.
 
 use crate::base::Base;
-use crate::commands::plugin::{binary, consent};
+use crate::commands::plugin::{binary, consent, show};
 use crate::failure::{Failure, Result};
 use crate::files::private::create_directory;
 use crate::output::bytes;
-use crate::output::{print, text};
+use crate::output::{note, print, text};
 use pinion_plugin_runtime::{Inspection, read_component};
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 const TARGET: &str = "wasm32-wasip2";
 
-pub(crate) fn run(base: &Base, directory: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
+pub(crate) async fn run(base: &Base, directory: &Path, out: Option<PathBuf>, install: bool) -> Result<()> {
     let directory = if directory == Path::new(".") { base.workspace.clone() } else { base.workspace.join(directory) };
     let built = cargo(&directory)?;
     let component =
@@ -24,14 +24,30 @@ pub(crate) fn run(base: &Base, directory: &Path, out: Option<PathBuf>, install: 
         Inspection::of(&component).map_err(|error| Failure::failed(format!("`{}`", built.display())).because(error))?;
     let name = &inspection.manifest.name;
     let component = binary::stripped(&component).map_err(Failure::failed)?;
+    let write = |file: &Path| {
+        put(file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
+        consent::follow(base, file, name, &blake3::hash(&component).to_hex())
+    };
+    // Checked before it gets to where a running pinion loads it.
+    let own = directory.join("target/pinion").join(format!("{name}.wasm"));
+    write(&own)?;
+    let checked = show::examine(base, &own).await?;
     let file = match (install, out) {
         (true, _) => base.paths.plugins().join(format!("{name}.wasm")),
         (false, Some(out)) => base.workspace.join(out),
-        (false, None) => directory.join("target/pinion").join(format!("{name}.wasm")),
+        (false, None) => own.clone(),
     };
-    put(&file, &component).map_err(|e| Failure::failed(format!("could not write `{}`: {e}", file.display())))?;
-    consent::follow(base, &file, name, &blake3::hash(&component).to_hex())?;
-    print(&text!("{}, {}\n", file, bytes(component.len() as u64)))
+    if file != own {
+        write(&file)?;
+    }
+    print(&text!("{}, {}\n{}", file, bytes(component.len() as u64), checked.warnings))?;
+    if install {
+        let (_, info) = show::find(base, name).await?;
+        if let Some(command) = show::grant_command(&info) {
+            note(&text!("plugin `{}` is not granted what it asks for; to grant it: {}", name, command));
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a file in one step, so that a running pinion never loads half of it.
@@ -51,7 +67,11 @@ fn put(file: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Builds the package in a directory and returns the path of its component.
 fn cargo(directory: &Path) -> Result<PathBuf> {
     if !directory.join("Cargo.toml").is_file() {
-        return Err(Failure::usage(format!("no Cargo.toml in `{}`", directory.display())));
+        let failure = Failure::usage(format!("no Cargo.toml in `{}`", directory.display()));
+        return Err(match packages_in(directory).as_slice() {
+            [] => failure.hint("create a plugin with: pinion plugin new NAME"),
+            names => failure.hint(format!("name the directory of the plugin: pinion plugin build {}", names.join("|"))),
+        });
     }
     let target = env::var("GUEST_TARGET").unwrap_or_else(|_| TARGET.to_owned());
     let program = env::var_os("GUEST_CARGO").unwrap_or_else(|| OsString::from("cargo"));
@@ -70,10 +90,31 @@ fn cargo(directory: &Path) -> Result<PathBuf> {
             .hint("install Rust from https://rustup.rs")
     })?;
     if !output.status.success() {
-        return Err(Failure::failed("cargo failed to build the plugin")
-            .hint(format!("if `core` or `std` is missing: rustup target add {target}")));
+        let failure = Failure::failed("cargo failed to build the plugin");
+        return Err(match has_target(&target) {
+            true => failure,
+            false => failure.hint(format!("install the standard library for it: rustup target add {target}")),
+        });
     }
     artifact(&String::from_utf8_lossy(&output.stdout), directory)
+}
+
+/// Returns the names of the directories in `directory` that have a package.
+fn packages_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let packages = entries.filter(|entry| entry.path().join("Cargo.toml").is_file());
+    let mut names: Vec<String> = packages.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Returns whether the compiler has the standard library for a target, as far as it says so.
+fn has_target(target: &str) -> bool {
+    let rustc = env::var_os("GUEST_RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let printed = Command::new(rustc).args(["--print", "target-libdir", "--target", target]).output();
+    printed.is_ok_and(|printed| {
+        printed.status.success() && Path::new(String::from_utf8_lossy(&printed.stdout).trim_end()).is_dir()
+    })
 }
 
 /// Finds the component in cargo's messages.

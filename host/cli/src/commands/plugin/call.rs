@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::commands::plugin::grant;
-use crate::commands::plugin::show::{is_target, locate, not_found};
+use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
 use crate::output::{Text, answer, note, stdout_failure, text};
@@ -12,9 +12,9 @@ use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::render::account;
 use pinion_agent::{
-    Authority, Content, RedactedTools, Schemas, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
+    Authority, Content, RedactedTools, Schemas, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
-use pinion_plugin_runtime::{NoInfo, NoticeEvent, Runtime};
+use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -23,12 +23,11 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
     let arguments: Value = serde_json::from_str(arguments).map_err(|error| {
         Failure::usage("invalid JSON arguments").because(error).hint("for example '{\"path\": \"a.txt\"}'")
     })?;
-    let runtime = runtime(base, plugin, grants).await?;
-    let there = runtime.definitions();
-    let Some(definition) = there.iter().find(|definition| definition.name == tool) else {
-        let is_named = there.iter().any(|definition| &*definition.source.plugin == plugin);
-        let own = there.iter().filter(|definition| !is_named || &*definition.source.plugin == plugin);
-        let names: Vec<&str> = own.map(|definition| definition.name.as_str()).collect();
+    let (runtime, info) = runtime(base, plugin, grants).await?;
+    let tools = runtime.definitions();
+    let own = || tools.iter().filter(|definition| *definition.source.plugin == *info.name);
+    let Some(definition) = own().find(|definition| definition.name == tool) else {
+        let names: Vec<&str> = own().map(|definition| definition.name.as_str()).collect();
         return Err(Failure::usage(format!("plugin `{plugin}` has no tool `{tool}`"))
             .hint(format!("its tools are: {}", names.join(", "))));
     };
@@ -58,12 +57,19 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
             _ => Ok(()),
         },
-        Err(error) => Err(Failure::failed(error)),
+        Err(error) => {
+            let (is_denied, missing) = (matches!(error, ToolError::Denied { .. }), missing(&info));
+            let failure = Failure::failed(error);
+            Err(match is_denied && !missing.is_empty() {
+                true => failure.hint(format!("to grant it for one call: --grant {}", missing.join(" --grant "))),
+                false => failure,
+            })
+        }
     }
 }
 
 /// Loads the plugin with the grants of the user and of the command line.
-async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime> {
+async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<(Runtime, PluginInfo)> {
     let (source, target) = locate(base, plugin);
     let more = grant::parse(base, grants)?;
     let call = CallGrants { target: target.clone(), grants: base.grants(&more) };
@@ -76,9 +82,9 @@ async fn runtime(base: &Base, plugin: &str, grants: &[String]) -> Result<Runtime
     let sources =
         source.map_or_else(|| base.sources(&RunArgs::default(), Purpose::Conversation), |source| vec![source]);
     runtime.add(sources).await;
-    match runtime.plugins().iter().any(|info| is_target(info, &target)) {
-        true => Ok(runtime),
-        false => Err(not_found(plugin, &runtime)),
+    match runtime.plugins().into_iter().find(|info| is_target(info, &target)) {
+        Some(info) => Ok((runtime, info)),
+        None => Err(not_found(plugin, &runtime)),
     }
 }
 

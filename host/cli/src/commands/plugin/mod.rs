@@ -114,7 +114,7 @@ impl Plugin {
         let base = &invocation.base()?;
         match self.command {
             PluginCommand::New { name } => new::run(base, &name),
-            PluginCommand::Build { directory, out, install } => build::run(base, &directory, out, install),
+            PluginCommand::Build { directory, out, install } => build::run(base, &directory, out, install).await,
             PluginCommand::Pack { file, name, plugin_version, description, asks, out } => {
                 let about = binary::About {
                     name,

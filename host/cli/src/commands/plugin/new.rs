@@ -8,8 +8,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+/// The package that every plugin depends on.
+const SDK: &str = "pinion-plugin-sdk";
+
 pub(crate) fn run(base: &Base, name: &str) -> Result<()> {
     check(name)?;
+    refuse_inside_plugin(&base.workspace)?;
     let directory = base.workspace.join(name);
     let failed =
         |error: io::Error| Failure::failed(format!("could not create `{}`", directory.display())).because(error);
@@ -47,8 +51,26 @@ fn check(name: &str) -> Result<()> {
     }
 }
 
+/// Refuses to create a plugin inside another one, which is hardly ever meant.
+fn refuse_inside_plugin(directory: &Path) -> Result<()> {
+    let is_plugin = |directory: &&Path| {
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap_or_default();
+        manifest.get("dependencies").is_some_and(|packages| packages.get(SDK).is_some())
+    };
+    match directory.ancestors().find(is_plugin) {
+        None => Ok(()),
+        Some(plugin) => Err(Failure::usage(format!("`{}` is a plugin itself", plugin.display()))
+            .hint("create the new one outside: cd to another directory")),
+    }
+}
+
 fn tool_name(name: &str) -> String {
     name.replace('-', "_")
+}
+
+fn is_word_count(name: &str) -> bool {
+    tool_name(name) == "word_count"
 }
 
 fn write(directory: &Path, name: &str, sdk: &Path) -> io::Result<()> {
@@ -60,12 +82,13 @@ fn write(directory: &Path, name: &str, sdk: &Path) -> io::Result<()> {
 
 fn manifest(name: &str, sdk: &Path) -> String {
     let path = toml::Value::String(sdk.to_string_lossy().into_owned());
+    let about = if is_word_count(name) { "Counts the words of files" } else { "A plugin for Pinion" };
     format!(
         r#"[package]
 name = "{name}"
 version = "0.1.0"
 edition = "2024"
-description = "Counts the words of files"
+description = "{about}"
 
 [lib]
 crate-type = ["cdylib"]
@@ -90,8 +113,13 @@ strip = true
 
 fn source(name: &str) -> String {
     let tool = tool_name(name);
+    // The example of the README does what its name says. Others begin as a copy of it, and say that.
+    let (title, description) = match is_word_count(name) {
+        true => ("Counts the words of files.", "Counts the words of a file."),
+        false => ("Replace the example tool, which counts the words of files.", "Example: counts the words of a file."),
+    };
     format!(
-        r#"//! Counts the words of files.
+        r#"//! {title}
 
 use pinion_plugin_sdk::prelude::*;
 
@@ -105,7 +133,7 @@ struct Plug;
 
 impl Plugin for Plug {{
     fn tools() -> Vec<Tool> {{
-        vec![Tool::new("{tool}", "Counts the words of a file.", count).reads()]
+        vec![Tool::new("{tool}", "{description}", count).reads()]
     }}
 }}
 
@@ -129,6 +157,23 @@ mod tests {
             assert!(check(name).is_err(), "{name}");
         }
         assert!(check("word-count_2").is_ok());
+    }
+
+    #[test]
+    fn plugin_is_not_created_inside_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(refuse_inside_plugin(directory.path()).is_ok());
+        fs::create_dir(directory.path().join("src")).unwrap();
+        fs::write(directory.path().join("Cargo.toml"), "[package]\nname = \"x\"\n").unwrap();
+        assert!(refuse_inside_plugin(&directory.path().join("src")).is_ok());
+        fs::write(directory.path().join("Cargo.toml"), manifest("x", Path::new("/sdk"))).unwrap();
+        assert!(refuse_inside_plugin(&directory.path().join("src")).is_err());
+    }
+
+    #[test]
+    fn tool_that_is_not_named_for_counting_says_that_it_is_an_example() {
+        assert!(source("hello").contains("Tool::new(\"hello\", \"Example: counts the words of a file.\""));
+        assert!(source("word-count").contains("Tool::new(\"word_count\", \"Counts the words of a file.\""));
     }
 
     #[test]

@@ -5,11 +5,11 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::bytes;
 use crate::output::{Text, left, print, text};
-use crate::plugins::policy::Target;
+use crate::plugins::policy::{Target, shown};
 use crate::plugins::sources::Purpose;
 use crate::plugins::sources::identity;
 use pinion_agent::{Schemas, ToolDefinition, ToolExecutor as _};
-use pinion_plugin_runtime::{Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
+use pinion_plugin_runtime::{FileOrigin, Inspection, Lifetime, PluginInfo, Runtime, Source, read_component};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,10 @@ pub(crate) async fn list(base: &Base) -> Result<()> {
         let (origin, grants) = (origin(&plugin.component_source), granted(&plugin));
         text.line(text!("{} {} {}", left(&plugin.name, 16), left(&plugin.version, 8), offers));
         text.line(text!("{}{} {}{}{}", left("", 17), plugin.source, digest, origin, grants));
-        if let Some(why) = &plugin.held_back {
-            text.line(text!("{}! {}", left("", 17), why.replace('\n', "; ")));
+        match (&plugin.held_back, grant_command(&plugin)) {
+            (Some(why), _) => text.line(text!("{}! {}", left("", 17), why.replace('\n', "; "))),
+            (None, Some(command)) => text.line(text!("{}! not granted: {}", left("", 17), command)),
+            (None, None) => {}
         }
     }
     for (plugin, problem) in runtime.problems() {
@@ -42,6 +44,25 @@ fn granted(plugin: &PluginInfo) -> String {
     let granted = plugin.capabilities.iter().filter(|capability| capability.granted.is_some());
     let granted: Vec<&str> = granted.map(|capability| capability.asks.as_str()).collect();
     if granted.is_empty() { String::new() } else { format!(", may {}", granted.join(", ")) }
+}
+
+/// Returns the words of the capabilities that a plugin asks for and was not granted, as on the command line.
+pub(crate) fn missing(plugin: &PluginInfo) -> Vec<String> {
+    let words = plugin.offered.asks.words();
+    let asked = plugin.capabilities.iter().zip(words);
+    asked.filter(|(capability, _)| capability.granted.is_none()).map(|(_, word)| word).collect()
+}
+
+/// Returns the command that grants a plugin what it still lacks; none if it lacks nothing, or if its grants are in the
+/// config.
+pub(crate) fn grant_command(plugin: &PluginInfo) -> Option<String> {
+    let missing = missing(plugin);
+    let name = match &plugin.component_source {
+        Source::BuiltIn { .. } => return None,
+        Source::File { origin: FileOrigin::User, .. } => plugin.name.clone(),
+        Source::File { path, .. } => shown(path),
+    };
+    (!missing.is_empty()).then(|| format!("pinion plugin grant {name} {}", missing.join(" ")))
 }
 
 /// Names the origin of a file at the end of its row.
@@ -132,14 +153,18 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
     );
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
-        let can = Some(tool.authority.words().join(", "))
+        // What it declares, whether granted or not: the grants are listed above.
+        let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default();
+        let can = Some(declared.words().join(", "))
             .filter(|words| !words.is_empty())
-            .unwrap_or("touches nothing".to_owned());
+            .unwrap_or("declares no effects".to_owned());
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
     if let Some(why) = &info.held_back {
         line("held back", &why.replace('\n', "; "));
+    } else if let Some(command) = grant_command(info) {
+        line("to grant", &command);
     }
     if let Some(problem) = &info.problem {
         line("problem", problem);
@@ -148,6 +173,21 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
 }
 
 pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
+    let checked = examine(base, file).await?;
+    print(&text!("{}{}ok\n", checked.about, checked.warnings))
+}
+
+/// A component that loads.
+pub(crate) struct Checked {
+    about: Text,
+    pub(crate) warnings: Text,
+}
+
+/// Loads a component without granting it anything.
+///
+/// # Errors
+/// It does not load, or a tool of it cannot be offered to a model.
+pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
     let component =
         read_component(file).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("`{}`: {error}", file.display()));
@@ -161,7 +201,7 @@ pub(crate) async fn check(base: &Base, file: &Path) -> Result<()> {
     let tools = runtime.definitions();
     let warnings = warnings(&inspection, &tools).await?;
     let size = text!("  {} {}", left("size", 12), bytes(component.len() as u64));
-    print(&text!("{}{}\n{}ok\n", about(&info, &tools), size, warnings))
+    Ok(Checked { about: text!("{}{}\n", about(&info, &tools), size), warnings })
 }
 
 /// Describes problems of a component that loads all the same.

@@ -21,11 +21,13 @@ pub(crate) struct Account {
     pub(crate) written: Arc<Written>,
     /// Files opened, walked over or searched.
     pub(crate) files: u64,
+    /// The guest asked for its directories, and the call has none.
+    pub(crate) looked_in_vain: bool,
 }
 
 impl crate::capability::definition::Account for Account {
     fn open(limits: &Limits) -> Self {
-        Self { streamed: Arc::default(), searched: 0, written: Written::new(limits), files: 0 }
+        Self { streamed: Arc::default(), searched: 0, written: Written::new(limits), files: 0, looked_in_vain: false }
     }
 
     fn enter(&self, ledger: &mut Ledger) {
