@@ -91,8 +91,21 @@ fn unknown_plugin_is_reported() {
         ended.code == Some(2) && ended.stderr.contains("its tools are: read, write, edit, list, find, search\n"),
         "{ended:?}"
     );
+    // A tool of another plugin is none of this one.
+    let ended = pinion.run(["plugin", "call", "shell", "read", "{}"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("its tools are: bash\n"), "{ended:?}");
     let ended = pinion.run(["plugin", "call", "fs", "read", "{path}"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("invalid JSON"), "{ended:?}");
     let ended = pinion.run(["plugin", "check", "nothing.wasm"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("nothing.wasm"), "{ended:?}");
+}
+
+#[test]
+fn build_in_the_wrong_directory_names_the_right_one() {
+    let pinion = Pinion::default();
+    let ended = pinion.run(["plugin", "build"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("pinion plugin new NAME"), "{ended:?}");
+    assert_eq!(pinion.run(["plugin", "new", "hello"]).code, Some(0));
+    let ended = pinion.run(["plugin", "build"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains("pinion plugin build hello"), "{ended:?}");
 }
