@@ -775,7 +775,8 @@ pub mod pinion {
       }
       #[allow(unused_unsafe, clippy::all)]
       /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
-      /// reading. The host forgets notes when it ends.
+      /// reading. The host forgets notes when it ends; when a session is resumed, every file that changed since its last message
+      /// counts as one in a state that differs from the noted one.
       #[allow(async_fn_in_trait)]
       pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
         unsafe {
