@@ -5,8 +5,10 @@ use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::run::run;
+use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
+use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::{Cost, Spend, Usage};
@@ -22,6 +24,7 @@ pub struct Agent {
     events: Events,
     running: Mutex<CancellationToken>,
     spent: Mutex<Totals>,
+    live: Arc<Live>,
 }
 
 /// Totals of an agent since its creation.
@@ -93,6 +96,15 @@ pub enum AgentError {
     /// The agent is running: steer the run, or queue a follow-up message.
     #[error("a run is under way")]
     AlreadyRunning,
+    /// The thread belongs to an asynchronous runtime, which a blocking call would stop: await the call instead.
+    #[error("a blocking call in an asynchronous runtime")]
+    InRuntime,
+    /// The session could not be written.
+    #[error("{message}")]
+    Store {
+        /// The error text, with its cause.
+        message: String,
+    },
     /// There is no asynchronous runtime.
     #[error("no runtime to run in: {message}")]
     NoRuntime {
@@ -116,6 +128,7 @@ impl Agent {
             events: Events::default(),
             running: Mutex::default(),
             spent: Mutex::default(),
+            live: Arc::default(),
         }
     }
 
@@ -143,13 +156,7 @@ impl Agent {
         prompts: Vec<Message>,
     ) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
-        let system_prompt = context.system_prompt.clone();
-        if let Some(more) = instructions {
-            context.system_prompt = format!("{system_prompt}\n\n{more}").into();
-        }
-        let outcome = self.drive(&mut context, prompts, config, None).await;
-        context.system_prompt = system_prompt;
-        Ok(outcome)
+        Ok(self.drive(&mut context, prompts, config, None, instructions).await)
     }
 
     /// Like [`Self::run`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
@@ -165,11 +172,9 @@ impl Agent {
     /// ends.
     ///
     /// # Errors
-    /// A run is under way, or there is no runtime to be had.
+    /// Fails if the agent is running, if the thread belongs to a runtime, or if none can be created.
     pub fn run_blocking(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| AgentError::NoRuntime { message: error.to_string() })?;
-        runtime.block_on(self.run(prompts))
+        block_on(self.run(prompts))
     }
 
     /// Resumes without a new prompt, after an interrupted turn or an error.
@@ -180,6 +185,22 @@ impl Agent {
         self.resume_as(Continuation::Default).await
     }
 
+    /// Like [`Self::resume`], but also returns a receiver for the events of the run. Poll both, or drop the receiver.
+    pub fn resume_stream(
+        &self,
+        capacity: usize,
+    ) -> (EventReceiver, impl Future<Output = Result<Outcome, AgentError>> + '_) {
+        (self.subscribe(capacity), self.resume())
+    }
+
+    /// Like [`Self::resume`], but blocks the calling thread like [`Self::run_blocking`].
+    ///
+    /// # Errors
+    /// Fails like [`Self::resume`] and [`Self::run_blocking`].
+    pub fn resume_blocking(&self) -> Result<Outcome, AgentError> {
+        block_on(self.resume())
+    }
+
     /// Like [`Self::resume`], but marks the run as a rerun or a branch, for example after [`Agent::restore`].
     ///
     /// # Errors
@@ -187,7 +208,7 @@ impl Agent {
     pub async fn resume_as(&self, continuation: Continuation) -> Result<Outcome, AgentError> {
         let mut context = self.idle()?;
         can_continue(&context)?;
-        Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation)).await)
+        Ok(self.drive(&mut context, Vec::new(), &self.config(), Some(continuation), None).await)
     }
 
     /// Takes the idle agent for work that consists of several runs, such as parallel branches.
@@ -211,7 +232,7 @@ impl Agent {
         };
         let is_interrupted = matches!(last(&context), Some(Message::User(_) | Message::ToolResult(_)));
         let continuation = is_interrupted.then_some(Continuation::Default);
-        Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation).await))
+        Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation, None).await))
     }
 
     /// Waits until the agent is idle.
@@ -262,9 +283,9 @@ impl Agent {
     /// Replaces the conversation by a summary that the model writes.
     ///
     /// # Errors
-    /// The conversation is as it was; a run under way counts as nothing to compact.
+    /// Fails if the agent is running, or if there is nothing to compact; the conversation is unchanged.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Compaction, CompactionError> {
-        let mut context = self.context.try_lock().map_err(|_| CompactionError::Nothing)?;
+        let mut context = self.context.try_lock().map_err(|_| CompactionError::AlreadyRunning)?;
         let config = self.config();
         let loop_id = config.next_loop_id(&context);
         context.begin_run(loop_id);
@@ -316,6 +337,69 @@ impl Agent {
         Ok(())
     }
 
+    /// Returns whether a run or a compaction is under way.
+    pub fn is_running(&self) -> bool {
+        self.idle().is_err()
+    }
+
+    /// Returns a copy of the history, also while a run is under way.
+    pub fn history(&self) -> Vec<Arc<Message>> {
+        self.idle().map_or_else(|_| self.live.state().history.clone(), |context| context.messages.clone())
+    }
+
+    /// Appends messages to the session and the history. While a run is under way, use [`Self::steer`] or
+    /// [`Self::follow_up`].
+    ///
+    /// # Errors
+    /// Fails if the agent is running, or if a message cannot be stored; it and later ones are then not appended.
+    pub fn append(&self, messages: Vec<Message>) -> Result<(), AgentError> {
+        let mut context = self.idle()?;
+        let ports = self.config().ports;
+        for message in messages {
+            let message = Arc::new(ports.secrets.clean_message(message));
+            let stored = ports.store.append(&message);
+            stored.map_err(|error| AgentError::Store { message: error.full_text() })?;
+            context.messages.push(message);
+        }
+        Ok(())
+    }
+
+    /// Returns the system prompt, without the guidelines of tools and the instructions of a single run.
+    pub fn system_prompt(&self) -> Arc<str> {
+        self.idle().map_or_else(|_| self.live.state().system_prompt.clone(), |context| context.system_prompt.clone())
+    }
+
+    /// Replaces the system prompt from the next turn on, also while a run is under way.
+    pub fn set_system_prompt(&self, prompt: impl Into<Arc<str>>) {
+        // The lock comes first: a run that ends now takes its prompt from the state.
+        let mut state = self.live.state();
+        let prompt = prompt.into();
+        match self.idle() {
+            Ok(mut context) => context.system_prompt = prompt,
+            Err(_) => state.set_system_prompt(prompt),
+        }
+    }
+
+    /// Returns the parts of the message that the model is writing; `None` if it is not writing any.
+    pub fn message_in_progress(&self) -> Option<Vec<Content>> {
+        self.live.state().partial()
+    }
+
+    /// Returns the ids of the calls that are running.
+    pub fn executing_calls(&self) -> Vec<String> {
+        self.live.state().executing.clone()
+    }
+
+    /// Returns the error that ended the last run, if one did. The next run clears it.
+    pub fn last_error(&self) -> Option<String> {
+        self.live.state().last_error.clone()
+    }
+
+    /// Returns the estimated size of the next request, as of the last message of the last or current run.
+    pub fn context_estimate(&self) -> ContextEstimate {
+        self.live.state().estimate
+    }
+
     /// Returns the totals so far.
     pub fn totals(&self) -> Totals {
         *lock(&self.spent)
@@ -327,11 +411,15 @@ impl Agent {
         prompts: Vec<Message>,
         config: &LoopConfig,
         continuation: Option<Continuation>,
+        instructions: Option<&str>,
     ) -> Outcome {
         context.parent_loop_id = continuation.is_some().then(|| context.loop_id.clone());
         context.continuation = continuation;
         let token = self.running_token();
-        let outcome = run(context, prompts, config, &self.events, &token).await;
+        let (loop_id, history) = (config.next_loop_id(context), context.messages.clone());
+        context.system_prompt = self.live.state().begin(loop_id, history, context.system_prompt.clone(), instructions);
+        let outcome = run(context, prompts, config, &self.events.described_by(&self.live), &token).await;
+        context.system_prompt = self.live.state().end();
         self.add(u64::from(outcome.turns), Spend { usage: outcome.usage, cost: outcome.cost });
         outcome
     }
@@ -384,6 +472,15 @@ fn can_continue(context: &Context) -> Result<(), AgentError> {
 /// Returns the last message that the model sees.
 fn last(context: &Context) -> Option<&Message> {
     context.messages.iter().rev().map(|message| &**message).find(|message| !matches!(message, Message::Extension(_)))
+}
+
+/// Drives a run on a runtime of its own.
+fn block_on(run: impl Future<Output = Result<Outcome, AgentError>>) -> Result<Outcome, AgentError> {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        return Err(AgentError::InRuntime);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| AgentError::NoRuntime { message: error.to_string() })?.block_on(run)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

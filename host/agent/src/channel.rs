@@ -8,6 +8,7 @@
 //! few, the ends of what had started.
 
 use pinion_protocol::event::{Event, EventKind};
+use pinion_protocol::live::Live;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -182,6 +183,8 @@ pub struct Events {
     watchers: Arc<Mutex<Vec<EventSender>>>,
     /// Ends the wait for slow watchers; never cancelled unless [`Self::until`] names another one.
     token: CancellationToken,
+    /// The state of the agent whose run these events describe.
+    live: Option<Arc<Live>>,
 }
 
 impl Events {
@@ -198,8 +201,21 @@ impl Events {
         Self { token: token.clone(), ..self.clone() }
     }
 
+    /// Returns the same watchers, for the run that `live` describes.
+    pub(crate) fn described_by(&self, live: &Arc<Live>) -> Self {
+        Self { live: Some(live.clone()), ..self.clone() }
+    }
+
+    /// Locks the state of the agent, if this is the run that it describes.
+    pub(crate) fn state(&self, loop_id: &Arc<str>) -> Option<MutexGuard<'_, pinion_protocol::live::State>> {
+        self.live.as_ref()?.of(loop_id)
+    }
+
     /// Sends an event to all watchers, and waits for slow ones.
     pub async fn emit(&self, loop_id: &Arc<str>, kind: EventKind) {
+        if let Some(mut state) = self.state(loop_id) {
+            state.observe(&kind);
+        }
         let watchers = self.current();
         let mut kind = Some(kind);
         for (at, watcher) in watchers.iter().enumerate() {

@@ -39,6 +39,7 @@ mod compaction;
 mod config;
 mod context;
 mod extension;
+mod history;
 mod run;
 #[cfg(test)]
 mod run_tests;
@@ -50,16 +51,17 @@ mod tools;
 mod turn;
 
 pub use pinion_protocol::{
-    ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority,
+    ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority, Backoff, Budget,
     COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionReason, Content,
-    Continuation, Cost, Decision, Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream, Execution,
-    ExtensionMessage, FilterVerdict, FoundModel, FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, Ledger,
-    Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds,
-    PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools, Report, Request,
-    RequestOptions, Role, RunEnd, SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus,
-    StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, ToolCall,
-    ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
-    ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema, sort_results, text, view,
+    ContextEstimate, Continuation, Cost, Decision, Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream,
+    Execution, ExtensionMessage, FilterVerdict, FoundModel, FunctionTool, FunctionTools, Image, ImageProblem,
+    InputFilter, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome,
+    OutputBounds, PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools,
+    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunLimits, SchemaError, Secrets, Selection,
+    SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy,
+    SubAgents, Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation,
+    ToolOutput, ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
+    sort_results, text, view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
@@ -68,9 +70,7 @@ pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
 pub use compaction::{Compaction, CompactionError, compact};
 pub use config::compaction::CompactionPolicy;
-pub use config::limits::{Budget, RunLimits};
 pub use config::queue::{MessageQueue, QueueMode};
-pub use config::retry::{Backoff, RetryPolicy};
 pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
 pub use context::Context;
 pub use extension::hooks::{Flow, Hooks, Verdict};

@@ -19,11 +19,10 @@
 use crate::channel::Events;
 use crate::compaction::{CompactionError, Compactor};
 use crate::config::LoopConfig;
-use crate::config::limits::Budget;
 use crate::context::Context;
-use crate::extension::guard::{Panicked, caught_async};
 use crate::extension::hooks::{Flow, HookChain, Verdict};
 use crate::extension::spawn::{Children, Parent};
+use crate::history::{fixed_tokens, open_calls};
 use crate::tokens::ContextTracker;
 use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
@@ -32,8 +31,10 @@ use jiff::Timestamp;
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::filter::admit;
+use pinion_protocol::guard::{Panicked, caught_async};
 use pinion_protocol::identity::{Continuation, TurnTrigger};
-use pinion_protocol::json::json_bytes;
+use pinion_protocol::limits::Budget;
+use pinion_protocol::live::ContextEstimate;
 use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
 use pinion_protocol::provider::ProviderError;
@@ -41,7 +42,6 @@ use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::ToolError;
 use pinion_protocol::usage::{Spend, Usage};
 use serde_json::json;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
             Ok(Verdict::Deny(reason)) => return Some(self.rejected(reason).await),
             Err(panicked) => return Some(RunEnd::Error { message: panicked.to_string() }),
         }
-        self.tracker.restart(fixed_tokens(self.context, self.config), &self.context.messages);
+        self.restart_tracker();
         let Self { context, config, events, token, budget, .. } = &*self;
         let parent = Parent { context, config, budget, events, token };
         self.children = config.ports.spawner.as_ref().and_then(|spawner| spawner.open(parent));
@@ -270,6 +270,11 @@ impl<'a> Run<'a> {
 
     /// Adds the new messages, the reply and the results of its calls to the history.
     async fn exchange(&mut self) -> Result<Next, StoreError> {
+        let prompt = self.events.state(&self.context.loop_id).and_then(|mut state| state.take_new_prompt());
+        if let Some(prompt) = prompt {
+            self.context.system_prompt = prompt;
+            self.restart_tracker();
+        }
         self.admit(self.config.inbox.steering.take()).await;
         self.append_pending().await?;
         if self.is_full() {
@@ -352,7 +357,10 @@ impl<'a> Run<'a> {
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
         self.spend(Spend { usage: compaction.usage, cost: compaction.cost });
-        self.tracker.restart(fixed_tokens(self.context, config), &self.context.messages);
+        self.restart_tracker();
+        if let Some(mut state) = self.events.state(&self.context.loop_id) {
+            state.history.clone_from(&self.context.messages);
+        }
         Ok(true)
     }
 
@@ -463,9 +471,22 @@ impl<'a> Run<'a> {
     /// Adds a stored message to the history.
     async fn take_in(&mut self, message: Arc<Message>) {
         self.tracker.add(&message);
+        self.publish_estimate();
         self.context.messages.push(message.clone());
         self.added.push(message.clone());
         self.emit(EventKind::MessageEnd { message }).await;
+    }
+
+    fn restart_tracker(&mut self) {
+        self.tracker.restart(fixed_tokens(self.context, self.config), &self.context.messages);
+        self.publish_estimate();
+    }
+
+    fn publish_estimate(&self) {
+        if let Some(mut state) = self.events.state(&self.context.loop_id) {
+            let (tokens, ratio) = (self.tracker.tokens(), self.tracker.ratio());
+            state.estimate = ContextEstimate { tokens, ratio, window: self.config.policy.model.context_window };
+        }
     }
 
     async fn emit(&self, kind: EventKind) {
@@ -473,35 +494,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Estimates the tokens that every request contains: the system prompt and the tools.
-fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
-    let tools = config.ports.tools.definitions();
-    let texts = tools.iter().flat_map(|tool| {
-        let guidelines = tool.guidelines.iter().map(String::as_str);
-        [&*tool.name, &*tool.description].into_iter().chain(guidelines)
-    });
-    let texts: u64 = texts.map(|text| config.ports.counter.count(text)).sum();
-    // The rule of thumb for text is good enough for schemas.
-    let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
-    config.ports.counter.count(&context.system_prompt) + texts + schemas
-}
-
 fn limit_message(limit: &Limit) -> Message {
     let data = json!({ "limit": limit, "text": limit.to_string() });
     Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
-}
-
-/// Returns the calls of the last reply that have no result.
-fn open_calls(messages: &[Arc<Message>]) -> Vec<ToolCall> {
-    let mut answered = HashSet::new();
-    for message in messages.iter().rev() {
-        match &**message {
-            Message::ToolResult(result) => drop(answered.insert(&result.call_id)),
-            Message::Assistant(reply) => {
-                return reply.tool_calls().filter(|call| !answered.contains(&call.id)).cloned().collect();
-            }
-            Message::User(_) | Message::Extension(_) => {}
-        }
-    }
-    Vec::new()
 }

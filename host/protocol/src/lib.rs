@@ -19,15 +19,19 @@ pub mod delegation;
 pub mod event;
 pub mod filter;
 pub mod function;
+pub mod guard;
 pub mod identity;
 pub mod image;
 pub mod json;
 mod ledger;
+pub mod limits;
+pub mod live;
 pub mod message;
 pub mod model;
 pub mod order;
 pub mod outcome;
 pub mod provider;
+pub mod retry;
 pub mod schema;
 pub mod secrets;
 pub mod selection;
@@ -53,6 +57,8 @@ pub use filter::{FilterVerdict, InputFilter};
 pub use function::{FunctionTool, FunctionTools, NoTools};
 pub use identity::{Continuation, TurnTrigger};
 pub use image::ImageProblem;
+pub use limits::{Budget, RunLimits};
+pub use live::ContextEstimate;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
 pub use order::{CallOrder, sort_results};
@@ -61,6 +67,7 @@ pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,
 };
+pub use retry::{Backoff, RetryPolicy};
 pub use schema::{SchemaError, check_schema};
 pub use secrets::{RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;

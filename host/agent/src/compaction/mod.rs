@@ -52,6 +52,9 @@ pub struct Compaction {
 /// The reason a conversation was not compacted; it remains unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
+    /// A run is under way.
+    #[error("a run is under way")]
+    AlreadyRunning,
     /// There is nothing to replace.
     #[error("there is nothing to compact yet")]
     Nothing,

@@ -1,17 +1,12 @@
 //! The configuration of runs: ports, policy and inbox.
 
 pub(crate) mod compaction;
-pub(crate) mod limits;
 pub(crate) mod queue;
-pub(crate) mod retry;
 
 use crate::channel::Events;
 use crate::config::compaction::CompactionPolicy;
-use crate::config::limits::{Budget, RunLimits};
 use crate::config::queue::MessageQueue;
-use crate::config::retry::{Backoff, RetryPolicy};
 use crate::context::Context;
-use crate::extension::guard::caught;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::Spawner;
 use crate::tokens::{ByteCounter, TokenCounter};
@@ -23,8 +18,11 @@ use pinion_protocol::bound::OutputBounds;
 use pinion_protocol::delegation::FoundModel;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
+use pinion_protocol::guard::caught;
+use pinion_protocol::limits::{Budget, RunLimits};
 use pinion_protocol::model::Model;
 use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolChoice};
+use pinion_protocol::retry::{Backoff, RetryPolicy};
 use pinion_protocol::secrets::Secrets;
 use pinion_protocol::store::{NoStore, SessionStore};
 use pinion_protocol::tool::ToolExecutor;

@@ -16,9 +16,9 @@
 //! the result, or ends the run with an error.
 
 use crate::context::Context;
-use crate::extension::guard::{caught, caught_async};
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::guard::{caught, caught_async};
 use pinion_protocol::message::{Message, ToolResultMessage};
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::Usage;

@@ -5,11 +5,11 @@
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
-use crate::config::limits::Budget;
 use crate::context::Context;
 use futures_util::future::BoxFuture;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::delegation::SubAgents;
+use pinion_protocol::limits::Budget;
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

@@ -96,3 +96,102 @@ async fn l7_a_stream_of_events_comes_with_the_run() {
     let (outcome, end) = tokio::join!(run, reading);
     assert_eq!(Some(outcome.unwrap().end), end);
 }
+
+#[tokio::test]
+async fn panic_of_a_tool_or_a_store_leaves_no_call_without_a_result() {
+    let replies = vec![calls(&[("bad", json!({})), ("look", json!({}))]), says("done")];
+    let mut harness = Setup::new(replies).tool("bad", Act::Panic("oh no")).tool("look", Act::Answer("seen")).build();
+    let outcome = harness.prompt("go").await;
+    assert_eq!(outcome.text(), "done");
+    let told = harness.last_request();
+    assert_eq!(told[2..], ["failed call-0: The tool crashed: panicked: oh no", "result call-1: seen"]);
+
+    struct Broken;
+    impl SessionStore for Broken {
+        fn append(&self, message: &Arc<Message>) -> Result<(), StoreError> {
+            assert!(!matches!(**message, Message::ToolResult(_)), "no result");
+            Ok(())
+        }
+    }
+    let replies = vec![calls(&[("look", json!({})), ("look", json!({}))])];
+    let mut broken = Setup::new(replies).tool("look", Act::Answer("seen")).build();
+    broken.agent.configure(|config| config.ports.store = Arc::new(Broken));
+    let outcome = broken.prompt("go").await;
+    assert!(matches!(&outcome.end, RunEnd::Error { message } if message.contains("no result")), "{outcome:?}");
+    crate::testing::assert_paired(&broken.agent.history());
+    for names in [harness.event_names(), broken.event_names()] {
+        assert_eq!(crate::testing::counts(&names)["agent_end"], 1);
+        assert_eq!(crate::testing::counts(&names)["turn_start"], crate::testing::counts(&names)["turn_end"]);
+    }
+}
+
+#[tokio::test]
+async fn state_is_readable_during_a_run() {
+    let replies = vec![calls(&[("wait", json!({}))]), says("turned")];
+    let harness = Setup::new(replies).tool("wait", Act::UntilCancelled).build();
+    let reading = async {
+        harness.tools.reached("+call-0").await;
+        let agent = &harness.agent;
+        assert!(agent.is_running() && agent.message_in_progress().is_none());
+        assert_eq!((agent.history().len(), agent.executing_calls()), (2, vec!["call-0".to_owned()]));
+        assert!(agent.context_estimate().tokens > 0);
+        assert!(matches!(agent.compact(None).await, Err(CompactionError::AlreadyRunning)));
+        assert_eq!(agent.append(vec![Message::user("x")]), Err(AgentError::AlreadyRunning));
+        agent.set_system_prompt("Another.");
+        agent.steer(Message::user("turn"));
+    };
+    tokio::join!(harness.prompt("go"), reading);
+    assert_eq!(&*harness.model.requests.lock().unwrap()[1].system, "Another.");
+    assert_eq!(&*harness.agent.system_prompt(), "Another.");
+    assert_eq!((harness.agent.is_running(), harness.agent.last_error()), (false, None));
+    assert_eq!(harness.agent.history().len(), 5);
+}
+
+#[tokio::test]
+async fn blocking_call_in_a_runtime_is_an_error() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    assert_eq!(harness.agent.run_blocking(vec![Message::user("hi")]), Err(AgentError::InRuntime));
+    assert_eq!(harness.agent.resume_blocking(), Err(AgentError::InRuntime));
+}
+
+#[tokio::test]
+async fn unread_watcher_does_not_delay_an_abort() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let mut unread = harness.agent.subscribe(1);
+    let mut run = std::pin::pin!(harness.agent.run(vec![Message::user("hi")]));
+    assert!(futures_util::poll!(&mut run).is_pending(), "the channel is full");
+    harness.agent.abort();
+    assert_eq!(run.await.unwrap().end, RunEnd::Aborted);
+    let last = std::iter::from_fn(|| unread.try_recv()).last();
+    assert!(matches!(last, Some(Event { kind: EventKind::AgentEnd { .. }, .. })), "{last:?}");
+}
+
+#[test]
+fn types_of_the_agent_are_send_and_sync() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Agent>();
+    is_shared::<AgentError>();
+    is_shared::<Approval>();
+    is_shared::<Budget>();
+    is_shared::<CompactionError>();
+    is_shared::<Context>();
+    is_shared::<Event>();
+    is_shared::<EventReceiver>();
+    is_shared::<EventSender>();
+    is_shared::<Events>();
+    is_shared::<FunctionTools>();
+    is_shared::<Lease<'static>>();
+    is_shared::<LoopConfig>();
+    is_shared::<Message>();
+    is_shared::<MessageQueue>();
+    is_shared::<Outcome>();
+    is_shared::<ProviderError>();
+    is_shared::<Request>();
+    is_shared::<Schemas>();
+    is_shared::<Selection>();
+    is_shared::<Snapshot>();
+    is_shared::<SubAgents>();
+    is_shared::<ToolError>();
+    is_shared::<ToolInvocation>();
+    is_shared::<ToolReply>();
+}

@@ -104,3 +104,40 @@ async fn l9_follow_ups_do_not_come_after_an_error() {
     assert_eq!(outcome.end, RunEnd::Error { message: "bad key".into() });
     assert_eq!(harness.requests(), 1);
 }
+
+/// Never answers.
+struct Silent;
+
+impl Approver for Silent {
+    fn decide<'a>(
+        &'a self,
+        _: Question<'a>,
+        _: &'a tokio_util::sync::CancellationToken,
+    ) -> futures_util::future::BoxFuture<'a, Decision> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn l9_steering_ends_an_open_question_and_other_calls_do_not_wait_for_it() {
+    let replies = vec![calls(&[("write", json!({})), ("look", json!({})), ("nope", json!({}))]), says("done")];
+    let mut harness = Setup::new(replies)
+        .tool_with("write", Act::Answer("written"), |tool| tool.authority.writes = true)
+        .tool("look", Act::Answer("seen"))
+        .build();
+    let silent = Approval::new(ApprovalMode::Smart, std::sync::Arc::new(Silent));
+    harness.agent.configure(|config| config.ports.approval = silent.clone());
+    let steer = async {
+        harness.tools.reached("-call-1").await;
+        harness.agent.steer(Message::user("stop that"));
+    };
+    tokio::join!(harness.prompt("go"), steer);
+    let told = harness.last_request();
+    assert!(told[2].starts_with("failed call-0: The user sent a message"), "{told:?}");
+    assert_eq!(told[3], "result call-1: seen");
+    assert_eq!(silent.denied_count(), 0, "nobody said no");
+    let names = harness.event_names();
+    let counts = crate::testing::counts(&names);
+    assert_eq!((counts["tool_execution_start"], counts["tool_execution_end"]), (1, 1), "only `look` ran");
+    assert_eq!((counts["approval_requested"], counts["approval_resolved"]), (1, 1));
+}

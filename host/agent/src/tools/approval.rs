@@ -1,10 +1,10 @@
 //! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
-use crate::extension::guard::caught_async;
 use crate::tools::asking::Asking;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::guard::caught_async;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

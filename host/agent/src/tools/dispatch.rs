@@ -14,7 +14,6 @@
 
 use crate::channel::Events;
 use crate::config::{LoopConfig, Strategy};
-use crate::extension::guard::caught_async;
 use crate::extension::hooks::{HookChain, Verdict};
 use crate::extension::spawn::Children;
 use crate::tools::repetition::Repetition;
@@ -27,6 +26,7 @@ use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::definition::{Execution, ToolDefinition};
 use pinion_protocol::delegation::SubAgents;
 use pinion_protocol::event::EventKind;
+use pinion_protocol::guard::caught_async;
 use pinion_protocol::message::{Message, ToolResultMessage};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::{Display, ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};

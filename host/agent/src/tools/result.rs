@@ -1,8 +1,8 @@
 //! Results of tool calls.
 
-use crate::extension::guard::Panicked;
 use pinion_protocol::content::Content;
 use pinion_protocol::definition::ToolDefinition;
+use pinion_protocol::guard::Panicked;
 use pinion_protocol::message::{Message, ToolResultMessage};
 use pinion_protocol::tool::{ToolError, ToolOutput};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Retries of failed requests to models.
 
-use pinion_protocol::provider::ProviderError;
+use crate::provider::ProviderError;
 use std::time::Duration;
 
 /// Decides whether and when to retry a failed request. Applies to requests to models, never to tools.

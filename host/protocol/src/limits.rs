@@ -1,7 +1,7 @@
 //! Limits of runs.
 
-use pinion_protocol::outcome::Limit;
-use pinion_protocol::usage::Spend;
+use crate::outcome::Limit;
+use crate::usage::Spend;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ impl Default for RunLimits {
 pub struct Budget(Mutex<Spend>);
 
 impl Budget {
-    pub(crate) fn add(&self, spend: Spend) {
+    /// Adds what a request cost.
+    pub fn add(&self, spend: Spend) {
         self.spent().add(spend);
     }
 
@@ -48,7 +49,7 @@ impl Budget {
 
 impl RunLimits {
     /// Returns the limit that forbids another turn. Ignores the time limit, which a timer enforces.
-    pub(crate) fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
+    pub fn reached(&self, turns: u32, budget: &Budget) -> Option<Limit> {
         let spent = *budget.spent();
         let (tokens, cost) = (spent.limited_tokens(), spent.dollars());
         let turns = self.max_turns.filter(|max| *max > 0 && turns >= *max).map(Limit::Turns);
@@ -61,7 +62,7 @@ impl RunLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_protocol::usage::{Cost, Usage};
+    use crate::usage::{Cost, Usage};
 
     #[test]
     fn each_limit_is_reached_independently() {

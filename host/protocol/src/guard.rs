@@ -11,7 +11,7 @@ use std::task::Poll;
 /// A panic of code that the loop called.
 #[derive(Debug, thiserror::Error)]
 #[error("panicked: {0}")]
-pub(crate) struct Panicked(String);
+pub struct Panicked(String);
 
 impl Panicked {
     fn of(payload: &(dyn Any + Send)) -> Self {
@@ -25,7 +25,7 @@ impl Panicked {
 ///
 /// # Errors
 /// The function panicked.
-pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn caught<T>(function: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(function)).map_err(|payload| Panicked::of(&*payload))
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, Panicked> {
 ///
 /// # Errors
 /// The future panicked.
-pub(crate) async fn caught_async<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+pub async fn caught_async<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| match caught(|| future.as_mut().poll(cx)) {
         Ok(poll) => poll.map(Ok),
