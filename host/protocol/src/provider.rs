@@ -185,7 +185,7 @@ pub enum PartKind {
 /// Error texts may quote the vendor's answer, but never the request, a header or a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// The vendor rejected the request permanently.
+    /// The request failed permanently: the vendor rejected it, or no connection is possible.
     #[error("{}{message}", status.map(|s| format!("HTTP {s}: ")).unwrap_or_default())]
     Api {
         /// The HTTP status, if there was a response.
@@ -200,15 +200,15 @@ pub enum ProviderError {
         message: String,
     },
     /// Too many requests; retryable.
-    #[error("rate limited: {message}")]
+    #[error("rate limited: {message}{}", wait(*retry_after))]
     RateLimited {
         /// Error text of the vendor.
         message: String,
         /// Time to wait before a retry, if the vendor gives one.
         retry_after: Option<Duration>,
     },
-    /// The vendor is out of capacity; retryable.
-    #[error("overloaded: {message}")]
+    /// The vendor failed or is out of capacity; retryable.
+    #[error("unavailable: {message}{}", wait(*retry_after))]
     Overloaded {
         /// Error text of the vendor.
         message: String,
@@ -236,6 +236,18 @@ pub enum ProviderError {
     /// The request was cancelled by this process.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// Formats the delay that the vendor requests, to the second.
+fn wait(delay: Option<Duration>) -> String {
+    let Some(seconds) = delay.map(|delay| delay.as_secs()).filter(|seconds| *seconds > 0) else {
+        return String::new();
+    };
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let parts = [(hours, "h"), (minutes, "min"), (rest, "s")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count} {unit}")).collect();
+    format!(" (retry in {})", parts.join(" "))
 }
 
 impl ProviderError {

@@ -25,10 +25,12 @@ pub use decode::Decoder;
 pub use error_kind::ErrorKind;
 pub use fallback::{Fallback, FallbackMember};
 pub use formats::{anthropic, bedrock, gemini, ollama, openai_chat, openai_responses, proxy};
-pub use keys::{AuthFile, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring};
+pub use keys::{
+    AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring,
+};
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
 pub use provider::{ProviderConfig, ProviderContext, build, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
-pub use transport::{HttpSettings, ProxySettings};
+pub use transport::{HttpSettings, ProxyError, ProxySettings, ProxyUrl};
 pub use vendors::{BaseUrlError, PROVIDERS, ProviderInfo, RegistryError, provider, resolve};

@@ -84,6 +84,8 @@ pub(crate) struct FileProvider {
     /// PEM file of certificate authorities in addition to the platform's, absolute or relative to the config's
     /// directory.
     pub(crate) certificates: Option<PathBuf>,
+    /// Proxy for all requests to this provider, instead of those of the environment; empty for none.
+    pub(crate) proxy: Option<String>,
     /// Sent with every request, and treated as secrets.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) connect_timeout_seconds: Option<u64>,

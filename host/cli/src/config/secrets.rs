@@ -3,21 +3,14 @@
 use crate::config::Config;
 use crate::files::paths::Paths;
 use pinion_agent::Secrets;
-use pinion_providers::{AuthFile, PROVIDERS};
+use pinion_providers::{AuthFile, PROVIDERS, ProxyUrl};
 use secrecy::SecretString;
 
 /// Variables with credentials besides the key variables of [`PROVIDERS`].
-const VARIABLES: &[&str] = &[
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "http_proxy",
-    "https_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-];
+const VARIABLES: &[&str] = &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+
+/// Variables with URLs that may contain a password. The rest of the URL is not secret, and errors name it.
+const PROXIES: &[&str] = &["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// Parts of names of other variables whose values are secret if they look like credentials.
 const NAMES: &[&str] = &["API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD"];
@@ -33,6 +26,11 @@ pub(crate) fn of_environment() -> Secrets {
     {
         tracing::trace!(name, "a secret of the environment");
         secrets.add(&SecretString::from(value));
+    }
+    for name in PROXIES {
+        let url = crate::process::hardening::variable(name).unwrap_or_default();
+        let proxy = ProxyUrl { url: SecretString::from(url), origin: (*name).to_owned() };
+        proxy.credentials().iter().for_each(|secret| secrets.add(secret));
     }
     secrets
 }
@@ -65,7 +63,7 @@ mod tests {
 
     #[test]
     fn variables_are_secret_by_name_and_shape() {
-        assert!(is_secret("ANTHROPIC_API_KEY", "short") && is_secret("https_proxy", "http://proxy"));
+        assert!(is_secret("ANTHROPIC_API_KEY", "short") && !is_secret("https_proxy", "http://proxy"));
         assert!(is_secret("GITHUB_TOKEN", "ghp_0123456789abcdef"));
         for (name, value) in
             [("MAX_TOKENS", "1000000"), ("TOKEN_FILE", "/run/secrets/token-0123"), ("PATH", "ghp_0123456789abcdef")]

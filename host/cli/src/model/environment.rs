@@ -1,14 +1,34 @@
 //! Provider settings in the environment, under the names that the vendors' own tools use.
 
 use crate::process::hardening;
-use pinion_providers::ProxySettings;
+use pinion_providers::{ProxySettings, ProxyUrl};
 use secrecy::SecretString;
 use std::path::PathBuf;
 
-/// Reads the proxy variables that curl and other tools use.
-pub(super) fn proxy() -> Option<ProxySettings> {
-    let url = variable(&["https_proxy", "HTTPS_PROXY"])?;
-    Some(ProxySettings { url: SecretString::from(url), except: variable(&["no_proxy", "NO_PROXY"]) })
+/// Reads the proxy variables as curl does. `HTTP_PROXY` is not one of them: web servers set it from a header of the
+/// request when they run a program.
+pub(super) fn proxies() -> ProxySettings {
+    let first = |names: &[&str]| {
+        let (name, url) = names.iter().find_map(|name| Some((*name, variable(&[name])?)))?;
+        Some(ProxyUrl { url: SecretString::from(url), origin: name.to_owned() })
+    };
+    ProxySettings {
+        http: first(&["http_proxy"]),
+        https: first(&["https_proxy", "HTTPS_PROXY"]),
+        all: first(&["all_proxy", "ALL_PROXY"]),
+        except: variable(&["no_proxy", "NO_PROXY"]),
+        for_loopback: false,
+    }
+}
+
+/// Returns a notice for each variable that replaces the platform's certificate authorities by files that do not exist.
+pub(super) fn certificate_notices() -> Vec<String> {
+    let missing = |name: &&str| {
+        let path = variable(&[name])?;
+        let is_missing = std::env::split_paths(&path).all(|path| path.metadata().is_err());
+        is_missing.then(|| format!("`{path}` ({name}) cannot be read, so the issuers of certificates are unknown"))
+    };
+    ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().filter_map(missing).collect()
 }
 
 /// Returns the file in which `gcloud auth application-default login` stores credentials.

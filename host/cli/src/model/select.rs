@@ -7,7 +7,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::failure::{Failure, Result};
-use crate::model::environment::{gcloud_credentials, proxy};
+use crate::model::environment::{certificate_notices, gcloud_credentials, proxies};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
 use crate::process::hardening;
@@ -15,7 +15,8 @@ use futures_util::future::join_all;
 use pinion_agent::{Provider, RedactedProvider};
 use pinion_providers::{
     Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PROVIDERS,
-    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, Replay, Script, build_with, resolve,
+    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Replay, Script,
+    build_with, resolve,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -163,7 +164,8 @@ impl Base {
         if needs_key && keys.origin().await.map_err(Failure::from)?.is_none() {
             return Err(no_key(info, self));
         }
-        let mut notices = Vec::new();
+        let is_plain = base_url.as_deref().is_some_and(|url| url.trim().to_lowercase().starts_with("http:"));
+        let mut notices = if is_plain { Vec::new() } else { certificate_notices() };
         if let Some(url) = base_url.as_deref().filter(|url| is_in_the_clear(url))
             && (!said.headers.is_empty() || matches!(keys.origin().await, Ok(Some(_))))
         {
@@ -244,6 +246,12 @@ fn no_key(info: &ProviderInfo, base: &Base) -> Failure {
 
 fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<String>) -> ProviderConfig {
     let usual = HttpSettings::default();
+    let origin = || format!("[providers.{}] proxy", info.name);
+    let proxy = match said.proxy {
+        None => proxies(),
+        Some(url) if url.trim().is_empty() => ProxySettings::default(),
+        Some(url) => ProxySettings::always(ProxyUrl { url: SecretString::from(url), origin: origin() }),
+    };
     ProviderConfig {
         name: info.name.to_owned(),
         base_url,
@@ -253,7 +261,7 @@ fn provider_config(info: &ProviderInfo, said: FileProvider, base_url: Option<Str
             connect_timeout: seconds(said.connect_timeout_seconds, usual.connect_timeout),
             header_timeout: seconds(said.header_timeout_seconds, usual.header_timeout),
             idle_timeout: seconds(said.idle_timeout_seconds, usual.idle_timeout),
-            proxy: proxy(),
+            proxy,
         },
     }
 }

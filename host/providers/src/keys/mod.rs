@@ -31,11 +31,20 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A key and its source, which messages about a rejected key name.
+#[derive(Debug, Clone)]
+pub struct FoundKey {
+    /// The key.
+    pub secret: SecretString,
+    /// The source of the key.
+    pub origin: KeyOrigin,
+}
+
 /// A source of keys, queried before every request.
 pub trait KeySource: Send + Sync + fmt::Debug {
     /// Returns the key for the next request; `None` when this source has none. May read files and wait for programs, in
     /// bounded time; dropping the future stops both.
-    fn key(&self) -> BoxFuture<'_, Result<Option<SecretString>, KeyError>>;
+    fn key(&self) -> BoxFuture<'_, Result<Option<FoundKey>, KeyError>>;
 
     /// Called when the vendor rejects the last key, which must not be returned from a cache again.
     fn invalidate(&self) {}
@@ -99,30 +108,34 @@ impl Keys {
     /// # Errors
     /// A source could not be queried.
     pub async fn origin(&self) -> Result<Option<KeyOrigin>, KeyError> {
-        Ok(self.find().await?.map(|(origin, _)| origin).or(self.command.as_ref().map(|_| KeyOrigin::Command)))
+        Ok(self.find().await?.map(|key| key.origin).or(self.command.as_ref().map(|_| KeyOrigin::Command)))
     }
 
     /// Searches every source except the user's command.
-    async fn find(&self) -> Result<Option<(KeyOrigin, SecretString)>, KeyError> {
-        if let Some(found) = self.environment.key()? {
-            return Ok(Some(found));
+    async fn find(&self) -> Result<Option<FoundKey>, KeyError> {
+        if let Some((origin, secret)) = self.environment.key()? {
+            return Ok(Some(FoundKey { secret, origin }));
         }
         if let Some(keyring) = &self.keyring
-            && let Some(key) = keyring.get(self.provider).await?
+            && let Some(secret) = keyring.get(self.provider).await?
         {
-            return Ok(Some((KeyOrigin::Keyring, key)));
+            return Ok(Some(FoundKey { secret, origin: KeyOrigin::Keyring }));
         }
         let Some(file) = &self.auth_file else { return Ok(None) };
-        Ok(file.key(self.provider)?.map(|key| (KeyOrigin::AuthFile(file.path().to_owned()), key)))
+        let origin = KeyOrigin::AuthFile(file.path().to_owned());
+        Ok(file.key(self.provider)?.map(|secret| FoundKey { secret, origin }))
     }
 }
 
 impl KeySource for Keys {
-    fn key(&self) -> BoxFuture<'_, Result<Option<SecretString>, KeyError>> {
+    fn key(&self) -> BoxFuture<'_, Result<Option<FoundKey>, KeyError>> {
         async {
             match (self.find().await?, &self.command) {
-                (Some((_, key)), _) => Ok(Some(key)),
-                (None, Some(command)) => command.key(self.provider).await.map(Some),
+                (Some(key), _) => Ok(Some(key)),
+                (None, Some(command)) => {
+                    let secret = command.key(self.provider).await?;
+                    Ok(Some(FoundKey { secret, origin: KeyOrigin::Command }))
+                }
                 (None, None) => Ok(None),
             }
         }

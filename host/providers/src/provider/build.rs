@@ -51,8 +51,10 @@ fn build_info(
     let secrets = context.secrets;
     let headers: Vec<(HeaderName, SecretString)> = headers.collect::<Result<_, _>>()?;
     headers.iter().for_each(|(name, value)| secrets.add_header(name.as_str(), value));
-    let known = config.api_key.iter().chain(config.http.proxy.iter().map(|proxy| &proxy.url));
-    known.for_each(|value| secrets.add(value));
+    config.api_key.iter().chain(&config.http.proxy.credentials()).for_each(|value| secrets.add(value));
+    if context.playback.is_none() {
+        config.http.proxy.check(&endpoint.url(""))?;
+    }
     let transport = Transport::new(config.http, &context.certificates)
         .map_err(|source| RegistryError::Certificates { provider: info.name, source })?;
     let missing = |variable| format!("no key for `{}`: set the environment variable `{variable}`", info.name);
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(base_url.as_deref(), Some("https://me.acme.example/api"));
         assert!(ACME.needs_key(None) && !ACME.needs_key(base_url.as_deref()));
         let key = Keys::new(&ACME).environment(variable).key().await.unwrap();
-        assert_eq!(key.unwrap().expose_secret(), "sk-acme");
+        assert_eq!(key.unwrap().secret.expose_secret(), "sk-acme");
         let url = |base: Option<&str>| Endpoint::new(&ACME, base, Place::default()).unwrap().url("m").to_string();
         assert_eq!(url(None), "https://eu.acme.example/v1/chat/completions");
         assert_eq!(url(base_url.as_deref()), "https://me.acme.example/api/chat/completions");

@@ -2,7 +2,7 @@
 
 use crate::auth::{Authenticator, secret_value};
 use crate::causes::with_causes;
-use crate::keys::{KeyError, KeySource};
+use crate::keys::{KeyError, KeyOrigin, KeySource};
 use crate::recording::RecordedRequest;
 use crate::recording::Recorder;
 use crate::recording::{Playback, Played};
@@ -64,26 +64,30 @@ impl Caller {
         Ok((id_seed, Call { caller: self, draft, played }))
     }
 
-    /// Returns the key for a request: its own, the configured one, or one from the key source.
-    async fn key(&self, own: Option<&SecretString>) -> Result<Option<SecretString>, ProviderError> {
+    /// Returns the key for a request and its origin: its own, the configured one, or one from the key source.
+    async fn key(
+        &self,
+        own: Option<&SecretString>,
+    ) -> Result<Option<(SecretString, Option<KeyOrigin>)>, ProviderError> {
         if let Some(key) = own.or(self.key.as_ref()) {
-            return Ok(Some(key.clone()));
+            return Ok(Some((key.clone(), None)));
         }
-        match &self.keys {
-            Some(keys) => keys.key().await.map_err(|error| ProviderError::Auth { message: key_message(&error) }),
-            None => Ok(None),
-        }
+        let Some(keys) = &self.keys else { return Ok(None) };
+        let found = keys.key().await.map_err(|error| ProviderError::Auth { message: key_message(&error) })?;
+        Ok(found.map(|key| (key.secret, Some(key.origin))))
     }
 
-    /// Authenticates a request and registers its credentials as secrets.
-    async fn sign(&self, draft: &Draft) -> Result<Outgoing, ProviderError> {
+    /// Authenticates a request, registers its credentials as secrets, and returns the origin of the key.
+    async fn sign(&self, draft: &Draft) -> Result<(Outgoing, UsedKey), ProviderError> {
         let mut headers = draft.headers.clone();
+        let mut used = UsedKey::None;
         match self.key(draft.key.as_ref()).await? {
-            Some(key) => {
+            Some((key, origin)) => {
                 self.secrets.add(&key);
                 let credentials = self.authenticator.credentials(&key, &draft.url, &draft.body).await?;
                 credentials.secrets.iter().for_each(|secret| self.secrets.add(secret));
                 headers.extend(credentials.headers);
+                used = origin.map_or(UsedKey::Given, UsedKey::Found);
             }
             None if self.headers.iter().any(|(name, _)| is_key_header(name)) => {}
             None => {
@@ -92,6 +96,9 @@ impl Caller {
                 }
             }
         }
+        if self.headers.iter().any(|(name, _)| is_key_header(name)) {
+            used = UsedKey::Header;
+        }
         for (name, value) in &self.headers {
             let value = match headers.get(name).and_then(|ours| ours.to_str().ok()) {
                 Some(ours) if is_list(name) => format!("{ours},{}", value.expose_secret()),
@@ -99,7 +106,42 @@ impl Caller {
             };
             headers.insert(name.clone(), secret_value(&format!("the header `{name}`"), &value)?);
         }
-        Ok(Outgoing { url: draft.url.clone(), headers, body: draft.body.clone() })
+        Ok((Outgoing { url: draft.url.clone(), headers, body: draft.body.clone() }, used))
+    }
+
+    /// Names the key in the vendor's rejection.
+    fn refused(&self, error: ProviderError, used: &UsedKey) -> ProviderError {
+        match error {
+            ProviderError::Auth { message } => ProviderError::Auth { message: used.rejected(self.name, &message) },
+            error => error,
+        }
+    }
+}
+
+/// The key of a request, for the message when the vendor rejects it.
+enum UsedKey {
+    None,
+    /// The application passed it in.
+    Given,
+    Found(KeyOrigin),
+    /// A header of the config replaces it.
+    Header,
+}
+
+impl UsedKey {
+    /// Names the key and the remedy in the vendor's rejection.
+    fn rejected(&self, provider: &str, message: &str) -> String {
+        let key = match self {
+            Self::None => return format!("`{provider}` requires a key: {message}"),
+            Self::Given => "the key".to_owned(),
+            Self::Found(origin) => format!("the key from `{origin}`"),
+            Self::Header => format!("the key in `headers` of `[providers.{provider}]`"),
+        };
+        // Vendors use 403 for keys that are valid, but not for this model, region or project.
+        match message.starts_with("HTTP 403") {
+            true => format!("`{provider}` denied access with {key}: {message}; check what the key may use"),
+            false => format!("`{provider}` rejected {key}: {message}; replace the key there"),
+        }
     }
 }
 
@@ -115,11 +157,13 @@ impl Call {
     pub(super) async fn open(self) -> Result<Opened, ProviderError> {
         let idle = self.caller.transport.idle_timeout();
         if let Some(played) = self.played {
-            let packets = reply(played.answer()?, idle).await?;
+            // A recording does not tell where its key came from.
+            let packets =
+                reply(played.answer()?, idle).await.map_err(|error| self.caller.refused(error, &UsedKey::Given))?;
             return Ok(Opened { packets, secrets: self.caller.secrets.clone(), idle });
         }
         let secrets = self.caller.secrets.clone();
-        let outgoing = self.caller.sign(&self.draft).await?;
+        let (outgoing, used) = self.caller.sign(&self.draft).await?;
         let answer = send(&self.caller, &self.draft, outgoing).await;
         let packets = match answer {
             Ok(answer) => reply(answer, idle).await,
@@ -129,7 +173,7 @@ impl Call {
             if let (ProviderError::Auth { .. }, Some(keys)) = (&error, &self.caller.keys) {
                 keys.invalidate();
             }
-            secrets.clean_error(error)
+            secrets.clean_error(self.caller.refused(error, &used))
         })?;
         Ok(Opened { packets, secrets, idle })
     }

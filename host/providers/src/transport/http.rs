@@ -2,26 +2,28 @@
 //!
 //! A client is built for the first request and reused. For a URL without TLS, it is built without certificate
 //! authorities, because loading those takes longer than everything else in a short run. Redirects are not followed,
-//! because they would send the key elsewhere. Only [`HttpSettings::proxy`] configures a proxy, because this crate does
+//! because they would send the key elsewhere. Only [`HttpSettings::proxy`] configures proxies, because this crate does
 //! not read the environment; the binary passes on the user's settings. (`rustls-native-certs` itself reads
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR` on some platforms, as every TLS client does.)
 
 use super::classify::{Answer, classify, classify_object};
+use super::failure::{self, Route};
+use super::proxy::ProxySettings;
 use super::retry_after::retry_after;
-use crate::causes::{root_cause, with_causes};
+use crate::causes::with_causes;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use pinion_protocol::ProviderError;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, NoProxy, Proxy, Response, Url, redirect};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, Proxy, Response, Url, redirect};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
-use secrecy::{ExposeSecret, SecretString};
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -32,35 +34,26 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 /// Timeouts and proxy.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// The timeout for connecting, including TLS. Defaults to 15 s.
+    /// The timeout for connecting, including TLS. Defaults to 10 s.
     pub connect_timeout: Duration,
     /// The timeout from the start of the request to the head of the response. Defaults to 300 s, because local servers
     /// load a model before they respond.
     pub header_timeout: Duration,
     /// The timeout between two packets of the response. Defaults to 120 s.
     pub idle_timeout: Duration,
-    /// The proxy for all requests. Defaults to none.
-    pub proxy: Option<ProxySettings>,
+    /// The proxies. Defaults to none.
+    pub proxy: ProxySettings,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
         Self {
-            connect_timeout: Duration::from_secs(15),
+            connect_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(300),
             idle_timeout: Duration::from_secs(120),
-            proxy: None,
+            proxy: ProxySettings::default(),
         }
     }
-}
-
-/// An HTTP proxy.
-#[derive(Debug, Clone)]
-pub struct ProxySettings {
-    /// The URL, which may contain a password.
-    pub url: SecretString,
-    /// Hosts to reach directly, separated by commas as in `NO_PROXY`.
-    pub except: Option<String>,
 }
 
 /// A request to send.
@@ -95,6 +88,8 @@ struct Shared {
     /// The client for URLs with TLS.
     secure: OnceLock<Result<Client, String>>,
     plain: OnceLock<Result<Client, String>>,
+    /// A response has arrived.
+    was_reached: AtomicBool,
 }
 
 impl Transport {
@@ -108,7 +103,13 @@ impl Transport {
         if roots.is_empty() && !certificates.trim_ascii().is_empty() {
             return Err(pem::Error::NoItemsFound);
         }
-        let shared = Shared { settings, roots, secure: OnceLock::new(), plain: OnceLock::new() };
+        let shared = Shared {
+            settings,
+            roots,
+            secure: OnceLock::new(),
+            plain: OnceLock::new(),
+            was_reached: AtomicBool::new(false),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -120,20 +121,26 @@ impl Transport {
     /// Sends a request and waits for the head of its response. Dropping the future or the packets aborts the request.
     ///
     /// # Errors
-    /// [`ProviderError::Network`] when the server is unreachable or too slow.
+    /// [`ProviderError::Network`] when the server is unreachable or too slow, and [`ProviderError::Api`] when the
+    /// connection can never succeed.
     pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
+        let Shared { settings, was_reached, .. } = &*self.shared;
+        let proxy = settings.proxy.choose(&request.url);
+        let proxy = proxy.map_err(|error| ProviderError::Api { status: None, message: error.to_string() })?;
+        let route = Route::new(&request.url, proxy);
         let client = self.client(&request.url)?;
         let sent = client.post(request.url).headers(request.headers).body(request.body).send();
-        let limit = self.shared.settings.header_timeout;
-        let response = match timeout(limit, sent).await {
-            Ok(answer) => answer.map_err(network)?,
-            Err(_) => {
-                let message = format!("no response within {} s", limit.as_secs());
-                return Err(ProviderError::Network { message });
+        let response = match timeout(settings.header_timeout, sent).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                let was_reached = was_reached.load(Ordering::Relaxed);
+                return Err(failure::of_request(error.without_url(), &route, was_reached).await);
             }
+            Err(_) => return Err(failure::late(&route, settings.header_timeout)),
         };
+        was_reached.store(true, Ordering::Relaxed);
         let status = response.status().as_u16();
-        Ok(RawAnswer { status, headers: response.headers().clone(), packets: packets(response) })
+        Ok(RawAnswer { status, headers: response.headers().clone(), packets: packets(response, route.to_string()) })
     }
 
     /// Sends a request and reads a small response, up to [`MAX_ERROR_BODY`].
@@ -163,7 +170,10 @@ impl Transport {
 /// # Errors
 /// The vendor's error response.
 pub(crate) async fn reply(answer: RawAnswer, idle: Duration) -> Result<Packets, ProviderError> {
+    let is_empty = answer.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
     match answer.status {
+        204 | 205 => Err(ProviderError::Malformed { message: format!("HTTP {} has no content", answer.status) }),
+        200..=299 if is_empty => Err(ProviderError::Malformed { message: "the response is empty".to_owned() }),
         200..=299 if !is_not_events(&answer.headers) => Ok(answer.packets),
         _ => Err(error_of(answer, idle).await),
     }
@@ -179,7 +189,13 @@ async fn error_of(answer: RawAnswer, idle: Duration) -> ProviderError {
     let text = |name: &&str| headers.get(*name)?.to_str().ok();
     let request_id = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"].iter().find_map(text);
     let retry_after = retry_after(&headers, Timestamp::now());
-    classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id })
+    match classify(&Answer { status, body: &body, code: text(&"x-amzn-errortype"), retry_after, request_id }) {
+        ProviderError::Overloaded { message, retry_after } => {
+            ProviderError::Overloaded { message: format!("HTTP {status}: {message}"), retry_after }
+        }
+        ProviderError::Auth { message } => ProviderError::Auth { message: format!("HTTP {status}: {message}") },
+        error => error,
+    }
 }
 
 /// Reads a body until it pauses for `idle` or reaches [`MAX_ERROR_BODY`].
@@ -212,49 +228,32 @@ fn not_events(body: &[u8], headers: &HeaderMap) -> ProviderError {
     ProviderError::Malformed { message: format!("expected a stream of events, got `{kind}`") }
 }
 
-fn packets(response: Response) -> Packets {
-    stream::unfold(Some(response), |response| async {
-        let mut response = response?;
+fn packets(response: Response, route: String) -> Packets {
+    stream::unfold(Some((response, route)), |reading| async {
+        let (mut response, route) = reading?;
         match response.chunk().await {
-            Ok(Some(packet)) => Some((Ok(packet), Some(response))),
+            Ok(Some(packet)) => Some((Ok(packet), Some((response, route)))),
             Ok(None) => None,
-            Err(error) => Some((Err(network(error)), None)),
+            Err(error) => Some((Err(failure::of_response(error, &route)), None)),
         }
     })
     .boxed()
 }
 
-/// Converts a transport error without its URL, which may contain a secret.
-fn network(error: reqwest::Error) -> ProviderError {
-    let what = if error.is_timeout() && error.is_connect() {
-        "could not connect in time"
-    } else if error.is_connect() {
-        "could not connect"
-    } else if error.is_decode() {
-        "could not decompress the response"
-    } else {
-        "the connection broke"
-    };
-    let cause = root_cause(&error.without_url());
-    ProviderError::Network { message: format!("{what}: {cause}") }
-}
-
 fn build(shared: &Shared, is_secure: bool) -> Result<Client, Box<dyn Error + Send + Sync>> {
     let settings = &shared.settings;
-    let proxy_url = settings.proxy.as_ref().map(|proxy| proxy.url.expose_secret());
-    let needs_roots = is_secure || proxy_url.is_some_and(|url| url.starts_with("https"));
-    let mut builder = Client::builder()
+    let needs_roots = is_secure || settings.proxy.has_tls();
+    let proxies = settings.proxy.clone();
+    let client = Client::builder()
         .tls_backend_preconfigured(tls(needs_roots, &shared.roots)?)
         .no_proxy()
         .redirect(redirect::Policy::none())
         .referer(false)
         .connect_timeout(settings.connect_timeout)
-        .user_agent(concat!("pinion/", env!("CARGO_PKG_VERSION")));
-    if let Some(proxy) = &settings.proxy {
-        let except = proxy.except.as_deref().and_then(NoProxy::from_string);
-        builder = builder.proxy(Proxy::all(proxy.url.expose_secret())?.no_proxy(except));
-    }
-    Ok(builder.build()?)
+        .user_agent(concat!("pinion/", env!("CARGO_PKG_VERSION")))
+        // Errors were reported before the request.
+        .proxy(Proxy::custom(move |url| proxies.choose(url).ok().flatten().map(|proxy| proxy.url)));
+    Ok(client.build()?)
 }
 
 /// Configures TLS with the platform's and the user's certificate authorities, or with none where there is no TLS.

@@ -2,10 +2,13 @@
 
 mod classify;
 mod exchange;
+mod failure;
 mod http;
+mod proxy;
 mod retry_after;
 
 pub(crate) use classify::classify_object;
 pub(crate) use exchange::{Opened, exchange};
-pub use http::{HttpSettings, ProxySettings};
+pub use http::HttpSettings;
 pub(crate) use http::{Outgoing, RawAnswer, Transport, reply};
+pub use proxy::{ProxyError, ProxySettings, ProxyUrl};

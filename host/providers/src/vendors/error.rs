@@ -1,6 +1,7 @@
 //! Errors in the choice and the configuration of a provider.
 
 use super::table::PROVIDERS;
+use crate::transport::ProxyError;
 use rustls::pki_types::pem;
 use std::error::Error;
 
@@ -70,6 +71,9 @@ pub enum RegistryError {
         #[source]
         source: pem::Error,
     },
+    /// The proxy for its requests is unusable.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The provider plays a script and has no other configuration.
     #[error("the provider `replay` needs a script")]
     NeedsScript,
@@ -86,6 +90,7 @@ impl RegistryError {
             Self::UnknownModel { similar, .. } => {
                 Some(did_you_mean(similar).unwrap_or_else(|| "name it as `PROVIDER/MODEL`".to_owned()))
             }
+            Self::Proxy(_) => Some("set it to a URL such as `http://HOST:PORT`, or unset it".to_owned()),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use crate::support::server::{Server, Step, answer, chunk, chunked_head};
 use crate::support::{notation, request, text};
 use futures_util::StreamExt;
 use pinion_protocol::{EventStream, ProviderError, StreamEvent, ThinkingLevel};
-use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, build};
+use pinion_providers::{HttpSettings, ModelTable, ProviderConfig, ProxySettings, ProxyUrl, build};
 use secrecy::SecretString;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +121,7 @@ async fn slow_headers_time_out() {
     assert!(asked);
     tokio::time::pause();
     let error = stream.next().await.unwrap().unwrap_err();
-    assert_eq!(error, ProviderError::Network { message: "no response within 300 s".to_owned() });
+    assert!(error.is_retryable() && error.to_string().ends_with("within 300 s"), "{error}");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn unreachable_server_is_a_network_error() {
     drop(listener);
     let error = all(ask(config("anthropic", &url), CancellationToken::new())).await.1.unwrap();
     assert!(
-        matches!(&error, ProviderError::Network { message } if message.starts_with("could not connect: ")),
+        matches!(&error, ProviderError::Network { message } if message.starts_with("could not connect to `127.0.0.1:")),
         "{error:?}"
     );
 }
@@ -241,7 +241,7 @@ async fn error_never_contains_a_key_that_the_server_repeats() {
     let provider = build(asked, ModelTable::builtin()).unwrap();
     let error = all(provider.stream(request("m", vec![text("hi")]), CancellationToken::new())).await.1.unwrap();
     let shown = format!("{error} {error:?}");
-    assert_eq!(error.to_string(), "Incorrect API key [redacted] ([redacted]), extra [redacted]");
+    assert!(error.to_string().contains("Incorrect API key [redacted] ([redacted]), extra [redacted]"), "{error}");
     assert!(!shown.contains("0123456789") && !shown.contains("cdef") && !shown.contains("secret-header"));
 }
 
@@ -301,11 +301,9 @@ async fn own_server_may_need_no_key() {
 #[tokio::test]
 async fn proxy_is_used_only_where_configured() {
     let proxy = Server::answering(EVENTS, CHAT).await;
+    let url = || ProxyUrl { url: SecretString::from(proxy.url.trim_end_matches("/v1")), origin: "p".to_owned() };
     let settings = |except: Option<&str>| HttpSettings {
-        proxy: Some(ProxySettings {
-            url: SecretString::from(proxy.url.trim_end_matches("/v1")),
-            except: except.map(str::to_owned),
-        }),
+        proxy: ProxySettings { except: except.map(str::to_owned), ..ProxySettings::always(url()) },
         ..HttpSettings::default()
     };
     let through = ProviderConfig { http: settings(None), ..config("openai-chat", "http://somewhere.invalid/v1") };

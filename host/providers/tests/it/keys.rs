@@ -27,7 +27,7 @@ fn keys(name: &str) -> Keys {
 }
 
 async fn key(keys: &Keys) -> Option<String> {
-    keys.key().await.unwrap().map(|key| key.expose_secret().to_owned())
+    keys.key().await.unwrap().map(|key| key.secret.expose_secret().to_owned())
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> PathBuf {

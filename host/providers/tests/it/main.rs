@@ -12,6 +12,7 @@ mod fixtures;
 mod google;
 mod http;
 mod keys;
+mod network;
 mod recording;
 mod replay;
 mod secrets;
