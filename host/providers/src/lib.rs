@@ -29,8 +29,11 @@ pub use keys::{
     AuthFile, FoundKey, KeyCommand, KeyCommandError, KeyError, KeyOrigin, KeySource, Keyring, Keys, PlatformKeyring,
 };
 pub use models::{Caching, ChatTools, Effort, Model, ModelTable, ModelTableError, ThinkingStyle};
-pub use provider::{ProviderConfig, ProviderContext, build, build_with};
+pub use provider::{ProviderConfig, ProviderContext, build, build_info, build_with};
 pub use recording::{Playback, PlaybackError, Recipient, Recorder};
 pub use replay::{Replay, Reply, Script, ScriptError, ScriptedCall, ScriptedError};
 pub use transport::{HttpSettings, ProxyError, ProxySettings, ProxyUrl};
-pub use vendors::{BaseUrlError, PROVIDERS, ProviderInfo, RegistryError, provider, resolve};
+pub use vendors::{
+    BaseUrlError, CustomFormat, CustomProvider, CustomQuirks, CustomThinking, PROVIDERS, ProviderInfo, Registry,
+    RegistryError, provider, resolve,
+};

@@ -32,7 +32,12 @@ pub fn build_with(
     build_info(provider(&config.name)?, config, context, models)
 }
 
-fn build_info(
+/// Builds a provider like [`build_with`] from its row, which need not be one of [`PROVIDERS`](crate::PROVIDERS).
+/// The name in `config` is not used.
+///
+/// # Errors
+/// Its configuration is invalid.
+pub fn build_info(
     info: &'static ProviderInfo,
     config: ProviderConfig,
     context: ProviderContext,

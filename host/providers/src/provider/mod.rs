@@ -5,5 +5,5 @@ mod caller;
 mod config;
 mod http_provider;
 
-pub use build::{build, build_with};
+pub use build::{build, build_info, build_with};
 pub use config::{ProviderConfig, ProviderContext};

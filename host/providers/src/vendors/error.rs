@@ -1,6 +1,5 @@
 //! Errors in the choice and the configuration of a provider.
 
-use super::table::PROVIDERS;
 use crate::transport::ProxyError;
 use rustls::pki_types::pem;
 use std::error::Error;
@@ -16,6 +15,28 @@ pub enum RegistryError {
         name: String,
         /// Existing names that it resembles.
         similar: Vec<String>,
+        /// All names.
+        known: Vec<&'static str>,
+    },
+    /// Every user of the provider has models of their own, and none is named.
+    #[error("the provider `{provider}` has no default model")]
+    NeedsModel {
+        /// The provider.
+        provider: &'static str,
+    },
+    /// A provider of the user's cannot have this name.
+    #[error("a provider cannot be named `{name}`")]
+    CustomName {
+        /// The name.
+        name: String,
+    },
+    /// The wire format of a provider of the user's has no such setting.
+    #[error("`{quirk}` does not apply to the format of the provider `{provider}`")]
+    Quirk {
+        /// The provider.
+        provider: String,
+        /// The key of the config.
+        quirk: &'static str,
     },
     /// No provider is named, and the model's name belongs to none.
     #[error("no provider is known for the model `{model}`")]
@@ -83,10 +104,13 @@ impl RegistryError {
     /// The remedy, where one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::UnknownProvider { similar, .. } => Some(did_you_mean(similar).unwrap_or_else(|| {
-                let names: Vec<&str> = PROVIDERS.iter().map(|info| info.name).collect();
-                format!("choose one of `{}`", names.join("`, `"))
-            })),
+            Self::UnknownProvider { similar, known, .. } => {
+                Some(did_you_mean(similar).unwrap_or_else(|| format!("choose one of `{}`", known.join("`, `"))))
+            }
+            Self::NeedsModel { provider } => Some(format!("name one with `-m {provider}/MODEL`")),
+            Self::CustomName { .. } => {
+                Some("choose a name without spaces and slashes that no other provider has".to_owned())
+            }
             Self::UnknownModel { similar, .. } => {
                 Some(did_you_mean(similar).unwrap_or_else(|| "name it as `PROVIDER/MODEL`".to_owned()))
             }

@@ -19,6 +19,12 @@ pub struct ProviderInfo {
     pub default_region: Option<&'static str>,
     /// Prefixes of model names that belong to this vendor when no provider is named.
     pub prefixes: &'static [&'static str],
+    /// Further names of the vendor that users write before a model.
+    pub(super) other_names: &'static [&'static str],
+    /// The model to use unless one is named; `None` where every user has models of their own.
+    pub default_model: Option<&'static str>,
+    /// Short names of its models, with the names that the vendor knows.
+    pub aliases: &'static [(&'static str, &'static str)],
     /// Further variables for its key, read after `key_variable`.
     pub(super) other_key_variables: &'static [&'static str],
     /// Variables for its base URL, in order of precedence.
@@ -55,6 +61,9 @@ impl ProviderInfo {
         base_url: "",
         default_region: None,
         prefixes: &[],
+        other_names: &[],
+        default_model: None,
+        aliases: &[],
         other_key_variables: &[],
         base_url_variables: &[],
         read_base_url: str::to_owned,
@@ -73,6 +82,17 @@ impl ProviderInfo {
     /// Returns the environment variables that may hold its key as it is sent, in order of precedence.
     pub fn key_variables(&self) -> impl Iterator<Item = &'static str> {
         self.key_variable.into_iter().chain(self.other_key_variables.iter().copied())
+    }
+
+    /// Returns the model that a short name stands for.
+    pub(super) fn alias(&self, name: &str) -> Option<&'static str> {
+        self.aliases.iter().find(|(alias, _)| *alias == name).map(|(_, model)| *model)
+    }
+
+    /// Returns the model to use at `base_url`, or at the usual URL, unless one is named. The vendor's models are not
+    /// those of a server of the user's own.
+    pub fn default_model(&self, base_url: Option<&str>) -> Option<&'static str> {
+        self.default_model.filter(|_| !self.is_elsewhere(base_url))
     }
 
     /// Reads the base URL from the vendor's own variables. `variable` looks one up; empty values count as unset.

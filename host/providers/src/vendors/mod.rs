@@ -3,6 +3,7 @@
 //! Everything about a vendor is one row of [`PROVIDERS`]: its URL, authentication, wire format, and the variables that
 //! its own tools read. Its models are a file in `src/models/builtin`. `docs/vendors.md` walks through adding one.
 
+mod custom;
 mod endpoint;
 mod error;
 mod info;
@@ -10,10 +11,11 @@ mod layout;
 mod resolve;
 mod table;
 
+pub use custom::{CustomFormat, CustomProvider, CustomQuirks, CustomThinking};
 pub(crate) use endpoint::{Endpoint, Place};
 pub use error::{BaseUrlError, RegistryError};
 pub use info::ProviderInfo;
-pub use resolve::{provider, resolve};
+pub use resolve::{Registry, provider, resolve};
 #[cfg(test)]
 pub(crate) use table::ACME;
 pub use table::PROVIDERS;

@@ -10,7 +10,11 @@ use crate::auth::Auth;
 use crate::formats::openai_chat::{Quirks, ThinkingBack, ThinkingParam};
 use crate::formats::{Format, IdRule, openai_responses};
 
-/// All providers, in display order.
+/// The short names of Google's models.
+const GEMINI_ALIASES: &[(&str, &str)] =
+    &[("flash", "gemini-3.8-flash"), ("pro", "gemini-3.1-pro-preview"), ("flash-lite", "gemini-3.1-flash-lite")];
+
+/// All providers, in display order, which is also the order in which a key selects one.
 pub const PROVIDERS: &[ProviderInfo] = &[
     ProviderInfo {
         name: "anthropic",
@@ -18,6 +22,13 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("ANTHROPIC_API_KEY"),
         base_url: "https://api.anthropic.com/v1",
         prefixes: &["claude"],
+        default_model: Some("claude-sonnet-5-5"),
+        aliases: &[
+            ("sonnet", "claude-sonnet-5-5"),
+            ("opus", "claude-opus-5-5"),
+            ("haiku", "claude-haiku-5-5"),
+            ("fable", "claude-fable-5-2"),
+        ],
         auth: Auth::Header("x-api-key"),
         format: Some(Format::Anthropic),
         ..ProviderInfo::EMPTY
@@ -28,6 +39,15 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("OPENAI_API_KEY"),
         base_url: "https://api.openai.com/v1",
         prefixes: &["gpt", "chatgpt", "codex", "o1", "o3", "o4"],
+        other_names: &["openai"],
+        default_model: Some("gpt-6.2-sol"),
+        aliases: &[
+            ("gpt", "gpt-6.2-sol"),
+            ("sol", "gpt-6.2-sol"),
+            ("astra", "gpt-6.2-astra"),
+            ("luna", "gpt-6-luna"),
+            ("gpt-mini", "gpt-6-luna"),
+        ],
         format: Some(Format::OpenAiResponses(openai_responses::Quirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
@@ -36,6 +56,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         label: "OpenAI Chat Completions and compatible servers",
         key_variable: Some("OPENAI_API_KEY"),
         base_url: "https://api.openai.com/v1",
+        // The newest that thinks and calls tools over this format.
+        default_model: Some("gpt-5.2"),
         format: Some(Format::OpenAiChat(Quirks::OPENAI)),
         ..ProviderInfo::EMPTY
     },
@@ -60,6 +82,9 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         other_key_variables: &["GOOGLE_API_KEY"],
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         prefixes: &["gemini", "gemma"],
+        other_names: &["google"],
+        default_model: Some("gemini-3.8-flash"),
+        aliases: GEMINI_ALIASES,
         auth: Auth::Header("x-goog-api-key"),
         format: Some(Format::Gemini),
         ..ProviderInfo::EMPTY
@@ -72,6 +97,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         default_region: Some("global"),
         region_variables: &["GOOGLE_CLOUD_LOCATION"],
         project_variable: Some("GOOGLE_CLOUD_PROJECT"),
+        default_model: Some("gemini-3.8-flash"),
+        aliases: GEMINI_ALIASES,
         // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/learn/locations
         regional_urls: &[
             ("global", "https://aiplatform.googleapis.com"),
@@ -92,6 +119,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://bedrock-runtime.{region}.amazonaws.com",
         base_url_variables: &["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"],
         region_variables: &["AWS_REGION", "AWS_DEFAULT_REGION"],
+        default_model: Some("global.anthropic.claude-sonnet-4-5-20250929-v1:0"),
         routes: true,
         auth: Auth::Aws,
         format: Some(Format::Bedrock),
@@ -117,6 +145,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("XAI_API_KEY"),
         base_url: "https://api.x.ai/v1",
         prefixes: &["grok"],
+        default_model: Some("grok-4.7"),
+        aliases: &[("grok", "grok-4.7")],
         format: Some(Format::OpenAiResponses(openai_responses::Quirks {
             cache_key: true,
             summaries: false,
@@ -132,6 +162,12 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("MISTRAL_API_KEY"),
         base_url: "https://api.mistral.ai/v1",
         prefixes: &["mistral", "ministral", "magistral", "codestral", "devstral", "pixtral"],
+        default_model: Some("mistral-large-4"),
+        aliases: &[
+            ("devstral", "devstral-latest"),
+            ("codestral", "codestral-latest"),
+            ("magistral", "magistral-medium-latest"),
+        ],
         format: Some(Format::OpenAiChat(Quirks {
             stream_options: false,
             cache_key: true,
@@ -148,6 +184,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         label: "Groq",
         key_variable: Some("GROQ_API_KEY"),
         base_url: "https://api.groq.com/openai/v1",
+        default_model: Some("openai/gpt-oss-120b"),
         routes: true,
         format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
         ..ProviderInfo::EMPTY
@@ -159,6 +196,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         key_variable: Some("DEEPSEEK_API_KEY"),
         base_url: "https://api.deepseek.com/v1",
         prefixes: &["deepseek"],
+        default_model: Some("deepseek-v4-pro"),
         format: Some(Format::OpenAiChat(Quirks {
             thinking: ThinkingParam::Switch,
             thinking_back: ThinkingBack::Field("reasoning_content"),
@@ -172,6 +210,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         label: "OpenRouter",
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url: "https://openrouter.ai/api/v1",
+        // A model that the router selects.
+        default_model: Some("openrouter/auto"),
         routes: true,
         format: Some(Format::OpenAiChat(Quirks {
             thinking: ThinkingParam::Object,
@@ -218,6 +258,17 @@ pub(crate) static ACME: ProviderInfo = ProviderInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn default_models_and_aliases_are_known() {
+        let models = crate::models::ModelTable::builtin();
+        for info in PROVIDERS.iter().filter(|info| info.name != "openrouter") {
+            let aliases = info.aliases.iter().map(|(_, model)| *model);
+            for model in info.default_model.into_iter().chain(aliases) {
+                assert!(models.find(info.name, model).known, "{}/{model}", info.name);
+            }
+        }
+    }
 
     #[test]
     fn ollama_host_is_read_as_ollama_reads_it() {
