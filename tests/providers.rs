@@ -204,6 +204,23 @@ fn key_reaches_the_vendor_and_nothing_else() {
 }
 
 #[test]
+fn server_of_the_user_answers_under_its_own_name_without_a_model() {
+    let chunk = r#"{"choices":[{"delta":{"content":"hello"},"finish_reason":"stop"}]}"#;
+    let vendor = Vendor::answering(vec![answer("200 OK", "text/event-stream", &format!("data: {chunk}\n\n"))]);
+    let pinion = Pinion::default();
+    pinion.config(&format!(
+        "[providers.box]\nformat = 'openai-chat'\nbase-url = '{}'\ndefault-model = 'qwen'\n",
+        vendor.url
+    ));
+    for args in [&["-p", "hi"][..], &["-p", "--provider", "box", "hi"], &["-p", "-m", "box", "hi"]] {
+        let run = pinion.run(args);
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "hello"), "{run:?}");
+    }
+    let listed = pinion.run(["model", "list"]);
+    assert!(listed.stdout.lines().any(|line| line.starts_with("box ") && line.contains("qwen")), "{listed:?}");
+}
+
+#[test]
 fn model_list_shows_configured_models() {
     let pinion = Pinion::default();
     let mut command = pinion.command(["model", "list"]);

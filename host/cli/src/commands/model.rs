@@ -39,9 +39,10 @@ async fn list(base: &Base) -> Result<()> {
     for model in models.iter() {
         text.line(row(model, is_configured(model)));
     }
-    text.push(text!("\nprovider         key\n"));
+    text.push(text!("\nprovider         default model                  key\n"));
     for (info, origin) in &origins {
-        text.line(text!("{} {}", left(info.name, 16), key(info, origin)));
+        let default = info.default_model.unwrap_or("none");
+        text.line(text!("{} {} {}", left(info.name, 16), left(default, 30), key(info, origin)));
     }
     print(&text)
 }

@@ -2,11 +2,15 @@
 
 use crate::args::Approve;
 use crate::failure::{Failure, Result};
-use pinion_agent::{AgentKind, Attempts, ChoiceName, CompactionPolicy, MAX_AGENT_DEPTH, SubAgentPolicy, ThinkingLevel};
+use pinion_agent::{
+    AgentKind, Attempts, Backoff, ChoiceName, CompactionPolicy, MAX_AGENT_DEPTH, SubAgentPolicy, ThinkingLevel,
+};
 use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
+use pinion_providers::{CustomFormat, CustomQuirks};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The content of a config file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -18,6 +22,13 @@ pub(crate) struct File {
     pub(crate) thinking: Option<ThinkingLevel>,
     /// Tokens for thinking, instead of the default of the level.
     pub(crate) thinking_budget: Option<u64>,
+    /// Tokens for thinking by level, unless `thinking_budget` is set.
+    pub(crate) thinking_budgets: BTreeMap<ThinkingLevel, u64>,
+    /// Sampling temperature, 0 to 2.
+    pub(crate) temperature: Option<f64>,
+    /// Limit on the output of one request in tokens.
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) retry: FileRetry,
     /// Controls whether requests mark prompts for the vendor's cache.
     pub(crate) cache: Option<Cache>,
     pub(crate) approve: Option<Approve>,
@@ -48,6 +59,39 @@ pub(crate) enum Cache {
     Off,
 }
 
+/// The section `[retry]`: repetition of requests that failed for a reason that may pass.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct FileRetry {
+    /// Maximum number of retries; 0 for none.
+    attempts: Option<u32>,
+    initial_seconds: Option<f64>,
+    max_seconds: Option<f64>,
+    /// Longest delay that a vendor may request.
+    max_server_seconds: Option<f64>,
+}
+
+impl FileRetry {
+    /// Converts the section.
+    ///
+    /// # Errors
+    /// A delay is negative or not a number of seconds.
+    pub(super) fn policy(&self) -> Result<Backoff> {
+        let usual = Backoff::default();
+        let delay = |key: &str, said: Option<f64>, usual: Duration| match said.map(Duration::try_from_secs_f64) {
+            None => Ok(usual),
+            Some(delay) => delay.map_err(|error| Failure::usage(format!("`{key}` of `[retry]`")).because(error)),
+        };
+        Ok(Backoff {
+            max_attempts: self.attempts.unwrap_or(usual.max_attempts),
+            initial: delay("initial-seconds", self.initial_seconds, usual.initial)?,
+            max: delay("max-seconds", self.max_seconds, usual.max)?,
+            max_server_delay: delay("max-server-seconds", self.max_server_seconds, usual.max_server_delay)?,
+            ..usual
+        })
+    }
+}
+
 /// Conditions and extent of automatic compaction.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -75,6 +119,16 @@ impl FileCompaction {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileProvider {
     pub(crate) base_url: Option<String>,
+    /// Wire format, which makes this a provider of the user's own.
+    pub(crate) format: Option<CustomFormat>,
+    /// Environment variable with the key of a provider of the user's own.
+    pub(crate) key_variable: Option<String>,
+    /// Model of a provider of the user's own, unless one is named.
+    pub(crate) default_model: Option<String>,
+    /// Departures of a provider of the user's own from its format.
+    pub(crate) quirks: CustomQuirks,
+    /// Figures of its models, in the form of `models.toml`.
+    pub(crate) models: Vec<toml::Table>,
     /// Shell command that prints the key, run if no other place has one.
     pub(crate) key_command: Option<String>,
     /// For `bedrock` and `vertex`.

@@ -9,6 +9,7 @@
 
 pub(crate) mod file;
 pub(crate) mod project;
+pub(crate) mod providers;
 pub(crate) mod secrets;
 
 use crate::args::RunArgs;
@@ -18,8 +19,9 @@ use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::output::line;
 use crate::trust::{CONFIG, Project};
-use pinion_agent::{ApprovalMode, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
+use pinion_agent::{ApprovalMode, Backoff, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::EngineLimits;
+use pinion_providers::Registry;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -39,6 +41,9 @@ pub(crate) struct Config {
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) thinking_budget: Option<u64>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) retry: Backoff,
     pub(crate) cache: CachePolicy,
     pub(crate) compaction: CompactionPolicy,
     pub(crate) sub_agents: SubAgentPolicy,
@@ -46,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) approve: ApprovalMode,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
+    /// All providers, including the user's own.
+    pub(crate) registry: Registry,
     pub(crate) plugins: BTreeMap<String, FilePlugin>,
     /// The defaults and the user's file, the only layers that grant anything.
     pub(crate) user_plugins: BTreeMap<String, FilePlugin>,
@@ -73,12 +80,16 @@ impl Config {
         let project = Project::open(paths, workspace, &user.trusted)?;
         let (project_plugins, notices) = merge_project(&mut merged, &project)?;
         let file = typed(&merged)?;
+        let thinking = args.thinking.or(file.thinking).unwrap_or_default();
         Ok(Self {
             model: args.model.clone().or(file.model),
             provider: args.provider.clone(),
             fallback: file.fallback,
-            thinking: args.thinking.or(file.thinking).unwrap_or_default(),
-            thinking_budget: file.thinking_budget,
+            thinking,
+            thinking_budget: file.thinking_budget.or(file.thinking_budgets.get(&thinking).copied()),
+            temperature: temperature(file.temperature)?,
+            max_output_tokens: file.max_output_tokens,
+            retry: file.retry.policy()?,
             cache: match file.cache {
                 Some(Cache::Off) => CachePolicy::Off,
                 Some(Cache::Auto) | None => CachePolicy::Auto,
@@ -88,6 +99,7 @@ impl Config {
             branches: file.branches,
             approve: args.approve.or(file.approve).map(ApprovalMode::from).unwrap_or_default(),
             limits: limits(&file.limits, args),
+            registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
             plugins: file.plugins,
             user_plugins: user.plugins,
@@ -174,6 +186,15 @@ fn merge_project(merged: &mut toml::Table, project: &Project) -> Result<(BTreeMa
     }
 }
 
+fn temperature(said: Option<f64>) -> Result<Option<f64>> {
+    match said {
+        Some(temperature) if !(0.0..=2.0).contains(&temperature) => {
+            Err(Failure::usage(format!("`temperature` is {temperature}")).hint("choose a number from 0 to 2"))
+        }
+        said => Ok(said),
+    }
+}
+
 fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
     RunLimits {
         max_turns: args.max_turns.or(file.max_turns),
@@ -242,6 +263,20 @@ mod tests {
         let config = Setup::new(text, "").load(&[]).unwrap();
         assert_eq!((config.cache, config.thinking_budget), (CachePolicy::Off, Some(2000)));
         assert_eq!(config.compaction, CompactionPolicy { automatic: false, ..CompactionPolicy::default() });
+    }
+
+    #[test]
+    fn requests_and_retries_are_configurable() {
+        let text = "temperature = 0.5\nmax-output-tokens = 900\nthinking = \"high\"\nthinking-budgets = { high = 7000 }\n\
+                    [retry]\nattempts = 0\nmax-seconds = 0.5\n";
+        let config = Setup::new(text, "").load(&[]).unwrap();
+        assert_eq!((config.temperature, config.max_output_tokens), (Some(0.5), Some(900)));
+        assert_eq!((config.thinking_budget, config.retry.max_attempts), (Some(7000), 0));
+        assert_eq!(config.retry.max, Duration::from_millis(500));
+        assert_eq!(Setup::new(text, "").load(&["--thinking", "low"]).unwrap().thinking_budget, None);
+        for wrong in ["temperature = 3", "temperature = nan", "[retry]\nmax-seconds = -1"] {
+            assert!(Setup::new(wrong, "").load(&[]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

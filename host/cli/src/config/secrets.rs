@@ -52,6 +52,10 @@ pub(crate) fn add_files(secrets: &Secrets, paths: &Paths, config: &Config) {
     for key in AuthFile::new(paths.auth_file()).keys().unwrap_or_default() {
         secrets.add(&key);
     }
+    let variables = config.registry.iter().flat_map(|info| info.key_variables());
+    for value in variables.filter_map(crate::process::hardening::variable) {
+        secrets.add(&SecretString::from(value));
+    }
     for (name, value) in config.providers.values().flat_map(|provider| &provider.headers) {
         secrets.add_header(name, &SecretString::from(value.as_str()));
     }

@@ -6,6 +6,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::config::file::FileProvider;
+use crate::config::providers;
 use crate::failure::{Failure, Result};
 use crate::model::environment::{certificate_notices, gcloud_credentials, proxies};
 use crate::model::exchanges::Exchanges;
@@ -14,9 +15,9 @@ use crate::process::hardening;
 use futures_util::future::join_all;
 use pinion_agent::{Provider, RedactedProvider};
 use pinion_providers::{
-    Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PROVIDERS,
-    PlatformKeyring, ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Replay, Script,
-    build_with, resolve,
+    Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
+    ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,
+    build_info,
 };
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -48,14 +49,18 @@ impl Base {
     /// Loads the known models: the built-in table with the user's own over it.
     pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
         let file = self.paths.models_file();
-        match std::fs::read_to_string(&file) {
+        let table = match std::fs::read_to_string(&file) {
             Ok(text) => {
                 let own = ModelTable::read(&text)
                     .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
-                Ok(Arc::new(ModelTable::builtin().with(&own)))
+                Arc::new(ModelTable::builtin().with(&own))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
-            Err(error) => Err(Failure::usage(format!("could not read `{}`", file.display())).because(error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => ModelTable::builtin(),
+            Err(error) => return Err(Failure::usage(format!("could not read `{}`", file.display())).because(error)),
+        };
+        match self.config.providers.values().any(|said| !said.models.is_empty()) {
+            true => Ok(Arc::new(table.with(&providers::models(&self.config.providers)?))),
+            false => Ok(table),
         }
     }
 
@@ -74,9 +79,47 @@ impl Base {
                 self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
             }
             (Some(model), _) => self.select(self.config.provider.as_deref(), model, None, &models).await?,
-            (None, _) => return Err(self.no_model()),
+            (None, _) => {
+                let (info, model) = self.default_model().await?;
+                self.select(Some(info.name), model, None, &models).await?
+            }
         };
         self.with_fallback(first, &models).await
+    }
+
+    /// Returns the default model of the named provider, or else of the first one that has a key.
+    async fn default_model(&self) -> Result<(&'static ProviderInfo, &'static str)> {
+        if let Some(name) = &self.config.provider {
+            let info = self.config.registry.provider(name).map_err(Failure::from)?;
+            if info.is_scripted() {
+                return Err(Failure::usage("the provider `replay` needs a script").hint("name one with --replay FILE"));
+            }
+            let default = info.default_model(self.base_url_of(info, self.base_url.clone()).as_deref());
+            return Ok((info, default.ok_or(RegistryError::NeedsModel { provider: info.name })?));
+        }
+        let has_default = |info: &&'static ProviderInfo| {
+            let model = info.default_model(self.base_url_of(info, None).as_deref());
+            model.map(|model| (*info, model))
+        };
+        let in_environment = |info: &ProviderInfo| {
+            info.key_variables().any(|name| hardening::variable(name).is_some_and(|key| !key.trim().is_empty()))
+        };
+        let infos: Vec<_> = self.config.registry.iter().filter_map(|info| has_default(&info)).collect();
+        if let Some(first) = infos.iter().find(|(info, _)| in_environment(info)) {
+            return Ok(*first);
+        }
+        let origins = join_all(infos.iter().map(async |(info, _)| self.keys(info).origin().await)).await;
+        let has_key = |origin: &Result<Option<KeyOrigin>, KeyError>| matches!(origin, Ok(Some(_)));
+        let is_open =
+            |info: &ProviderInfo| info.key_variable.is_none() && self.config.providers.contains_key(info.name);
+        let mut found = infos.iter().zip(&origins).filter(|((info, _), origin)| has_key(origin) || is_open(info));
+        found.next().map(|(first, _)| *first).ok_or_else(no_model)
+    }
+
+    /// Returns the base URL of a provider: `flag`, or that of the config or of the vendor's own variables.
+    fn base_url_of(&self, info: &ProviderInfo, flag: Option<String>) -> Option<String> {
+        let said = self.config.providers.get(info.name).and_then(|said| said.base_url.clone());
+        flag.or(said).or_else(|| info.base_url_from(hardening::variable))
     }
 
     /// Selects another model for a conversation by name, with the same fallbacks, and at the same address if it has the
@@ -98,7 +141,12 @@ impl Base {
         chosen.provider = Arc::new(RedactedProvider::new(chosen.provider, self.secrets.clone()));
         if args.max_cost.is_some() {
             let models = self.models()?;
-            let known = resolve(None, name, &models).ok().map(|(info, name)| models.find(info.name, &name));
+            let known = self
+                .config
+                .registry
+                .resolve(None, name, &models)
+                .ok()
+                .map(|(info, name)| models.find(info.name, &name));
             let known = known.filter(|known| known.prices(0).is_some());
             let known = known.ok_or_else(|| self.no_price(&chosen.label))?;
             chosen.model.prices = Some(Arc::new(TablePrices(known)));
@@ -117,7 +165,12 @@ impl Base {
     /// same key, which the user has set for that address.
     fn base_url_flag(&self, info: &ProviderInfo, models: &ModelTable) -> Option<String> {
         let url = self.base_url.clone()?;
-        let (named, _) = resolve(self.config.provider.as_deref(), self.config.model.as_deref()?, models).ok()?;
+        let registry = &self.config.registry;
+        let named = match (&self.config.provider, &self.config.model) {
+            (provider, Some(model)) => registry.resolve(provider.as_deref(), model, models).ok()?.0,
+            (Some(provider), None) => registry.provider(provider).ok()?,
+            (None, None) => return None,
+        };
         let shares_key = named.key_variable.is_some() && named.key_variable == info.key_variable;
         (named.name == info.name || shares_key).then_some(url)
     }
@@ -153,10 +206,10 @@ impl Base {
         base_url: Option<&str>,
         models: &Arc<ModelTable>,
     ) -> Result<Chosen> {
-        let (info, name) = resolve(provider_name, model, models).map_err(Failure::from)?;
+        let (info, name) = self.config.registry.resolve(provider_name, model, models).map_err(Failure::from)?;
         let said = self.config.providers.get(info.name).cloned().unwrap_or_default();
         let base_url = base_url.map(str::to_owned).or_else(|| self.base_url_flag(info, models));
-        let base_url = base_url.or(said.base_url.clone()).or_else(|| info.base_url_from(hardening::variable));
+        let base_url = self.base_url_of(info, base_url);
         let keys = self.keys(info);
         // A server at an address of the user's choice may work without a key, and a recording always does.
         let needs_key =
@@ -166,6 +219,10 @@ impl Base {
         }
         let is_plain = base_url.as_deref().is_some_and(|url| url.trim().to_lowercase().starts_with("http:"));
         let mut notices = if is_plain { Vec::new() } else { certificate_notices() };
+        let similar = Registry::similar_models(info, &name, models);
+        if let Some(nearest) = similar.first().filter(|_| base_url.is_none()) {
+            notices.push(format!("`{}` lists no model `{name}` (did you mean `{nearest}`?)", info.name));
+        }
         if let Some(url) = base_url.as_deref().filter(|url| is_in_the_clear(url))
             && (!said.headers.is_empty() || matches!(keys.origin().await, Ok(Some(_))))
         {
@@ -181,7 +238,7 @@ impl Base {
             playback: self.exchanges.playback(),
         };
         let provider =
-            build_with(provider_config(info, said, base_url), context, models.clone()).map_err(Failure::from)?;
+            build_info(info, provider_config(info, said, base_url), context, models.clone()).map_err(Failure::from)?;
         let known = models.find(info.name, &name);
         if self.config.limits.max_cost.is_some() && known.prices(0).is_none() {
             return Err(self.no_price(&format!("{}/{name}", info.name)));
@@ -213,25 +270,16 @@ impl Base {
     /// Finds the origin of the key of each provider that takes one.
     pub(crate) async fn key_origins(&self) -> Vec<(&'static ProviderInfo, Result<Option<KeyOrigin>, KeyError>)> {
         let takes_key = |info: &&'static ProviderInfo| !info.is_scripted();
-        join_all(PROVIDERS.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await))).await
+        join_all(self.config.registry.iter().filter(takes_key).map(async |info| (info, self.keys(info).origin().await)))
+            .await
     }
+}
 
-    fn no_model(&self) -> Failure {
-        if self.config.provider.as_deref() == Some("replay") {
-            return Failure::usage("the provider `replay` needs a script").hint("name one with --replay FILE");
-        }
-        let has_key =
-            |info: &&ProviderInfo| info.key_variable.and_then(hardening::variable).is_some_and(|key| !key.is_empty());
-        let hint = match PROVIDERS.iter().find(has_key) {
-            Some(info) => format!(
-                "use --model {}/MODEL, or set `model = \"{}/MODEL\"` in the config (`pinion model list` lists models)",
-                info.name, info.name
-            ),
-            None => "set a key such as ANTHROPIC_API_KEY and name a model with --model (`pinion demo` needs neither)"
-                .to_owned(),
-        };
-        Failure::usage("no model selected").hint(hint)
-    }
+fn no_model() -> Failure {
+    Failure::usage("no model selected").hint(
+        "set a key such as ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY (`pinion model list` shows all), or name \
+         a model, such as `--model anthropic/sonnet`; `pinion demo` needs neither",
+    )
 }
 
 fn no_key(info: &ProviderInfo, base: &Base) -> Failure {

@@ -143,11 +143,14 @@ impl Base {
         let mut config = LoopConfig::new(parts.chosen.provider, parts.chosen.model, parts.tools);
         config.ports.spawner = Some(pinion_orchestration::sub_agents(sub_agents));
         config.ports.approval = Approval::new(self.config.approve, parts.approver);
+        config.ports.retry = Arc::new(self.config.retry.clone());
         config.ports.store = parts.session.store.clone();
         config.ports.secrets = self.secrets.clone();
         config.policy.options = RequestOptions {
             thinking: self.config.thinking,
             thinking_budget: self.config.thinking_budget,
+            temperature: self.config.temperature,
+            max_output_tokens: self.config.max_output_tokens,
             cache: self.config.cache,
             session_id: Some(parts.session.id.to_string()),
             ..RequestOptions::default()
