@@ -31,5 +31,6 @@ done
 echo "components: $out"
 
 if [ $# -eq 0 ]; then
+  (cd "$root/plugins" && PINION_UPDATE=1 cargo test --quiet --locked -p pinion-bindings)
   PINION_UPDATE=1 cargo test --quiet --release -p pinion-tests generated
 fi
