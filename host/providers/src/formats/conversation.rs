@@ -1,7 +1,7 @@
 //! Steps that all request bodies share, before the conversation takes a vendor's form.
 
 use crate::models::{Model, same_model};
-use pinion_protocol::{AssistantMessage, ToolCall};
+use pinion_protocol::{AssistantMessage, Message, Request, ToolCall, ToolResultMessage, UserMessage};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -23,6 +23,26 @@ pub(crate) const IMAGE_FOLLOWS: &str = "(an image, which follows)";
 
 /// Introduces the user message with the images of preceding results.
 pub(crate) const IMAGES_FOLLOW: &str = "The images that the tools gave back:";
+
+/// One step of a conversation, for formats in which images of tool results follow in a message of the user.
+pub(crate) enum Step<'a> {
+    User(&'a UserMessage),
+    Reply(&'a AssistantMessage),
+    Result(&'a ToolResultMessage),
+    /// No result follows directly: the images of those before can be added now. Also occurs without results before it.
+    ResultsEnd,
+}
+
+/// Returns the messages that are for the model, with [`Step::ResultsEnd`] before every other message and at the end.
+pub(crate) fn steps(request: &Request) -> impl Iterator<Item = Step<'_>> {
+    let steps = request.messages.iter().flat_map(|message| match &**message {
+        Message::User(user) => [Some(Step::ResultsEnd), Some(Step::User(user))],
+        Message::Assistant(reply) => [Some(Step::ResultsEnd), Some(Step::Reply(reply))],
+        Message::ToolResult(result) => [Some(Step::Result(result)), None],
+        Message::Extension(_) => [None, None],
+    });
+    steps.flatten().chain(std::iter::once(Step::ResultsEnd))
+}
 
 /// A turn of a conversation in which two roles alternate. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]

@@ -3,6 +3,7 @@
 pub mod anthropic;
 pub mod bedrock;
 mod conversation;
+mod function_tool;
 pub mod gemini;
 pub mod ollama;
 pub mod openai_chat;

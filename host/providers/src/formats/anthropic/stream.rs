@@ -78,7 +78,7 @@ impl Reply {
     fn block_start(
         &mut self,
         index: u64,
-        block: BlockHead<'_>,
+        block: Piece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let kind = match &*block.kind {
@@ -106,7 +106,7 @@ impl Reply {
     fn block_delta(
         &mut self,
         index: u64,
-        delta: &Delta<'_>,
+        delta: &Piece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         match &*delta.kind {
@@ -145,7 +145,7 @@ impl Reply {
 }
 
 impl Stop {
-    fn of(delta: &Delta<'_>) -> Option<Self> {
+    fn of(delta: &Piece<'_>) -> Option<Self> {
         Some(Self::Reason(match delta.stop_reason.as_deref()? {
             "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
             "tool_use" => StopReason::ToolUse,
@@ -174,9 +174,9 @@ struct Event<'a> {
     #[serde(borrow)]
     message: Option<Head<'a>>,
     #[serde(borrow)]
-    content_block: Option<BlockHead<'a>>,
+    content_block: Option<Piece<'a>>,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<Piece<'a>>,
     usage: Option<WireUsage>,
     error: Option<Value>,
 }
@@ -188,9 +188,10 @@ struct Head<'a> {
     usage: Option<WireUsage>,
 }
 
+/// The start of a content block, a delta of one, or the end of the message: all share their fields.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct BlockHead<'a> {
+struct Piece<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -206,22 +207,9 @@ struct BlockHead<'a> {
     #[serde(borrow)]
     data: Cow<'a, str>,
     #[serde(borrow)]
-    input: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Cow<'a, str>,
-    #[serde(borrow)]
-    thinking: Cow<'a, str>,
-    #[serde(borrow)]
-    signature: Cow<'a, str>,
-    #[serde(borrow)]
     partial_json: Cow<'a, str>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
     #[serde(borrow)]
     stop_reason: Option<Cow<'a, str>>,
     #[serde(borrow)]

@@ -1,13 +1,12 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, call_id, has_text, is_own,
-    is_web_image,
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, Turn, alternate, arguments, call_id, has_text,
+    is_own, is_web_image, steps,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
-    AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition,
-    ToolResultMessage,
+    AssistantMessage, Content, Image, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -87,22 +86,16 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            turns.extend(follow_up(&mut pending_images));
-        }
-        match &**message {
-            Message::User(user) => {
+    for step in steps(request) {
+        match step {
+            Step::User(user) => {
                 turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
             }
-            Message::Assistant(reply) => {
-                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model)));
-            }
-            Message::ToolResult(result) => turns.push(("user", vec![result_part(result, model, &mut pending_images)])),
-            Message::Extension(_) => {}
+            Step::Reply(reply) => turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model))),
+            Step::Result(result) => turns.push(("user", vec![result_part(result, model, &mut pending_images)])),
+            Step::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
     }
-    turns.extend(follow_up(&mut pending_images));
     let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };
     alternate(turns).into_iter().map(contents).collect()
 }

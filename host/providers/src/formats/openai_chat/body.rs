@@ -1,12 +1,13 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, call_id, has_text, is_own,
+    is_web_image, steps,
 };
+use crate::formats::function_tool::FunctionTool;
 use crate::models::{ChatTools, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Message, ProviderError, Request, ThinkingLevel, ToolChoice,
-    ToolDefinition, ToolResultMessage,
+    AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, ThinkingLevel, ToolChoice, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -109,7 +110,7 @@ pub fn request_body(
         model: &request.model,
         stream: true,
         messages: messages(request, model, provider, quirks),
-        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        tools: request.tools.iter().map(|tool| FunctionTool::of(tool)).collect(),
         tool_choice: tool_choice(request, model),
         extra: Extra(extra),
     };
@@ -159,18 +160,14 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Qu
         out.push(WireMessage::System { content: &request.system });
     }
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pending_images, &mut out);
-        }
-        match &**message {
-            Message::User(user) => out.extend(user_message(&user.content, model)),
-            Message::Assistant(reply) => out.extend(reply_message(reply, model, provider, quirks)),
-            Message::ToolResult(result) => out.push(result_message(result, model, quirks, &mut pending_images)),
-            Message::Extension(_) => {}
+    for step in steps(request) {
+        match step {
+            Step::User(user) => out.extend(user_message(&user.content, model)),
+            Step::Reply(reply) => out.extend(reply_message(reply, model, provider, quirks)),
+            Step::Result(result) => out.push(result_message(result, model, quirks, &mut pending_images)),
+            Step::ResultsEnd => flush(&mut pending_images, &mut out),
         }
     }
-    flush(&mut pending_images, &mut out);
     out
 }
 
@@ -273,7 +270,7 @@ struct Body<'a> {
     stream: bool,
     messages: Vec<WireMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(flatten)]
@@ -386,26 +383,6 @@ struct Call<'a> {
 struct CalledFunction<'a> {
     name: &'a str,
     arguments: String,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
-        let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
-        Self { r#type: "function", function }
-    }
 }
 
 #[derive(Serialize)]

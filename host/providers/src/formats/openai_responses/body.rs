@@ -2,12 +2,13 @@
 
 use super::encrypted::EncryptedItem;
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, call_id, has_text, is_own,
+    is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
-    ToolDefinition, ToolResultMessage,
+    AssistantMessage, CachePolicy, Content, Image, Request, Thinking, ThinkingLevel, ToolChoice, ToolDefinition,
+    ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -137,25 +138,19 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pending_images, &mut items);
-        }
-        match &**message {
-            Message::User(user) => {
+    for step in steps(request) {
+        match step {
+            Step::User(user) => {
                 let content: Vec<Part<'a>> = user.content.iter().filter_map(|part| user_part(part, model)).collect();
                 if !content.is_empty() {
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            Message::Assistant(reply) => {
-                reply_items(reply, is_own(reply, provider, model), quirks, &mut items);
-            }
-            Message::ToolResult(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
-            Message::Extension(_) => {}
+            Step::Reply(reply) => reply_items(reply, is_own(reply, provider, model), quirks, &mut items),
+            Step::Result(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
+            Step::ResultsEnd => flush(&mut pending_images, &mut items),
         }
     }
-    flush(&mut pending_images, &mut items);
     items
 }
 
