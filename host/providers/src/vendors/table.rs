@@ -36,7 +36,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         label: "OpenAI Chat Completions and compatible servers",
         key_variable: Some("OPENAI_API_KEY"),
         base_url: "https://api.openai.com/v1",
-        format: Some(Format::OpenAiChat(Quirks::OPENAI)),
+        // Servers of the user's own may expect thinking back: Kimi rejects calls without it.
+        format: Some(Format::OpenAiChat(Quirks {
+            thinking_back: ThinkingBack::AsItCame("reasoning_content"),
+            ..Quirks::OPENAI
+        })),
         ..ProviderInfo::EMPTY
     },
     // https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle
@@ -152,7 +156,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
         ..ProviderInfo::EMPTY
     },
-    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with tool calls.
+    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with every
+    // message.
     ProviderInfo {
         name: "deepseek",
         label: "DeepSeek",
@@ -166,7 +171,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         })),
         ..ProviderInfo::EMPTY
     },
-    // https://openrouter.ai/docs/use-cases/reasoning-tokens
+    // https://openrouter.ai/docs/use-cases/reasoning-tokens, https://openrouter.ai/docs/features/prompt-caching
     ProviderInfo {
         name: "openrouter",
         label: "OpenRouter",
@@ -175,7 +180,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         routes: true,
         format: Some(Format::OpenAiChat(Quirks {
             thinking: ThinkingParam::Object,
-            thinking_back: ThinkingBack::Field("reasoning"),
+            thinking_back: ThinkingBack::AsItCame("reasoning"),
+            breakpoints: true,
             ..Quirks::PLAIN
         })),
         ..ProviderInfo::EMPTY

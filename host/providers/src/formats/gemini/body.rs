@@ -1,7 +1,7 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, Turn, alternate, arguments, call_id, has_text,
+    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, Turn, alternate, arguments, has_text,
     is_own, is_web_image, steps,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
@@ -86,13 +86,16 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
+    let ids = CallIds::of(request, model, provider, IDS);
     for step in steps(request) {
         match step {
             Step::User(user) => {
                 turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
             }
-            Step::Reply(reply) => turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model))),
-            Step::Result(result) => turns.push(("user", vec![result_part(result, model, &mut pending_images)])),
+            Step::Reply(reply) => {
+                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model, &ids)))
+            }
+            Step::Result(result) => turns.push(("user", vec![result_part(result, model, &ids, &mut pending_images)])),
             Step::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
     }
@@ -115,7 +118,7 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 }
 
 /// Converts a reply's parts in order, each with the signature that came with it.
-fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
+fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids: &CallIds<'a>) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
     let mut is_first_call = true;
     for part in &reply.content {
@@ -131,7 +134,7 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
                 let own = call.signature.as_deref().filter(|_| is_own);
                 let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);
                 is_first_call = false;
-                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call) });
+                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call, ids) });
             }
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
@@ -142,7 +145,12 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
 }
 
 /// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
-fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images: &mut Vec<Part<'a>>) -> Part<'a> {
+fn result_part<'a>(
+    result: &'a ToolResultMessage,
+    model: &Model,
+    ids: &CallIds<'a>,
+    pending_images: &mut Vec<Part<'a>>,
+) -> Part<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
     let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
@@ -161,7 +169,7 @@ fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images:
         false => Outcome { output: Some(output), error: None },
     };
     let function_response = FunctionResponse {
-        id: call_id(&result.call_id, IDS),
+        id: ids.get(&result.call_id),
         name: &result.tool_name,
         response,
         parts: here.into_iter().filter_map(|part| part.inline_data).map(|inline_data| Inline { inline_data }).collect(),
@@ -222,8 +230,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn call(call: &'a ToolCall) -> Self {
-        let function_call = FunctionCall { id: call_id(&call.id, IDS), name: &call.name, args: arguments(call) };
+    fn call(call: &'a ToolCall, ids: &CallIds<'a>) -> Self {
+        let function_call = FunctionCall { id: ids.get(&call.id), name: &call.name, args: arguments(call) };
         Self { function_call: Some(function_call), ..Self::default() }
     }
 }

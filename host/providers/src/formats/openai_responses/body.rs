@@ -2,7 +2,7 @@
 
 use super::encrypted::EncryptedItem;
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, call_id, has_text, is_own,
+    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own,
     is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
@@ -138,6 +138,7 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
+    let ids = CallIds::of(request, model, provider, IDS);
     for step in steps(request) {
         match step {
             Step::User(user) => {
@@ -146,8 +147,8 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            Step::Reply(reply) => reply_items(reply, is_own(reply, provider, model), quirks, &mut items),
-            Step::Result(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
+            Step::Reply(reply) => reply_items(reply, is_own(reply, provider, model), quirks, &ids, &mut items),
+            Step::Result(result) => items.push(result_item(result, model, quirks, &ids, &mut pending_images)),
             Step::ResultsEnd => flush(&mut pending_images, &mut items),
         }
     }
@@ -172,7 +173,13 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 
 /// Converts a reply's parts in order. Thinking returns only to the model that produced it, and only before the items
 /// that followed it.
-fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, items: &mut Vec<Item<'a>>) {
+fn reply_items<'a>(
+    reply: &'a AssistantMessage,
+    is_own: bool,
+    quirks: &Quirks,
+    ids: &CallIds<'a>,
+    items: &mut Vec<Item<'a>>,
+) {
     let last_call = reply.content.iter().rposition(|part| matches!(part, Content::ToolCall(_)));
     let before = items.len();
     for (at, part) in reply.content.iter().enumerate() {
@@ -188,7 +195,7 @@ fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, i
             }
             Content::Thinking(thinking) if is_own => items.extend(reasoning_item(thinking)),
             Content::ToolCall(call) => items.push(Item::FunctionCall {
-                call_id: call_id(&call.id, IDS),
+                call_id: ids.get(&call.id),
                 name: &call.name,
                 arguments: arguments(call).to_string(),
             }),
@@ -215,6 +222,7 @@ fn result_item<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
+    ids: &CallIds<'a>,
     pending_images: &mut Vec<Part<'a>>,
 ) -> Item<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
@@ -224,7 +232,7 @@ fn result_item<'a>(
         here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    Item::FunctionCallOutput { call_id: call_id(&result.call_id, IDS), output: Output::of(here) }
+    Item::FunctionCallOutput { call_id: ids.get(&result.call_id), output: Output::of(here) }
 }
 
 /// Sets a breakpoint at the end of the second-to-last message that supports one.
