@@ -182,6 +182,7 @@ mod tests {
             stop_reason: StopReason::Stop,
             provider: "p".into(),
             model: "m".into(),
+            requested_model: None,
             usage,
             cost: None,
             error: None,

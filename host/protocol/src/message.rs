@@ -55,8 +55,12 @@ pub struct AssistantMessage {
     pub stop_reason: StopReason,
     /// The provider's name.
     pub provider: String,
-    /// Name by which the provider knows the model.
+    /// Name of the model that the provider reported, or else the one in the request.
     pub model: String,
+    /// Name of the model in the request, present when the provider reported another one: aliases and deployments are
+    /// answered under other names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_model: Option<String>,
     /// Tokens of the request.
     #[serde(default)]
     pub usage: Usage,

@@ -79,6 +79,7 @@ mod tests {
             stop_reason: StopReason::ToolUse,
             provider: String::new(),
             model: String::new(),
+            requested_model: None,
             usage: Usage::default(),
             cost: None,
             error: None,

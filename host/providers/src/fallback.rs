@@ -151,25 +151,30 @@ impl Shared {
         is_permanent
     }
 
-    /// Adapts the request to a member.
+    /// Adapts the request to a member. Replies of members carry the first member's name and their own label; each is
+    /// attributed to its member again, so that no other member takes its thinking for its own.
     fn request_for(&self, at: usize, request: &Request) -> Request {
-        if at == 0 {
-            return request.clone();
-        }
-        let (member, first) = (&self.members[at], self.members[0].provider.name());
-        let label = member.label();
-        let own = |message: &Arc<Message>| match &**message {
-            Message::Assistant(reply) if reply.provider == first && reply.model == label => {
-                let provider = member.provider.name().to_owned();
-                Arc::new(Message::Assistant(AssistantMessage {
-                    provider,
-                    model: member.model.clone(),
-                    ..reply.clone()
-                }))
-            }
+        let first = self.members[0].provider.name();
+        let author = |reply: &AssistantMessage| {
+            let others = self.members.iter().skip(1).filter(|_| reply.provider == first);
+            others.into_iter().find(|member| member.label() == reply.model)
+        };
+        let attributed = |message: &Arc<Message>| match &**message {
+            Message::Assistant(reply) => author(reply).map_or_else(
+                || message.clone(),
+                |member| {
+                    let (provider, model) = (member.provider.name().to_owned(), member.model.clone());
+                    let reply = AssistantMessage { provider, model, requested_model: None, ..reply.clone() };
+                    Arc::new(Message::Assistant(reply))
+                },
+            ),
             _ => message.clone(),
         };
-        let messages = request.messages.iter().map(own).collect();
+        let messages = request.messages.iter().map(attributed).collect();
+        if at == 0 {
+            return Request { messages, ..request.clone() };
+        }
+        let member = &self.members[at];
         // A key in the request belongs to the first member.
         let options = RequestOptions { api_key: None, ..request.options.clone() };
         Request { model: member.model.clone(), messages, options, ..request.clone() }

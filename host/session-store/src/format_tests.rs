@@ -371,13 +371,14 @@ fn any_reply() -> impl Strategy<Value = AssistantMessage> {
         cache_read,
         cache_write,
     });
-    let names = any::<(String, String, Option<String>)>();
+    let names = any::<(String, String, Option<String>, Option<String>)>();
     (any_content(), any_stop_reason(), names, usage, any_cost(), any_time()).prop_map(
-        |(content, stop_reason, (provider, model, error), usage, cost, timestamp)| AssistantMessage {
+        |(content, stop_reason, (provider, model, requested_model, error), usage, cost, timestamp)| AssistantMessage {
             content,
             stop_reason,
             provider,
             model,
+            requested_model,
             usage,
             cost,
             error,

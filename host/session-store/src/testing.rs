@@ -26,6 +26,7 @@ pub(crate) fn assistant(content: Vec<Content>) -> Message {
         stop_reason: StopReason::ToolUse,
         provider: "replay".into(),
         model: "scripted".into(),
+        requested_model: None,
         usage: Usage { input: 10, output: 5, cache_read: 0, cache_write: 0 },
         cost: None,
         error: None,

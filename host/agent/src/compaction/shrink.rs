@@ -198,6 +198,7 @@ mod tests {
                         stop_reason: StopReason::ToolUse,
                         provider: "p".into(),
                         model: "m".into(),
+                        requested_model: None,
                         usage: Usage::default(),
                         cost: None,
                         error: None,

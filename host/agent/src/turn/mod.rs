@@ -120,12 +120,14 @@ impl Turn<'_> {
 
     fn message(&self, assembly: Assembly, stop_reason: StopReason, error: Option<String>) -> AssistantMessage {
         let usage = assembly.usage;
-        let model = assembly.model.clone().unwrap_or_else(|| self.config.policy.model.name.clone());
+        let requested = &self.config.policy.model.name;
+        let model = assembly.model.clone().unwrap_or_else(|| requested.clone());
         let cost = self.config.policy.model.prices.as_ref().and_then(|prices| prices.cost(&model, &usage));
         AssistantMessage {
             content: assembly.content(),
             stop_reason,
             provider: self.config.ports.provider.name().to_owned(),
+            requested_model: (model != *requested).then(|| requested.clone()),
             model,
             usage,
             cost,

@@ -19,6 +19,7 @@ impl Secrets {
             Message::Assistant(message) => {
                 known.clean_contents(&mut message.content);
                 known.clean_string(&mut message.model);
+                known.clean_option(&mut message.requested_model);
                 known.clean_option(&mut message.error);
             }
             Message::ToolResult(message) => {

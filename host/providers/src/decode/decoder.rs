@@ -99,6 +99,12 @@ pub(crate) fn broke_off() -> ProviderError {
     ProviderError::Network { message: "the reply broke off".to_owned() }
 }
 
+/// The error for a reply that begins a second time, as when a gateway asks another server in mid-reply. The two replies
+/// do not fit together.
+pub(crate) fn began_again() -> ProviderError {
+    ProviderError::Network { message: "the server began another reply in the middle of this one".to_owned() }
+}
+
 /// Discards errors in bytes after the end of a reply.
 pub(crate) fn settled(has_ended: bool, fed: Result<(), ProviderError>) -> Result<(), ProviderError> {
     if has_ended { Ok(()) } else { fed }

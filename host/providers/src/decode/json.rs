@@ -1,10 +1,15 @@
 //! JSON helpers for fields that vendors fill in differently.
+//!
+//! A newer server may put a value of another type into a field that is known here. Such a field counts as missing, so
+//! that it never costs the rest of the event.
 
 use pinion_protocol::ProviderError;
-use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// Deserializes the JSON of one event.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, ProviderError> {
@@ -15,21 +20,56 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, Provide
     })
 }
 
-/// Deserializes null as the default value.
-pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-where
-    T: Default + Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+/// Visitor methods that turn values of the given kinds into the default.
+macro_rules! default_for {
+    ($($kind:ident)*) => { $(default_for!(@ $kind);)* };
+    (@ null) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ bool) => {
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ number) => {
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ text) => {
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ list) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Self::Value::default())
+        }
+    };
+    (@ object) => {
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+            while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(Self::Value::default())
+        }
+    };
 }
+pub(crate) use default_for;
 
-/// Deserializes a string; any other JSON value becomes an empty one, because a newer event may use the field
-/// differently.
+/// Deserializes a string; any other value becomes an empty one.
 pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, str>, D::Error> {
     struct Text;
     impl<'de> Visitor<'de> for Text {
         type Value = Cow<'de, str>;
+        default_for!(null bool number list object);
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a string")
         }
@@ -39,29 +79,94 @@ pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result
         fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
             Ok(Cow::Owned(text.to_owned()))
         }
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Cow::default())
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-            Ok(Cow::default())
-        }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-            Ok(Cow::default())
-        }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-            Ok(Cow::default())
-        }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-            Ok(Cow::default())
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            while items.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Cow::default())
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-            while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Cow::default())
-        }
     }
     deserializer.deserialize_any(Text)
+}
+
+/// Deserializes a count or an index; any other value than a number from 0 becomes `None`.
+pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    struct Count;
+    impl<'de> Visitor<'de> for Count {
+        type Value = Option<u64>;
+        default_for!(null bool text list object);
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number")
+        }
+        fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
+            Ok(Some(count))
+        }
+        fn visit_i64<E>(self, count: i64) -> Result<Self::Value, E> {
+            Ok(u64::try_from(count).ok())
+        }
+        fn visit_f64<E>(self, count: f64) -> Result<Self::Value, E> {
+            Ok((count >= 0.0).then_some(count as u64))
+        }
+    }
+    deserializer.deserialize_any(Count)
+}
+
+/// Deserializes a flag; any other value becomes `false`.
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    struct Flag;
+    impl<'de> Visitor<'de> for Flag {
+        type Value = bool;
+        default_for!(null number text list object);
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a boolean")
+        }
+        fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+            Ok(flag)
+        }
+    }
+    deserializer.deserialize_any(Flag)
+}
+
+/// Deserializes an object; any other value becomes `None`.
+pub(crate) fn object<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct Object<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = Option<T>;
+        default_for!(null bool number text list);
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(fields)).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Object(PhantomData))
+}
+
+/// Deserializes a list of objects without its other elements; any other value becomes an empty list.
+pub(crate) fn objects<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct Element<T>(Option<T>);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Element<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            object(deserializer).map(Self)
+        }
+    }
+    struct List<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+        default_for!(null bool number text object);
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(Element(item)) = items.next_element()? {
+                list.extend(item);
+            }
+            Ok(list)
+        }
+    }
+    deserializer.deserialize_any(List(PhantomData))
 }

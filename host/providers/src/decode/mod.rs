@@ -13,7 +13,7 @@ mod sse;
 mod writer;
 
 pub use decoder::Decoder;
-pub(crate) use decoder::{EventDecoder, ReplyState, broke_off, settled};
+pub(crate) use decoder::{EventDecoder, ReplyState, began_again, broke_off, settled};
 pub(crate) use parts::Parts;
 pub(crate) use sse::SseParser;
 pub(crate) use writer::{Writer, Writing};

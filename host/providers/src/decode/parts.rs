@@ -126,11 +126,31 @@ impl<K: PartialEq> Parts<K> {
         Ok(())
     }
 
+    /// Replaces the part's signature. Parts that are not open are ignored.
+    pub(crate) fn set_signature(&mut self, key: &K, signature: String) -> Result<(), ProviderError> {
+        if let Some(part) = self.part(key) {
+            part.signature = None;
+        }
+        self.sign(key, &signature)
+    }
+
     /// Ends a part. Parts that are not open are ignored.
     pub(crate) fn end_part(&mut self, key: &K, events: &mut Vec<StreamEvent>) {
         if let Some(at) = self.open.iter().position(|part| part.key == *key) {
             self.past.push(close(self.open.remove(at), events));
         }
+    }
+
+    /// Ends all parts whose key fits.
+    pub(crate) fn end_parts(&mut self, fits: impl Fn(&K) -> bool, events: &mut Vec<StreamEvent>) {
+        while let Some(at) = self.open.iter().position(|part| fits(&part.key)) {
+            self.past.push(close(self.open.remove(at), events));
+        }
+    }
+
+    /// Returns whether no part has begun.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// Reports the tokens used so far, if they changed.

@@ -38,11 +38,11 @@ impl Framing for SseParser {
     where
         F: FnMut(&[u8]) -> Result<(), ProviderError>,
     {
-        if self.after_cr && bytes.first() == Some(&b'\n') {
-            bytes = &bytes[1..];
+        if bytes.is_empty() {
+            return Ok(());
         }
-        if !bytes.is_empty() {
-            self.after_cr = false;
+        if std::mem::take(&mut self.after_cr) {
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             self.bounded(end)?;
@@ -166,6 +166,8 @@ mod tests {
     fn every_kind_of_line_end_counts_once() {
         assert_eq!(events(&[b"data: a\r\rdata: b\n\ndata: c\r\n\r\n"]), ["a", "b", "c"]);
         assert_eq!(events(&[b"data: a\r", b"\n", b"\r", b"\ndata: b\r", b"\r"]), ["a", "b"]);
+        assert_eq!(events(&[b"data: a\r", b"\n", b"\n"]), ["a"]);
+        assert_eq!(events(&[b"data: a\r", b"", b"\n", b"\n"]), ["a"]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) struct Writer {
     pub(crate) parts: Parts<u64>,
     next: u64,
     current: Option<(u64, Writing)>,
+    /// Thinking parts stay open to the end of the reply.
+    holds_thinking: bool,
 }
 
 /// The kind of the part that is open for more text.
@@ -21,12 +23,17 @@ pub(crate) enum Writing {
 impl Writer {
     /// No parts. Tool calls without an ID receive one that begins with `id_seed`.
     pub(crate) fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), next: 0, current: None }
+        Self { parts: Parts::new(id_seed), next: 0, current: None, holds_thinking: false }
     }
 
     /// The key of the open thinking part.
     pub(crate) fn thinking(&self) -> Option<u64> {
         self.current.filter(|(_, writing)| *writing == Writing::Thinking).map(|(key, _)| key)
+    }
+
+    /// Keeps thinking parts open to the end of the reply, because their signature may still follow.
+    pub(crate) fn hold_thinking(&mut self) {
+        self.holds_thinking = true;
     }
 
     /// Appends text or thinking. A change between the two ends the open part and begins another; empty text does neither.
@@ -81,8 +88,10 @@ impl Writer {
 
     /// Ends the part that is open for text or thinking.
     pub(crate) fn end_writing(&mut self, events: &mut Vec<StreamEvent>) {
-        if let Some((key, _)) = self.current.take() {
-            self.parts.end_part(&key, events);
+        match self.current.take() {
+            Some((_, Writing::Thinking)) if self.holds_thinking => {}
+            Some((key, _)) => self.parts.end_part(&key, events),
+            None => {}
         }
     }
 }

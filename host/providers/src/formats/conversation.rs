@@ -1,10 +1,11 @@
 //! Steps that all request bodies share, before the conversation takes a vendor's form.
 
 use crate::models::{Model, same_model};
-use pinion_protocol::{AssistantMessage, ToolCall};
+use pinion_protocol::{AssistantMessage, Message, Request, ToolCall, ToolResultMessage, UserMessage};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Replaces an image for a model that accepts none.
 pub(crate) const NO_IMAGE: &str = "[image left out: this model takes no images]";
@@ -23,6 +24,26 @@ pub(crate) const IMAGE_FOLLOWS: &str = "(an image, which follows)";
 
 /// Introduces the user message with the images of preceding results.
 pub(crate) const IMAGES_FOLLOW: &str = "The images that the tools gave back:";
+
+/// One step of a conversation, for formats in which images of tool results follow in a message of the user.
+pub(crate) enum Step<'a> {
+    User(&'a UserMessage),
+    Reply(&'a AssistantMessage),
+    Result(&'a ToolResultMessage),
+    /// No result follows directly: the images of those before can be added now. Also occurs without results before it.
+    ResultsEnd,
+}
+
+/// Returns the messages that are for the model, with [`Step::ResultsEnd`] before every other message and at the end.
+pub(crate) fn steps(request: &Request) -> impl Iterator<Item = Step<'_>> {
+    let steps = request.messages.iter().flat_map(|message| match &**message {
+        Message::User(user) => [Some(Step::ResultsEnd), Some(Step::User(user))],
+        Message::Assistant(reply) => [Some(Step::ResultsEnd), Some(Step::Reply(reply))],
+        Message::ToolResult(result) => [Some(Step::Result(result)), None],
+        Message::Extension(_) => [None, None],
+    });
+    steps.flatten().chain(std::iter::once(Step::ResultsEnd))
+}
 
 /// A turn of a conversation in which two roles alternate. `B` is the vendor's type of content block.
 #[derive(Debug, Serialize)]
@@ -58,9 +79,11 @@ pub(crate) fn results_first<B>(turns: &mut [Turn<B>], is_result: impl Fn(&B) -> 
     }
 }
 
-/// Returns whether the message came from this model of this provider; only then may its thinking go back.
+/// Returns whether the message came from this model of this provider; only then may its thinking go back. Vendors answer
+/// aliases and deployments under another name, so the name in the request counts too.
 pub(crate) fn is_own(message: &AssistantMessage, provider: &str, model: &Model) -> bool {
-    message.provider == provider && same_model(&message.model, &model.id)
+    let names = message.requested_model.iter().chain([&message.model]);
+    message.provider == provider && names.into_iter().any(|name| same_model(name, &model.id))
 }
 
 /// Returns whether the image has one of the four formats that vendors accept.
@@ -87,25 +110,67 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, Value> {
 /// A vendor's constraint on tool call IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdRule {
-    /// At most this many characters of `a-z A-Z 0-9 _ -`.
+    /// Any text without control characters.
+    Any,
+    /// At most this many characters of `a-z A-Z 0-9 _ -`. The model's own IDs may contain others.
     AtMost(usize),
     /// Exactly nine characters of `a-z A-Z 0-9`.
     NineLetters,
 }
 
-/// Converts an ID to one that the vendor accepts. The mapping is deterministic, so that calls and results still pair.
-pub(crate) fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    let fits = match rule {
-        IdRule::AtMost(max) => !id.is_empty() && id.len() <= max && id.bytes().all(plain),
-        IdRule::NineLetters => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
-    };
-    if fits {
+impl IdRule {
+    fn fits(self, id: &str) -> bool {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+        match self {
+            Self::Any => !id.is_empty() && !id.contains(char::is_control),
+            Self::AtMost(max) => !id.is_empty() && id.len() <= max && id.bytes().all(plain),
+            Self::NineLetters => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+        }
+    }
+
+    /// Returns whether the model that chose an ID accepts it back. Kimi chooses `functions.read:0` and depends on it.
+    fn fits_own(self, id: &str) -> bool {
+        match self {
+            Self::AtMost(max) => id.len() <= max && Self::Any.fits(id),
+            rule => rule.fits(id),
+        }
+    }
+}
+
+/// The tool call IDs of one request.
+pub(crate) struct CallIds<'a> {
+    rule: IdRule,
+    /// The model's own IDs that the rule would replace.
+    own: BTreeSet<&'a str>,
+}
+
+impl<'a> CallIds<'a> {
+    pub(crate) fn of(request: &'a Request, model: &Model, provider: &str, rule: IdRule) -> Self {
+        let replies = request.messages.iter().filter_map(|message| match &**message {
+            Message::Assistant(reply) => Some(reply),
+            _ => None,
+        });
+        let unusual = |id: &&str| !rule.fits(id) && rule.fits_own(id);
+        let ids = |reply: &'a AssistantMessage| reply.tool_calls().map(|call| &*call.id).filter(unusual);
+        // Whose the reply is matters only where an ID is unusual.
+        let own = replies.flat_map(|reply| ids(reply).filter(|_| is_own(reply, provider, model)));
+        Self { rule, own: own.collect() }
+    }
+
+    /// Converts an ID to one that the vendor accepts.
+    pub(crate) fn get<'b>(&self, id: &'b str) -> Cow<'b, str> {
+        if self.own.contains(id) { Cow::Borrowed(id) } else { call_id(id, self.rule) }
+    }
+}
+
+/// Converts an ID to one that fits the rule. The mapping is deterministic, so that calls and results still pair.
+fn call_id(id: &str, rule: IdRule) -> Cow<'_, str> {
+    if rule.fits(id) {
         return Cow::Borrowed(id);
     }
     let letters = base36(fnv1a(id.as_bytes()));
     Cow::Owned(match rule {
-        IdRule::AtMost(_) => format!("call_{letters}"),
+        IdRule::Any | IdRule::AtMost(_) => format!("call_{letters}"),
         IdRule::NineLetters => letters.chars().take(9).collect(),
     })
 }

@@ -2,7 +2,9 @@
 
 pub mod anthropic;
 pub mod bedrock;
+mod cache_control;
 mod conversation;
+mod function_tool;
 pub mod gemini;
 pub mod ollama;
 pub mod openai_chat;
@@ -32,9 +34,7 @@ impl Format {
     /// The format for a server that the vendor does not run: without parameters that only the vendor knows.
     pub(crate) fn elsewhere(self) -> Self {
         match self {
-            Self::OpenAiChat(quirks) => {
-                Self::OpenAiChat(openai_chat::Quirks { store: false, cache_key: false, ..quirks })
-            }
+            Self::OpenAiChat(quirks) => Self::OpenAiChat(quirks.elsewhere()),
             Self::OpenAiResponses(quirks) => {
                 use openai_responses::Quirks;
                 let Quirks { summaries, images_in_results, .. } = quirks;

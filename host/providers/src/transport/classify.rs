@@ -33,6 +33,10 @@ const OVERFLOW: &[&str] = &[
     "exceeded model token limit",                      // Kimi
     "model_context_window_exceeded",                   // Z.ai
     "input token count exceeds",                       // Vertex
+    "input tokens exceeded",                           // Nova
+    "exceeds maximum length",                          // Nova: number of input tokens exceeds maximum length
+    "too_many_prompt_tokens",                          // Perplexity's type
+    "total length of all messages is too long",        // Perplexity
     "prompt too long; exceeded",                       // Ollama
     "too many tokens",                                 // several
     "token limit exceeded",                            // several
@@ -66,7 +70,8 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
         Some(id) => format!("{text} (request {})", bounded(id, 100)),
         None => text,
     };
-    let retry_after = || answer.retry_after.or(body.retry_after).or_else(|| delay_in_text(&message));
+    // Vendors round some of the delays down, and the largest is never too early.
+    let retry_after = || [answer.retry_after, body.retry_after, delay_in_text(&message)].into_iter().flatten().max();
     match answer.status {
         401 | 403 => ProviderError::Auth { message },
         400 if body.has_code(AUTH) || reports_invalid_key(&message) => ProviderError::Auth { message },
@@ -74,6 +79,9 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
         429 if body.has_code(&["modelnotready"]) => ProviderError::Overloaded { retry_after: retry_after(), message },
         429 => ProviderError::RateLimited { retry_after: retry_after(), message },
         413 => ProviderError::ContextOverflow { message },
+        400 | 422 if body.has_code(MALFORMED_OUTPUT) => {
+            ProviderError::Overloaded { retry_after: retry_after(), message }
+        }
         400 if answer.body.iter().all(u8::is_ascii_whitespace) => ProviderError::ContextOverflow { message },
         _ if body.is_overflow() => ProviderError::ContextOverflow { message },
         408 | 424 | 425 | 500 | 502..=504 | 520..=599 => {
@@ -87,7 +95,7 @@ pub(crate) fn classify(answer: &Answer<'_>) -> ProviderError {
 pub(crate) fn classify_object(error: &Value) -> ProviderError {
     let body = Envelope::from_error(error);
     let message = body.message.clone().unwrap_or_else(|| "the vendor reported an error without a message".to_owned());
-    let retry_after = body.retry_after.or_else(|| delay_in_text(&message));
+    let retry_after = body.retry_after.max(delay_in_text(&message));
     if body.has_code(NO_CREDIT) {
         ProviderError::Api { status: None, message }
     } else if body.has_code(RATE_LIMIT) {
@@ -96,7 +104,10 @@ pub(crate) fn classify_object(error: &Value) -> ProviderError {
         ProviderError::Auth { message }
     } else if body.has_code(&["request_too_large", "413"]) || body.is_overflow() {
         ProviderError::ContextOverflow { message }
-    } else if body.has_code(OVERLOAD) || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5')) {
+    } else if body.has_code(OVERLOAD)
+        || body.has_code(MALFORMED_OUTPUT)
+        || body.codes.iter().any(|code| code.len() == 3 && code.starts_with('5'))
+    {
         ProviderError::Overloaded { message, retry_after }
     } else {
         ProviderError::Api { status: None, message }
@@ -132,6 +143,9 @@ const OVERLOAD: &[&str] = &[
     "modelnotready",
     "modelerror",
 ];
+
+/// Groq's codes for output that it could not read as a call or as JSON itself; another attempt usually succeeds.
+const MALFORMED_OUTPUT: &[&str] = &["tool_use_failed", "output_parse_failed", "json_validate_failed"];
 
 /// Returns whether the message reports that the prompt exceeds the context window.
 pub(crate) fn is_overflow(message: &str) -> bool {

@@ -108,15 +108,26 @@ impl Reading {
         let packet = cancellable(&self.token, async { Ok(timeout(self.idle, self.packets.next()).await) }).await;
         let decoded = match packet {
             Ok(Ok(Some(Ok(packet)))) => self.decoder.feed(&packet, &mut out),
-            Ok(Ok(Some(Err(error)))) | Err(error) => Err(error),
+            Err(error) => Err(error),
             Ok(Ok(None)) => self.decoder.finish(&mut out),
+            Ok(Ok(Some(Err(error)))) => self.interrupted(error, &mut out),
             Ok(Err(_)) => {
-                Err(ProviderError::Network { message: format!("no data received for {} s", self.idle.as_secs()) })
+                let message = format!("no data received for {} s", self.idle.as_secs());
+                self.interrupted(ProviderError::Network { message }, &mut out)
             }
         };
         self.events.extend(out);
         if let Err(error) = decoded {
             self.state = State::Failed(error);
+        }
+    }
+
+    /// Handles a response that was interrupted by `error`, which does not matter if the vendor had announced the end of
+    /// the reply or its failure.
+    fn interrupted(&mut self, error: ProviderError, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match self.decoder.finish(out) {
+            Err(ProviderError::Network { .. } | ProviderError::Malformed { .. }) => Err(error),
+            finished => finished,
         }
     }
 
@@ -197,9 +208,19 @@ mod tests {
     #[tokio::test]
     async fn events_before_an_error_are_delivered() {
         let broken = stream::once(async { Err(ProviderError::Network { message: "reset".to_owned() }) });
-        let out = run(some(&[REPLY]).chain(broken).boxed(), CancellationToken::new()).await;
+        let out = run(some(&[&REPLY[..60]]).chain(broken).boxed(), CancellationToken::new()).await;
         assert_eq!(out.len(), 4, "{out:?}");
         assert!(matches!(&out[2], Ok(StreamEvent::Delta { delta, .. }) if delta == "hi"));
-        assert!(out[3].is_err());
+        assert_eq!(out[3], Err(ProviderError::Network { message: "reset".to_owned() }));
+    }
+
+    #[tokio::test]
+    async fn announced_end_or_failure_survives_a_broken_connection() {
+        let broken = || stream::once(async { Err(ProviderError::Network { message: "reset".to_owned() }) });
+        let out = run(some(&[REPLY]).chain(broken()).boxed(), CancellationToken::new()).await;
+        assert_eq!(out.last(), Some(&Ok(StreamEvent::End { stop_reason: StopReason::Stop })));
+        let filtered = b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\n";
+        let out = run(some(&[filtered]).chain(broken()).boxed(), CancellationToken::new()).await;
+        assert!(matches!(out.last(), Some(Err(ProviderError::Api { .. }))), "{out:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The delay before a retry, from response headers.
 //!
-//! Read in this order: `retry-after-ms` (OpenAI, Azure), `retry-after` in seconds or as a date, and the reset time of
-//! an exhausted limit (`x-ratelimit-reset-tokens: 6m0s`, `anthropic-ratelimit-requests-reset: 2026-…Z`).
+//! The larger of `retry-after-ms` (OpenAI, Azure) and `retry-after` in seconds or as a date; without both, the reset time
+//! of an exhausted limit (`x-ratelimit-reset-tokens: 6m0s`, `anthropic-ratelimit-requests-reset: 2026-…Z`).
 
 use super::classify::{parse_delay, seconds};
 use jiff::Timestamp;
@@ -23,12 +23,14 @@ const LIMITS: &[(&str, &str)] = &[
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let now = text("date").and_then(http_date).unwrap_or(now);
-    if let Some(ms) = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
-        return seconds(ms / 1000.0);
-    }
-    if let Some(after) = text("retry-after") {
+    let exact = text("retry-after-ms").and_then(|ms| seconds(ms.parse::<f64>().ok()? / 1000.0));
+    let rounded = text("retry-after").and_then(|after| {
         let until_date = || http_date(after).map(|date| until(date, now));
-        return after.parse::<f64>().ok().and_then(seconds).or_else(until_date);
+        after.parse::<f64>().ok().and_then(seconds).or_else(until_date)
+    });
+    // Azure sends 0 ms beside 1 s.
+    if let Some(delay) = exact.max(rounded) {
+        return Some(delay);
     }
     let resets = LIMITS.iter().filter(|(remaining, _)| text(remaining) == Some("0"));
     resets.filter_map(|(_, reset)| reset_delay(text(reset)?, now)).max()
@@ -65,7 +67,9 @@ mod tests {
     fn every_form_is_parsed() {
         assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
         assert_eq!(delay(&[("retry-after", "0.25")]), Some(Duration::from_millis(250)));
-        assert_eq!(delay(&[("retry-after", "7"), ("retry-after-ms", "1500")]), Some(Duration::from_millis(1500)));
+        assert_eq!(delay(&[("retry-after", "7"), ("retry-after-ms", "1500")]), Some(Duration::from_secs(7)));
+        assert_eq!(delay(&[("retry-after", "1"), ("retry-after-ms", "1500")]), Some(Duration::from_millis(1500)));
+        assert_eq!(delay(&[("retry-after", "1"), ("retry-after-ms", "0")]), Some(Duration::from_secs(1)));
         assert_eq!(delay(&[("retry-after", "Fri, 06 Nov 2026 08:50:07 GMT")]), Some(Duration::from_secs(30)));
         let skewed = [("retry-after", "Sun, 01 Nov 2026 00:00:09 GMT"), ("date", "Sun, 01 Nov 2026 00:00:00 GMT")];
         assert_eq!(delay(&skewed), Some(Duration::from_secs(9)));

@@ -58,7 +58,11 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         base_url: "https://api.openai.com/v1",
         // The newest that thinks and calls tools over this format.
         default_model: Some("gpt-5.2"),
-        format: Some(Format::OpenAiChat(Quirks::OPENAI)),
+        // Servers of the user's own may expect thinking back: Kimi rejects calls without it.
+        format: Some(Format::OpenAiChat(Quirks {
+            thinking_back: ThinkingBack::AsItCame("reasoning_content"),
+            ..Quirks::OPENAI
+        })),
         ..ProviderInfo::EMPTY
     },
     // https://learn.microsoft.com/en-us/azure/foundry/openai/api-version-lifecycle
@@ -189,7 +193,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         format: Some(Format::OpenAiChat(Quirks { max_tokens: "max_completion_tokens", ..Quirks::PLAIN })),
         ..ProviderInfo::EMPTY
     },
-    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with tool calls.
+    // https://api-docs.deepseek.com/guides/thinking_mode: thinking is on by default, and goes back with every
+    // message.
     ProviderInfo {
         name: "deepseek",
         label: "DeepSeek",
@@ -204,7 +209,7 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         })),
         ..ProviderInfo::EMPTY
     },
-    // https://openrouter.ai/docs/use-cases/reasoning-tokens
+    // https://openrouter.ai/docs/use-cases/reasoning-tokens, https://openrouter.ai/docs/features/prompt-caching
     ProviderInfo {
         name: "openrouter",
         label: "OpenRouter",
@@ -215,7 +220,8 @@ pub const PROVIDERS: &[ProviderInfo] = &[
         routes: true,
         format: Some(Format::OpenAiChat(Quirks {
             thinking: ThinkingParam::Object,
-            thinking_back: ThinkingBack::Field("reasoning"),
+            thinking_back: ThinkingBack::AsItCame("reasoning"),
+            breakpoints: true,
             ..Quirks::PLAIN
         })),
         ..ProviderInfo::EMPTY

@@ -184,7 +184,7 @@ fn invalid_arguments_still_make_a_valid_request() {
     let partial = ToolCall::from_stream("strange id".to_owned(), "read".to_owned(), "{\"pa".to_owned());
     let said = messages(
         OLD,
-        vec![text("q"), reply("anthropic", OLD, vec![Content::ToolCall(partial)]), failed("strange id", vec![])],
+        vec![text("q"), reply("elsewhere", OLD, vec![Content::ToolCall(partial)]), failed("strange id", vec![])],
     );
     assert_eq!(said[1]["content"][0]["input"], json!({ "invalid": "{\"pa" }));
     let id = said[1]["content"][0]["id"].as_str().unwrap();

@@ -144,14 +144,7 @@ fn open_parts_end_with_the_reply() {
 
 #[test]
 fn malformed_events_are_errors() {
-    for data in [
-        &b"{"[..],
-        b"[]",
-        b"7",
-        b"{\"type\":7}",
-        b"\xff\xfe",
-        b"{\"type\":\"content_block_delta\",\"delta\":{\"text\":7}}",
-    ] {
+    for data in [&b"{"[..], b"7", b"{\"type\":", b"\xff\xfe"] {
         let body = [b"data: ", data, b"\n\n"].concat();
         let (_, error) = run(&[&body]);
         assert!(matches!(error, Some(ProviderError::Malformed { .. })), "{error:?}");

@@ -2,7 +2,7 @@
 
 use crate::support::{assert_well_formed, notation, reply, request, text, thinking};
 use futures_util::StreamExt;
-use pinion_protocol::{Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
+use pinion_protocol::{AssistantMessage, Content, EventStream, Message, Provider, ProviderError, Request, StreamEvent};
 use pinion_providers::{ErrorKind, Fallback, FallbackMember, Replay, Reply, Script};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -146,4 +146,17 @@ async fn members_receive_their_own_thinking_back() {
     let asked = setup.second.lock().unwrap()[0].clone();
     let Message::Assistant(own) = &*asked.messages[1] else { panic!("{:?}", asked.messages[1]) };
     assert_eq!((own.provider.as_str(), own.model.as_str()), ("two", "two-model"));
+}
+
+/// The agent stores the name in the request with the reply, which is the first member's.
+#[tokio::test]
+async fn first_member_does_not_receive_the_thinking_of_another() {
+    let setup = setup(vec![Reply::text("a")], vec![]);
+    let theirs = reply("one", "two/two-model", vec![thinking("Hm.", Some("sig")), Content::text("x")]);
+    let Message::Assistant(theirs) = theirs else { panic!() };
+    let theirs = Message::Assistant(AssistantMessage { requested_model: Some("own".to_owned()), ..theirs });
+    setup.ask_with(vec![text("hi"), theirs, text("so?")]).await;
+    let asked = setup.first.lock().unwrap()[0].clone();
+    let Message::Assistant(reply) = &*asked.messages[1] else { panic!("{:?}", asked.messages[1]) };
+    assert_eq!((reply.provider.as_str(), &reply.requested_model), ("two", &None));
 }

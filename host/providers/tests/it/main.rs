@@ -17,4 +17,6 @@ mod recording;
 mod replay;
 mod secrets;
 mod support;
+mod thinking_back;
+mod unknown;
 mod vendors;

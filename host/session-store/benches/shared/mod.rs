@@ -31,6 +31,7 @@ pub(crate) fn message(number: usize, size: usize) -> Arc<Message> {
             stop_reason: StopReason::Stop,
             provider: "replay".into(),
             model: "scripted".into(),
+            requested_model: None,
             usage: Usage::default(),
             cost: None,
             error: None,

@@ -306,6 +306,7 @@ fn step() -> impl Strategy<Value = Step> {
             let Message::Assistant(reply) = assistant(content) else { unreachable!() };
             Step::Say(Message::Assistant(pinion_protocol::AssistantMessage {
                 model: text.clone(),
+                requested_model: None,
                 error: Some(text),
                 stop_reason: pinion_protocol::StopReason::Error,
                 ..reply

@@ -94,6 +94,7 @@ fn assistant(text: &str) -> Message {
         stop_reason: StopReason::Stop,
         provider: "scripted".into(),
         model: "m".into(),
+        requested_model: None,
         usage: Usage::default(),
         cost: None,
         error: None,

@@ -1,13 +1,13 @@
 //! The request body.
 
+use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    IdRule, NO_FAILURE_TEXT, NO_IMAGE, OPENING, Turn, alternate, arguments, call_id, has_text, is_own, is_web_image,
+    CallIds, IdRule, NO_FAILURE_TEXT, NO_IMAGE, OPENING, Turn, alternate, arguments, has_text, is_own, is_web_image,
     open_with_user, results_first,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Message, Request, ThinkingLevel, ToolChoice, ToolDefinition,
-    ToolResultMessage,
+    AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolChoice, ToolDefinition, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -155,31 +155,15 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
     }
 }
 
-/// The cache breakpoints to set, of the four that the vendor allows.
-struct Marks {
-    system: bool,
-    tools: bool,
-    messages: bool,
-}
-
-impl Marks {
-    fn of(policy: CachePolicy) -> Self {
-        match policy {
-            CachePolicy::Auto => Self { system: true, tools: true, messages: true },
-            CachePolicy::Off => Self { system: false, tools: false, messages: false },
-            CachePolicy::Manual { system, tools, messages } => Self { system, tools, messages },
-        }
-    }
-}
-
 /// Converts the conversation to turns that alternate, starting with the user.
 fn turns<'a>(request: &'a Request, model: &Model, provider: &str, sends_back: bool) -> Vec<Turn<Block<'a>>> {
+    let ids = CallIds::of(request, model, provider, IDS);
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
-            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model, &ids)]),
             Message::Assistant(reply) => {
-                ("assistant", reply_blocks(reply, sends_back && is_own(reply, provider, model)))
+                ("assistant", reply_blocks(reply, sends_back && is_own(reply, provider, model), &ids))
             }
             Message::Extension(_) => return None,
         })
@@ -199,7 +183,7 @@ fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
 }
 
 /// A failed result may contain only text, and must not be empty.
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<'a>) -> Block<'a> {
     let parts = result.content.iter().filter_map(|part| match (part, result.is_error) {
         (Content::Image(_), true) => Some(Block::text(NO_IMAGE, false)),
         _ => user_block(part, model),
@@ -208,23 +192,19 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     if content.is_empty() && result.is_error {
         content.push(Block::text(NO_FAILURE_TEXT, false));
     }
-    Block::ToolResult {
-        tool_use_id: call_id(&result.call_id, IDS),
-        content,
-        is_error: result.is_error,
-        cache_control: None,
-    }
+    Block::ToolResult { tool_use_id: ids.get(&result.call_id), content, is_error: result.is_error, cache_control: None }
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks(reply: &AssistantMessage, keep_thinking: bool) -> Vec<Block<'_>> {
-    let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, keep_thinking)).collect();
+fn reply_blocks<'a>(reply: &'a AssistantMessage, keep_thinking: bool, ids: &CallIds<'a>) -> Vec<Block<'a>> {
+    let blocks = reply.content.iter().filter_map(|part| reply_block(part, keep_thinking, ids));
+    let blocks: Vec<Block<'a>> = blocks.collect();
     let has_content =
         blocks.iter().any(|block| !matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. }));
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block(part: &Content, keep_thinking: bool) -> Option<Block<'_>> {
+fn reply_block<'a>(part: &'a Content, keep_thinking: bool, ids: &CallIds<'a>) -> Option<Block<'a>> {
     match part {
         Content::Text { text } => has_text(text).then(|| Block::text(text, false)),
         Content::Thinking(thinking) => {
@@ -235,7 +215,7 @@ fn reply_block(part: &Content, keep_thinking: bool) -> Option<Block<'_>> {
             })
         }
         Content::ToolCall(call) => Some(Block::ToolUse {
-            id: call_id(&call.id, IDS),
+            id: ids.get(&call.id),
             name: &call.name,
             input: arguments(call),
             cache_control: None,
@@ -277,13 +257,6 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
 }
-
-#[derive(Clone, Copy, Serialize)]
-struct CacheControl {
-    r#type: &'static str,
-}
-
-const EPHEMERAL: CacheControl = CacheControl { r#type: "ephemeral" };
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

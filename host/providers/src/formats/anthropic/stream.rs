@@ -1,7 +1,7 @@
 //! The reply decoder.
 
-use crate::decode::json::parse;
-use crate::decode::{Parts, ReplyState, broke_off};
+use crate::decode::json::{self, parse};
+use crate::decode::{Parts, ReplyState, began_again, broke_off};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
@@ -14,6 +14,8 @@ use std::borrow::Cow;
 pub struct Reply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
+    /// The vendor's ID of the message.
+    id: String,
     usage: Usage,
     stop: Option<Stop>,
 }
@@ -26,7 +28,7 @@ enum Stop {
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), usage: Usage::default(), stop: None }
+        Self { parts: Parts::new(id_seed), id: String::new(), usage: Usage::default(), stop: None }
     }
 
     fn event(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -34,11 +36,13 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let event: Event<'_> = parse(data)?;
-        if let Some(error) = event.error {
-            return Err(classify_object(&error));
-        }
         match &*event.kind {
-            "message_start" => self.message_start(event.message.unwrap_or_default(), events),
+            // Gateways omit the type.
+            "error" | "" if event.error.is_some() || event.kind == "error" => {
+                self.count(event.usage.unwrap_or_default(), events);
+                return Err(classify_object(&event.error.map_or_else(|| parse(data), Ok)?));
+            }
+            "message_start" => self.message_start(event.message.unwrap_or_default(), events)?,
             "content_block_start" => {
                 self.block_start(event.index.unwrap_or_default(), event.content_block.unwrap_or_default(), events)?;
             }
@@ -70,15 +74,20 @@ impl ReplyState for Reply {
 }
 
 impl Reply {
-    fn message_start(&mut self, message: Head<'_>, events: &mut Vec<StreamEvent>) {
-        self.parts.start(message.model.as_deref(), events);
+    fn message_start(&mut self, message: Head<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if !self.id.is_empty() && !message.id.is_empty() && message.id != self.id {
+            return Err(began_again());
+        }
+        self.id = message.id.into_owned();
+        self.parts.start(Some(&message.model), events);
         self.count(message.usage.unwrap_or_default(), events);
+        Ok(())
     }
 
     fn block_start(
         &mut self,
         index: u64,
-        block: BlockHead<'_>,
+        block: Piece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let kind = match &*block.kind {
@@ -106,7 +115,7 @@ impl Reply {
     fn block_delta(
         &mut self,
         index: u64,
-        delta: &Delta<'_>,
+        delta: &Piece<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         match &*delta.kind {
@@ -145,8 +154,9 @@ impl Reply {
 }
 
 impl Stop {
-    fn of(delta: &Delta<'_>) -> Option<Self> {
-        Some(Self::Reason(match delta.stop_reason.as_deref()? {
+    fn of(delta: &Piece<'_>) -> Option<Self> {
+        Some(Self::Reason(match &*delta.stop_reason {
+            "" => return None,
             "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
             "tool_use" => StopReason::ToolUse,
             "refusal" => return Some(Self::Refused(refusal(delta.stop_details.as_ref()))),
@@ -157,89 +167,88 @@ impl Stop {
 }
 
 fn refusal(details: Option<&StopDetails<'_>>) -> String {
-    let explanation = details.and_then(|details| details.explanation.as_deref());
-    let category = details.and_then(|details| details.category.as_deref());
-    match (explanation, category) {
-        (Some(text), _) => format!("the model refused to answer: {text}"),
-        (None, Some(category)) => format!("the model refused to answer ({category})"),
-        (None, None) => "the model refused to answer".to_owned(),
+    match details.map(|details| (&*details.explanation, &*details.category)).unwrap_or_default() {
+        ("", "") => "the model refused to answer".to_owned(),
+        ("", category) => format!("the model refused to answer ({category})"),
+        (text, _) => format!("the model refused to answer: {text}"),
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
+    #[serde(deserialize_with = "json::count")]
     index: Option<u64>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     message: Option<Head<'a>>,
-    #[serde(borrow)]
-    content_block: Option<BlockHead<'a>>,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    content_block: Option<Piece<'a>>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    delta: Option<Piece<'a>>,
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
     error: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Head<'a> {
-    #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    id: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    model: Cow<'a, str>,
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
 }
 
+/// The start of a content block, a delta of one, or the end of the message: all share their fields.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct BlockHead<'a> {
-    #[serde(borrow, rename = "type")]
+struct Piece<'a> {
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     id: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     text: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     thinking: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     signature: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     data: Cow<'a, str>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Cow<'a, str>,
-    #[serde(borrow)]
-    thinking: Cow<'a, str>,
-    #[serde(borrow)]
-    signature: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     partial_json: Cow<'a, str>,
     #[serde(borrow)]
-    stop_reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    stop_reason: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::object")]
     stop_details: Option<StopDetails<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct StopDetails<'a> {
-    #[serde(borrow)]
-    category: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    explanation: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    category: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    explanation: Cow<'a, str>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct WireUsage {
+    #[serde(deserialize_with = "json::count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     cache_creation_input_tokens: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 use crate::formats::anthropic::{INTERLEAVED, Thinks, thinking_fields};
 use crate::formats::conversation::{
-    IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, OPENING, Turn, alternate, arguments, call_id, has_text, is_own,
+    CallIds, IdRule, NO_FAILURE_TEXT, NO_IMAGE, NO_OUTPUT, OPENING, Turn, alternate, arguments, has_text, is_own,
     is_web_image, open_with_user, results_first,
 };
 use crate::models::{Caching, Model, ThinkingStyle};
@@ -57,7 +57,7 @@ fn extra_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<Strin
     match model.thinking {
         ThinkingStyle::Budget | ThinkingStyle::Adaptive | ThinkingStyle::Default | ThinkingStyle::Always => {
             let (mut fields, thinks) = thinking_fields(request, model, max_tokens);
-            if thinks == Thinks::WithBudget {
+            if thinks == Thinks::WithBudget && model.known {
                 fields.insert("anthropic_beta".to_owned(), json!([INTERLEAVED]));
             }
             (fields, thinks)
@@ -130,11 +130,12 @@ fn tool_config<'a>(
 
 /// Converts the conversation to turns that alternate, starting with the user, with results first.
 fn turns<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Turn<Block<'a>>> {
+    let ids = CallIds::of(request, model, provider, IDS);
     let messages = request.messages.iter().filter_map(|message| {
         Some(match &**message {
             Message::User(user) => ("user", user.content.iter().filter_map(|part| user_block(part, model)).collect()),
-            Message::ToolResult(result) => ("user", vec![result_block(result, model)]),
-            Message::Assistant(reply) => ("assistant", reply_blocks(reply, is_own(reply, provider, model))),
+            Message::ToolResult(result) => ("user", vec![result_block(result, model, &ids)]),
+            Message::Assistant(reply) => ("assistant", reply_blocks(reply, is_own(reply, provider, model), &ids)),
             Message::Extension(_) => return None,
         })
     });
@@ -152,7 +153,7 @@ fn user_block<'a>(part: &'a Content, model: &Model) -> Option<Block<'a>> {
     }
 }
 
-fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
+fn result_block<'a>(result: &'a ToolResultMessage, model: &Model, ids: &CallIds<'a>) -> Block<'a> {
     let mut content: Vec<Block<'a>> = result.content.iter().filter_map(|part| user_block(part, model)).collect();
     if content.is_empty() {
         content.push(Block::text(if result.is_error { NO_FAILURE_TEXT } else { NO_OUTPUT }));
@@ -160,7 +161,7 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
     // Models of other vendors reject a status.
     let takes_status = matches!(model.caching, Caching::Breakpoints);
     let tool_result = ToolResult {
-        tool_use_id: call_id(&result.call_id, IDS),
+        tool_use_id: ids.get(&result.call_id),
         content,
         status: (result.is_error && takes_status).then_some("error"),
     };
@@ -168,18 +169,18 @@ fn result_block<'a>(result: &'a ToolResultMessage, model: &Model) -> Block<'a> {
 }
 
 /// Converts a reply's parts in order. A reply with nothing but thinking becomes empty, because the vendor rejects it.
-fn reply_blocks(reply: &AssistantMessage, is_own: bool) -> Vec<Block<'_>> {
-    let blocks: Vec<Block<'_>> = reply.content.iter().filter_map(|part| reply_block(part, is_own)).collect();
+fn reply_blocks<'a>(reply: &'a AssistantMessage, is_own: bool, ids: &CallIds<'a>) -> Vec<Block<'a>> {
+    let blocks: Vec<Block<'a>> = reply.content.iter().filter_map(|part| reply_block(part, is_own, ids)).collect();
     let has_content = blocks.iter().any(|block| block.reasoning_content.is_none());
     if has_content { blocks } else { Vec::new() }
 }
 
-fn reply_block(part: &Content, is_own: bool) -> Option<Block<'_>> {
+fn reply_block<'a>(part: &'a Content, is_own: bool, ids: &CallIds<'a>) -> Option<Block<'a>> {
     match part {
         Content::Text { text } => has_text(text).then(|| Block::text(text)),
         Content::Thinking(thinking) => reasoning_block(thinking).filter(|_| is_own),
         Content::ToolCall(call) => {
-            let tool_use = ToolUse { tool_use_id: call_id(&call.id, IDS), name: &call.name, input: arguments(call) };
+            let tool_use = ToolUse { tool_use_id: ids.get(&call.id), name: &call.name, input: arguments(call) };
             Some(Block { tool_use: Some(tool_use), ..Block::default() })
         }
         Content::Image(_) => None,

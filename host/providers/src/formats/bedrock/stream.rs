@@ -1,8 +1,8 @@
 //! The reply decoder.
 
 use crate::decode::event_stream::{Frame, FrameReader};
-use crate::decode::json::parse;
-use crate::decode::{self, Parts, broke_off, settled};
+use crate::decode::json::{self, parse};
+use crate::decode::{self, Parts, began_again, broke_off, settled};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
@@ -19,7 +19,10 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder for one reply. Tool calls without an ID receive one that begins with `id_seed`.
     pub fn new(id_seed: impl Into<String>) -> Self {
-        Self { frames: FrameReader::default(), reply: Reply { parts: Parts::new(id_seed.into()), stop: None } }
+        Self {
+            frames: FrameReader::default(),
+            reply: Reply { parts: Parts::new(id_seed.into()), has_started: false, stop: None },
+        }
     }
 }
 
@@ -31,13 +34,16 @@ impl decode::Decoder for Decoder {
     }
 
     fn finish(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match self.reply.stop {
-            _ if self.reply.parts.ended() => Ok(()),
+        if self.reply.parts.ended() {
+            return Ok(());
+        }
+        match self.reply.stop.take() {
             // The reply is complete except for its token counts.
-            Some(reason) if !self.frames.is_in_message() => {
+            Some(Ok(reason)) if !self.frames.is_in_message() => {
                 self.reply.parts.end(reason, events);
                 Ok(())
             }
+            Some(Err(error)) => Err(error),
             _ => Err(broke_off()),
         }
     }
@@ -48,7 +54,9 @@ impl decode::Decoder for Decoder {
 struct Reply {
     /// Keyed by the vendor's block index.
     parts: Parts<u64>,
-    stop: Option<StopReason>,
+    has_started: bool,
+    /// The end or the failure that the vendor announced. Token counts follow.
+    stop: Option<Result<StopReason, ProviderError>>,
 }
 
 impl Reply {
@@ -71,18 +79,21 @@ impl Reply {
         let event: Event<'_> = parse(frame.payload)?;
         let at = event.content_block_index.unwrap_or_default();
         match kind {
+            "messageStart" if std::mem::replace(&mut self.has_started, true) => return Err(began_again()),
             "messageStart" => self.parts.start(None, events),
             "contentBlockStart" => self.block_start(at, event.start.unwrap_or_default(), events)?,
             "contentBlockDelta" => self.delta(at, event.delta.unwrap_or_default(), events)?,
             "contentBlockStop" => self.parts.end_part(&at, events),
-            "messageStop" => self.stop = Some(stop_reason(event.stop_reason.as_deref().unwrap_or_default())?),
-            _ => self.metadata(event.usage, events),
+            "messageStop" => self.stop = Some(stop_reason(&event.stop_reason)),
+            _ => self.metadata(event.usage, events)?,
         }
         Ok(())
     }
 
     fn block_start(&mut self, at: u64, start: Start<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         match start.tool_use {
+            // The vendor runs its own tools itself.
+            Some(tool) if !tool.kind.is_empty() => Ok(()),
             Some(tool) if !self.parts.is_open(&at) => {
                 let kind = PartKind::ToolCall { id: tool.tool_use_id.into_owned(), name: tool.name.into_owned() };
                 self.parts.begin(at, kind, events)
@@ -93,9 +104,9 @@ impl Reply {
 
     /// Adds a delta. Only tool calls announce their start, so other parts begin with their first delta.
     fn delta(&mut self, at: u64, delta: Delta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        if let Some(text) = delta.text {
+        if !delta.text.is_empty() {
             self.begin(at, PartKind::Text, events)?;
-            self.parts.add(&at, &text, events);
+            self.parts.add(&at, &delta.text, events);
         }
         if let Some(tool) = delta.tool_use {
             self.parts.add(&at, &tool.input, events);
@@ -118,13 +129,14 @@ impl Reply {
     }
 
     /// Handles the last event of a reply.
-    fn metadata(&mut self, usage: Option<WireUsage>, events: &mut Vec<StreamEvent>) {
+    fn metadata(&mut self, usage: Option<WireUsage>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if let Some(usage) = usage {
             self.parts.usage(usage.into(), events);
         }
-        if let Some(reason) = self.stop {
-            self.parts.end(reason, events);
+        if let Some(stop) = self.stop.take() {
+            self.parts.end(stop?, events);
         }
+        Ok(())
     }
 }
 
@@ -154,80 +166,90 @@ fn exception(kind: &str, payload: &[u8]) -> ProviderError {
     classify_object(&json!({ "code": kind, "message": message.unwrap_or(kind) }))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Event<'a> {
+    #[serde(deserialize_with = "json::count")]
     content_block_index: Option<u64>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     start: Option<Start<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    stop_reason: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    stop_reason: Cow<'a, str>,
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct Start<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     tool_use: Option<ToolStart<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ToolStart<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     tool_use_id: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
+    /// `server_tool_use` for a tool of the vendor; absent for ours.
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
+    kind: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct Delta<'a> {
-    #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
+    text: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::object")]
     tool_use: Option<ToolDelta<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     reasoning_content: Option<ReasoningDelta<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ToolDelta<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     input: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ReasoningDelta<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     text: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     signature: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     redacted_content: Cow<'a, str>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireUsage {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-    cache_write_input_tokens: u64,
+    #[serde(deserialize_with = "json::count")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    output_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    cache_write_input_tokens: Option<u64>,
 }
 
 impl From<WireUsage> for Usage {
     /// The vendor's counts are disjoint.
     fn from(wire: WireUsage) -> Self {
         Self {
-            input: wire.input_tokens,
-            output: wire.output_tokens,
-            cache_read: wire.cache_read_input_tokens,
-            cache_write: wire.cache_write_input_tokens,
+            input: wire.input_tokens.unwrap_or_default(),
+            output: wire.output_tokens.unwrap_or_default(),
+            cache_read: wire.cache_read_input_tokens.unwrap_or_default(),
+            cache_write: wire.cache_write_input_tokens.unwrap_or_default(),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments, call_id, has_text, is_own,
-    is_web_image,
+    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, Turn, alternate, arguments, has_text,
+    is_own, is_web_image, steps,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
-    AssistantMessage, Content, Image, Message, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition,
-    ToolResultMessage,
+    AssistantMessage, Content, Image, Request, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -87,22 +86,19 @@ fn tool_config<'a>(request: &'a Request, model: &Model) -> Option<ToolConfig<'a>
 fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Contents<'a>> {
     let mut turns: Vec<(&'static str, Vec<Part<'a>>)> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            turns.extend(follow_up(&mut pending_images));
-        }
-        match &**message {
-            Message::User(user) => {
+    let ids = CallIds::of(request, model, provider, IDS);
+    for step in steps(request) {
+        match step {
+            Step::User(user) => {
                 turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
             }
-            Message::Assistant(reply) => {
-                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model)));
+            Step::Reply(reply) => {
+                turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model, &ids)))
             }
-            Message::ToolResult(result) => turns.push(("user", vec![result_part(result, model, &mut pending_images)])),
-            Message::Extension(_) => {}
+            Step::Result(result) => turns.push(("user", vec![result_part(result, model, &ids, &mut pending_images)])),
+            Step::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
     }
-    turns.extend(follow_up(&mut pending_images));
     let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };
     alternate(turns).into_iter().map(contents).collect()
 }
@@ -122,7 +118,7 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 }
 
 /// Converts a reply's parts in order, each with the signature that came with it.
-fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> Vec<Part<'a>> {
+fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model, ids: &CallIds<'a>) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(reply.content.len());
     let mut is_first_call = true;
     for part in &reply.content {
@@ -138,7 +134,7 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
                 let own = call.signature.as_deref().filter(|_| is_own);
                 let stand_in = (is_first_call && model.signed_calls).then_some(UNSIGNED);
                 is_first_call = false;
-                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call) });
+                parts.push(Part { thought_signature: own.or(stand_in), ..Part::call(call, ids) });
             }
             Content::Text { .. } | Content::Thinking(_) | Content::Image(_) => {}
         }
@@ -149,7 +145,12 @@ fn reply_parts<'a>(reply: &'a AssistantMessage, is_own: bool, model: &Model) -> 
 }
 
 /// Converts a result. Models that sign their calls accept images in results; for others, the images follow.
-fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images: &mut Vec<Part<'a>>) -> Part<'a> {
+fn result_part<'a>(
+    result: &'a ToolResultMessage,
+    model: &Model,
+    ids: &CallIds<'a>,
+    pending_images: &mut Vec<Part<'a>>,
+) -> Part<'a> {
     let text: Vec<&str> = result.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let images = result.content.iter().filter(|part| matches!(part, Content::Image(_)));
     let images: Vec<Part<'a>> = images.filter_map(|part| user_part(part, model)).collect();
@@ -168,7 +169,7 @@ fn result_part<'a>(result: &'a ToolResultMessage, model: &Model, pending_images:
         false => Outcome { output: Some(output), error: None },
     };
     let function_response = FunctionResponse {
-        id: call_id(&result.call_id, IDS),
+        id: ids.get(&result.call_id),
         name: &result.tool_name,
         response,
         parts: here.into_iter().filter_map(|part| part.inline_data).map(|inline_data| Inline { inline_data }).collect(),
@@ -229,8 +230,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn call(call: &'a ToolCall) -> Self {
-        let function_call = FunctionCall { id: call_id(&call.id, IDS), name: &call.name, args: arguments(call) };
+    fn call(call: &'a ToolCall, ids: &CallIds<'a>) -> Self {
+        let function_call = FunctionCall { id: ids.get(&call.id), name: &call.name, args: arguments(call) };
         Self { function_call: Some(function_call), ..Self::default() }
     }
 }

@@ -14,7 +14,8 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
-    stop: Option<StopReason>,
+    /// The end or the failure that the vendor announced. Token counts may still follow.
+    stop: Option<Result<StopReason, ProviderError>>,
 }
 
 impl ReplyState for Reply {
@@ -28,8 +29,8 @@ impl ReplyState for Reply {
 
     /// The vendor marks the end of a reply only by closing the connection.
     fn close(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let reason = self.stop.ok_or_else(broke_off)?;
-        self.writer.parts.end(reason, events);
+        let stop = self.stop.take().ok_or_else(broke_off)?;
+        self.writer.parts.end(stop?, events);
         Ok(())
     }
 
@@ -38,22 +39,24 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let chunk: Chunk<'_> = parse(data)?;
+        let has_counts = |usage: &WireUsage| usage.prompt_token_count.or(usage.candidates_token_count).is_some();
+        if let Some(usage) = chunk.usage_metadata.filter(has_counts) {
+            self.writer.parts.start(Some(&chunk.model_version), events);
+            self.writer.parts.usage(usage.into(), events);
+        }
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(classify_object(&error));
         }
-        self.writer.parts.start(chunk.model_version.as_deref(), events);
-        if let Some(usage) = chunk.usage_metadata {
-            self.writer.parts.usage(usage.into(), events);
+        let is_known = |candidate: &Candidate<'_>| candidate.content.is_some() || !candidate.finish_reason.is_empty();
+        if !chunk.model_version.is_empty() || chunk.candidates.iter().any(is_known) {
+            self.writer.parts.start(Some(&chunk.model_version), events);
         }
-        if let Some(reason) = chunk.prompt_feedback.and_then(|feedback| feedback.block_reason) {
-            return Err(blocked(&format!("the vendor blocked the prompt ({reason})")));
+        let blocked_for = chunk.prompt_feedback.unwrap_or_default().block_reason;
+        if !blocked_for.is_empty() {
+            self.stop = Some(Err(blocked(&format!("the vendor blocked the prompt ({blocked_for})"))));
         }
-        for candidate in chunk.candidates {
-            if candidate.index == 0 {
-                self.candidate(candidate, events)?;
-            }
-        }
-        Ok(())
+        let first = |candidate: &Candidate<'_>| candidate.index.unwrap_or_default() == 0;
+        chunk.candidates.into_iter().filter(first).try_for_each(|candidate| self.candidate(candidate, events))
     }
 }
 
@@ -62,15 +65,19 @@ impl Reply {
         for part in candidate.content.unwrap_or_default().parts {
             self.part(part, events)?;
         }
-        if let Some(reason) = candidate.finish_reason.as_deref() {
-            self.stop = Some(stop_reason(reason, candidate.finish_message.as_deref())?);
+        if !candidate.finish_reason.is_empty() && !matches!(self.stop, Some(Err(_))) {
+            self.stop = Some(stop_reason(&candidate.finish_reason, &candidate.finish_message));
         }
         Ok(())
     }
 
     fn part(&mut self, part: WirePart<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let signature = part.thought_signature.unwrap_or_default();
+        let signature = part.thought_signature;
+        // A call without a name continues one whose arguments arrive in pieces, which no request asks for.
         if let Some(call) = part.function_call {
+            if call.name.is_empty() {
+                return Ok(());
+            }
             let arguments = call.args.map_or("{}", RawValue::get);
             return self.writer.call((call.id.into_owned(), call.name.into_owned()), arguments, &signature, events);
         }
@@ -91,10 +98,10 @@ impl Reply {
     }
 }
 
-fn stop_reason(reason: &str, message: Option<&str>) -> Result<StopReason, ProviderError> {
-    let describe = |what: &str| match message.filter(|message| has_text(message)) {
-        Some(message) => format!("{what} ({reason}): {message}"),
-        None => format!("{what} ({reason})"),
+fn stop_reason(reason: &str, message: &str) -> Result<StopReason, ProviderError> {
+    let describe = |what: &str| match has_text(message) {
+        true => format!("{what} ({reason}): {message}"),
+        false => format!("{what} ({reason})"),
     };
     match reason {
         "MAX_TOKENS" => Ok(StopReason::Length),
@@ -120,63 +127,66 @@ fn blocked(message: &str) -> ProviderError {
     ProviderError::Api { status: None, message: message.to_owned() }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Chunk<'a> {
-    #[serde(borrow, default, deserialize_with = "json::or_default")]
+    #[serde(borrow, deserialize_with = "json::objects")]
     candidates: Vec<Candidate<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     prompt_feedback: Option<PromptFeedback<'a>>,
+    #[serde(deserialize_with = "json::object")]
     usage_metadata: Option<WireUsage>,
-    #[serde(borrow)]
-    model_version: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    model_version: Cow<'a, str>,
     error: Option<Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct PromptFeedback<'a> {
-    #[serde(borrow)]
-    block_reason: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Candidate<'a> {
-    #[serde(default)]
-    index: u64,
-    #[serde(borrow)]
-    content: Option<WireContent<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    finish_message: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    block_reason: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Candidate<'a> {
+    #[serde(deserialize_with = "json::count")]
+    index: Option<u64>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    content: Option<WireContent<'a>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    finish_reason: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    finish_message: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireContent<'a> {
-    #[serde(borrow, default, deserialize_with = "json::or_default")]
+    #[serde(borrow, deserialize_with = "json::objects")]
     parts: Vec<WirePart<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct WirePart<'a> {
-    #[serde(borrow, default, deserialize_with = "json::text")]
+    #[serde(borrow, deserialize_with = "json::text")]
     text: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(deserialize_with = "json::flag")]
     thought: bool,
-    #[serde(borrow)]
-    thought_signature: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
+    thought_signature: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::object")]
     function_call: Option<WireCall<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireCall<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     id: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
     #[serde(borrow)]
     args: Option<&'a RawValue>,
@@ -185,20 +195,33 @@ struct WireCall<'a> {
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireUsage {
-    prompt_token_count: u64,
-    cached_content_token_count: u64,
-    tool_use_prompt_token_count: u64,
-    candidates_token_count: u64,
-    thoughts_token_count: u64,
+    #[serde(deserialize_with = "json::count")]
+    prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    cached_content_token_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    tool_use_prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    candidates_token_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    thoughts_token_count: Option<u64>,
 }
 
 impl From<WireUsage> for Usage {
     /// The vendor counts cached tokens as part of the prompt, but thinking apart from the answer.
     fn from(wire: WireUsage) -> Self {
-        let cache_read = wire.cached_content_token_count.min(wire.prompt_token_count);
+        let [prompt, cached, of_tools, answer, thoughts] = [
+            wire.prompt_token_count,
+            wire.cached_content_token_count,
+            wire.tool_use_prompt_token_count,
+            wire.candidates_token_count,
+            wire.thoughts_token_count,
+        ]
+        .map(Option::unwrap_or_default);
+        let cache_read = cached.min(prompt);
         Self {
-            input: (wire.prompt_token_count - cache_read).saturating_add(wire.tool_use_prompt_token_count),
-            output: wire.candidates_token_count.saturating_add(wire.thoughts_token_count),
+            input: (prompt - cache_read).saturating_add(of_tools),
+            output: answer.saturating_add(thoughts),
             cache_read,
             cache_write: 0,
         }

@@ -1,10 +1,11 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
+    IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own, is_web_image, steps,
 };
+use crate::formats::function_tool::FunctionTool;
 use crate::models::{Effort, Model, ThinkingStyle};
-use pinion_protocol::{AssistantMessage, Content, Message, Request, ThinkingLevel, ToolDefinition, ToolResultMessage};
+use pinion_protocol::{AssistantMessage, Content, Request, ThinkingLevel, ToolResultMessage};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -20,7 +21,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
         messages: messages(request, model, provider),
         stream: true,
         truncate: false,
-        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        tools: request.tools.iter().map(|tool| FunctionTool::of(tool)).collect(),
         think: think(options.thinking, model),
         options: Options {
             num_predict: options.max_output_tokens.map(|max| model.output_limit(max)),
@@ -46,23 +47,19 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Wire
         out.push(WireMessage::new("system", Cow::Borrowed(&*request.system)));
     }
     let mut pending_images: Vec<String> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pending_images, &mut out);
-        }
-        match &**message {
-            Message::User(user) => {
+    for step in steps(request) {
+        match step {
+            Step::User(user) => {
                 let (text, images) = split(&user.content, model);
                 if has_text(&text) || !images.is_empty() {
                     out.push(WireMessage { images, ..WireMessage::new("user", text) });
                 }
             }
-            Message::Assistant(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
-            Message::ToolResult(result) => out.push(result_message(result, model, &mut pending_images)),
-            Message::Extension(_) => {}
+            Step::Reply(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
+            Step::Result(result) => out.push(result_message(result, model, &mut pending_images)),
+            Step::ResultsEnd => flush(&mut pending_images, &mut out),
         }
     }
-    flush(&mut pending_images, &mut out);
     out
 }
 
@@ -136,7 +133,7 @@ struct Body<'a> {
     stream: bool,
     truncate: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     think: Option<Think>,
     #[serde(skip_serializing_if = "Options::is_empty")]
@@ -207,24 +204,4 @@ struct Call<'a> {
 struct CalledFunction<'a> {
     name: &'a str,
     arguments: Cow<'a, Value>,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
-        let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
-        Self { r#type: "function", function }
-    }
 }

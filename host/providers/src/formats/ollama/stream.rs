@@ -30,21 +30,30 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let chunk: Chunk<'_> = parse(line)?;
+        let usage = Usage {
+            input: chunk.prompt_eval_count.unwrap_or_default(),
+            output: chunk.eval_count.unwrap_or_default(),
+            ..Usage::default()
+        };
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            writer.parts.usage(usage, events);
             return Err(failure(&error));
         }
-        writer.parts.start(chunk.model.as_deref(), events);
+        if !chunk.model.is_empty() || chunk.message.is_some() {
+            writer.parts.start(Some(&chunk.model), events);
+        }
         let message = chunk.message.unwrap_or_default();
         writer.write(Writing::Thinking, &message.thinking, events)?;
         writer.write(Writing::Text, &message.content, events)?;
         for WireCall { id, function } in message.tool_calls {
+            // Tools of another kind are the server's own.
+            let Some(function) = function else { continue };
             let arguments = function.arguments.map_or("{}", RawValue::get);
             writer.call((id.into_owned(), function.name.into_owned()), arguments, "", events)?;
         }
         if chunk.done {
-            let usage = Usage { input: chunk.prompt_eval_count, output: chunk.eval_count, ..Usage::default() };
             writer.parts.usage(usage, events);
-            let is_cut = chunk.done_reason.as_deref() == Some("length");
+            let is_cut = chunk.done_reason == "length";
             writer.parts.end(if is_cut { StopReason::Length } else { StopReason::Stop }, events);
         }
         Ok(())
@@ -60,20 +69,21 @@ fn failure(error: &Value) -> ProviderError {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Chunk<'a> {
-    #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
+    model: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::object")]
     message: Option<Delta<'a>>,
-    #[serde(default)]
+    #[serde(deserialize_with = "json::flag")]
     done: bool,
-    #[serde(borrow)]
-    done_reason: Option<Cow<'a, str>>,
-    #[serde(default)]
-    prompt_eval_count: u64,
-    #[serde(default)]
-    eval_count: u64,
+    #[serde(borrow, deserialize_with = "json::text")]
+    done_reason: Cow<'a, str>,
+    #[serde(deserialize_with = "json::count")]
+    prompt_eval_count: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
+    eval_count: Option<u64>,
     error: Option<Value>,
 }
 
@@ -84,21 +94,23 @@ struct Delta<'a> {
     content: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     thinking: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "json::or_default")]
+    #[serde(borrow, deserialize_with = "json::objects")]
     tool_calls: Vec<WireCall<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireCall<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     id: Cow<'a, str>,
-    #[serde(borrow)]
-    function: WireFunction<'a>,
+    #[serde(borrow, deserialize_with = "json::object")]
+    function: Option<WireFunction<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireFunction<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "json::text")]
     name: Cow<'a, str>,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,

@@ -1,12 +1,15 @@
 //! The request body.
 
+use super::reasoning::{Field, as_it_came, thought};
+use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
+    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own,
+    is_web_image, steps,
 };
-use crate::models::{ChatTools, Effort, Model, ThinkingStyle};
+use crate::formats::function_tool::FunctionTool;
+use crate::models::{Caching, ChatTools, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Message, ProviderError, Request, ThinkingLevel, ToolChoice,
-    ToolDefinition, ToolResultMessage,
+    AssistantMessage, CachePolicy, Content, Image, ProviderError, Request, ThinkingLevel, ToolChoice, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,6 +30,8 @@ pub struct Quirks {
     pub thinking: ThinkingParam,
     /// The place for thinking that is sent back to the model.
     pub thinking_back: ThinkingBack,
+    /// Accepts `cache_control`, for models whose vendor caches only what is marked.
+    pub breakpoints: bool,
     /// The constraint on tool call IDs.
     pub(crate) ids: IdRule,
     /// Accepts images in tool results. Otherwise they follow in a user message.
@@ -49,8 +54,10 @@ pub enum ThinkingParam {
 pub enum ThinkingBack {
     /// Thinking is not sent back.
     No,
-    /// Text in this field of the message.
+    /// Text in this field of the message. While the model thinks, every message has the field, if only with no text.
     Field(&'static str),
+    /// Text in the field in which it came, or else in this one, and `reasoning_details` as they came.
+    AsItCame(&'static str),
     /// A part of the message's content, with its signature.
     Chunk,
 }
@@ -64,12 +71,20 @@ impl Quirks {
         cache_key: true,
         thinking: ThinkingParam::Effort,
         thinking_back: ThinkingBack::No,
+        breakpoints: false,
         ids: IdRule::AtMost(40),
         images_in_results: false,
     };
 
     /// The subset that every compatible server understands.
     pub const PLAIN: Self = Self { max_tokens: "max_tokens", store: false, cache_key: false, ..Self::OPENAI };
+
+    /// The differences at a server that the vendor does not run. Models behind it may choose any call IDs and expect
+    /// them back.
+    pub(crate) fn elsewhere(self) -> Self {
+        let ids = if self.ids == IdRule::NineLetters { self.ids } else { IdRule::Any };
+        Self { store: false, cache_key: false, ids, ..self }
+    }
 }
 
 /// Serializes a request to JSON. `provider` is the name stored with assistant messages from this provider.
@@ -88,7 +103,7 @@ pub fn request_body(
         return Err(ProviderError::Api { status: None, message });
     }
     let options = &request.options;
-    let mut extra = thinking(request, model, quirks);
+    let mut extra: Vec<(&'static str, Value)> = thinking(request, model, quirks);
     if let Some(max) = options.max_output_tokens {
         extra.push((quirks.max_tokens, json!(model.output_limit(max))));
     }
@@ -105,13 +120,21 @@ pub fn request_body(
     {
         extra.push(("prompt_cache_key", json!(session)));
     }
+    let marks = match quirks.breakpoints && model.caching == Caching::Breakpoints {
+        true => Marks::of(options.cache),
+        false => Marks::NONE,
+    };
+    let mut tools: Vec<FunctionTool<'_>> = request.tools.iter().map(|tool| FunctionTool::of(tool)).collect();
+    if let Some(last) = tools.last_mut().filter(|_| marks.tools) {
+        last.cache_control = Some(EPHEMERAL);
+    }
     let body = Body {
         model: &request.model,
         stream: true,
-        messages: messages(request, model, provider, quirks),
-        tools: request.tools.iter().map(|tool| Tool::of(tool)).collect(),
+        messages: messages(request, model, provider, quirks, marks),
+        tools,
         tool_choice: tool_choice(request, model),
-        extra: Extra(extra),
+        extra: Extra(extra.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()),
     };
     serde_json::to_vec(&body).map_err(|error| ProviderError::Api { status: None, message: error.to_string() })
 }
@@ -153,30 +176,44 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 
 /// Converts the conversation. Images that tools returned follow their results where the vendor accepts them nowhere
 /// else.
-fn messages<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<WireMessage<'a>> {
+fn messages<'a>(
+    request: &'a Request,
+    model: &Model,
+    provider: &str,
+    quirks: &Quirks,
+    marks: Marks,
+) -> Vec<WireMessage<'a>> {
+    let ids = CallIds::of(request, model, provider, quirks.ids);
+    let thinks = request.options.thinking != ThinkingLevel::Off;
     let mut out: Vec<WireMessage<'a>> = Vec::with_capacity(request.messages.len() + 1);
     if has_text(&request.system) {
-        out.push(WireMessage::System { content: &request.system });
+        let mut content = WireContent::One(Cow::Borrowed(&*request.system));
+        if marks.system {
+            content.mark();
+        }
+        out.push(WireMessage::System { content });
     }
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pending_images, &mut out);
-        }
-        match &**message {
-            Message::User(user) => out.extend(user_message(&user.content, model)),
-            Message::Assistant(reply) => out.extend(reply_message(reply, model, provider, quirks)),
-            Message::ToolResult(result) => out.push(result_message(result, model, quirks, &mut pending_images)),
-            Message::Extension(_) => {}
+    for step in steps(request) {
+        match step {
+            Step::User(user) => out.extend(user_message(&user.content, model)),
+            Step::Reply(reply) => {
+                let back = Back { place: quirks.thinking_back, thinks, is_own: is_own(reply, provider, model) };
+                out.extend(reply_message(reply, back, &ids));
+            }
+            Step::Result(result) => out.push(result_message(result, model, quirks, &ids, &mut pending_images)),
+            Step::ResultsEnd => flush(&mut pending_images, &mut out),
         }
     }
-    flush(&mut pending_images, &mut out);
+    if let Some(content) = out.last_mut().and_then(WireMessage::content).filter(|_| marks.messages) {
+        content.mark();
+    }
     out
 }
 
 fn flush<'a>(pending_images: &mut Vec<Part<'a>>, out: &mut Vec<WireMessage<'a>>) {
     if !pending_images.is_empty() {
-        let mut parts = vec![Part::Text { text: IMAGES_FOLLOW }];
+        let mut parts = vec![Part::text(IMAGES_FOLLOW)];
         parts.append(pending_images);
         out.push(WireMessage::User { content: WireContent::Many(parts) });
     }
@@ -189,7 +226,7 @@ fn user_message<'a>(content: &'a [Content], model: &Model) -> Option<WireMessage
 
 fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
     match part {
-        Content::Text { text } => has_text(text).then_some(Part::Text { text }),
+        Content::Text { text } => has_text(text).then(|| Part::text(text)),
         Content::Image(image) => Some(Part::image(image, model)),
         Content::Thinking(_) | Content::ToolCall(_) => None,
     }
@@ -199,28 +236,34 @@ fn result_message<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
+    ids: &CallIds<'a>,
     pending_images: &mut Vec<Part<'a>>,
 ) -> WireMessage<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
     let (mut here, mut later): (Vec<Part<'a>>, Vec<Part<'a>>) =
         parts.partition(|part| quirks.images_in_results || matches!(part, Part::Text { .. }));
     if here.is_empty() {
-        here.push(Part::Text { text: if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS } });
+        here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    WireMessage::Tool { tool_call_id: call_id(&result.call_id, quirks.ids), content: WireContent::joined(here) }
+    WireMessage::Tool { tool_call_id: ids.get(&result.call_id), content: WireContent::joined(here) }
+}
+
+/// How the thinking of one reply goes back.
+#[derive(Clone, Copy)]
+struct Back {
+    place: ThinkingBack,
+    /// The request asks for thinking.
+    thinks: bool,
+    /// The model's own reply.
+    is_own: bool,
 }
 
 /// Converts a reply; `None` when nothing in it is acceptable to the vendor.
-fn reply_message<'a>(
-    reply: &'a AssistantMessage,
-    model: &Model,
-    provider: &str,
-    quirks: &Quirks,
-) -> Option<WireMessage<'a>> {
+fn reply_message<'a>(reply: &'a AssistantMessage, back: Back, ids: &CallIds<'a>) -> Option<WireMessage<'a>> {
     let text: Vec<&str> = reply.content.iter().filter_map(Content::as_text).filter(|text| has_text(text)).collect();
     let calls = reply.tool_calls().map(|call| Call {
-        id: call_id(&call.id, quirks.ids),
+        id: ids.get(&call.id),
         r#type: "function",
         function: CalledFunction { name: &call.name, arguments: arguments(call).to_string() },
     });
@@ -228,13 +271,17 @@ fn reply_message<'a>(
     if text.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let back = if is_own(reply, provider, model) { quirks.thinking_back } else { ThinkingBack::No };
-    let (content, field) = match back {
-        ThinkingBack::No => (plain(&text), None),
-        ThinkingBack::Field(field) => (plain(&text), thought(reply).map(|thought| (field, Value::String(thought)))),
-        ThinkingBack::Chunk => (chunks(reply).or_else(|| plain(&text)), None),
+    let own_thought = || thought(reply).filter(|_| back.is_own);
+    let (content, extra) = match back.place {
+        ThinkingBack::Field(field) => {
+            let thought = own_thought().or_else(|| back.thinks.then(String::new));
+            (plain(&text), thought.map(|thought| (Cow::Borrowed(field), Value::String(thought))).into_iter().collect())
+        }
+        ThinkingBack::AsItCame(field) if back.is_own => (plain(&text), as_it_came(reply, field)),
+        ThinkingBack::Chunk if back.is_own => (chunks(reply).or_else(|| plain(&text)), Vec::new()),
+        ThinkingBack::No | ThinkingBack::AsItCame(_) | ThinkingBack::Chunk => (plain(&text), Vec::new()),
     };
-    Some(WireMessage::Assistant { content, tool_calls, extra: Extra(field.into_iter().collect()) })
+    Some(WireMessage::Assistant { content, tool_calls, extra: Extra(extra) })
 }
 
 fn plain(text: &[&str]) -> Option<ReplyContent> {
@@ -258,22 +305,13 @@ fn chunks(reply: &AssistantMessage) -> Option<ReplyContent> {
     Some(ReplyContent::Chunks(reply.content.iter().filter_map(chunk).collect()))
 }
 
-fn thought(reply: &AssistantMessage) -> Option<String> {
-    let thoughts = reply.content.iter().filter_map(|part| match part {
-        Content::Thinking(thinking) => Some(thinking.text.as_str()),
-        _ => None,
-    });
-    let text: String = thoughts.collect();
-    has_text(&text).then_some(text)
-}
-
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
     stream: bool,
     messages: Vec<WireMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(flatten)]
@@ -281,7 +319,7 @@ struct Body<'a> {
 }
 
 /// Fields whose names depend on the vendor.
-struct Extra(Vec<(&'static str, Value)>);
+struct Extra(Vec<Field>);
 
 impl Serialize for Extra {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -293,7 +331,7 @@ impl Serialize for Extra {
 #[serde(tag = "role", rename_all = "snake_case")]
 enum WireMessage<'a> {
     System {
-        content: &'a str,
+        content: WireContent<'a>,
     },
     User {
         content: WireContent<'a>,
@@ -309,6 +347,16 @@ enum WireMessage<'a> {
         tool_call_id: Cow<'a, str>,
         content: WireContent<'a>,
     },
+}
+
+impl<'a> WireMessage<'a> {
+    /// The content in which a cache breakpoint can be set.
+    fn content(&mut self) -> Option<&mut WireContent<'a>> {
+        match self {
+            Self::User { content } | Self::Tool { content, .. } => Some(content),
+            Self::System { .. } | Self::Assistant { .. } => None,
+        }
+    }
 }
 
 /// The content of a reply: text, or a list of parts for vendors that take thinking back as one.
@@ -329,18 +377,30 @@ enum WireContent<'a> {
 
 impl<'a> WireContent<'a> {
     fn of(parts: Vec<Part<'a>>) -> Self {
-        match parts[..] {
-            [Part::Text { text }] => Self::One(Cow::Borrowed(text)),
+        match &parts[..] {
+            [Part::Text { text, .. }] => Self::One(text.clone()),
             _ => Self::Many(parts),
+        }
+    }
+
+    /// Sets a cache breakpoint on the last part, which only the form of a list supports.
+    fn mark(&mut self) {
+        if let Self::One(text) = self {
+            *self = Self::Many(vec![Part::Text { text: std::mem::take(text), cache_control: None }]);
+        }
+        if let Self::Many(parts) = self
+            && let Some(Part::Text { cache_control, .. } | Part::ImageUrl { cache_control, .. }) = parts.last_mut()
+        {
+            *cache_control = Some(EPHEMERAL);
         }
     }
 
     /// Like [`Self::of`], but joins several texts into one.
     fn joined(parts: Vec<Part<'a>>) -> Self {
         let texts: Option<Vec<&str>> = parts.iter().map(Part::as_text).collect();
-        match texts {
-            Some(texts) if texts.len() > 1 => Self::One(Cow::Owned(texts.join("\n"))),
-            _ => Self::of(parts),
+        match texts.filter(|texts| texts.len() > 1).map(|texts| texts.join("\n")) {
+            Some(text) => Self::One(Cow::Owned(text)),
+            None => Self::of(parts),
         }
     }
 }
@@ -348,8 +408,16 @@ impl<'a> WireContent<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
-    Text { text: &'a str },
-    ImageUrl { image_url: ImageUrl },
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ImageUrl {
+        image_url: ImageUrl,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
 }
 
 #[derive(Serialize)]
@@ -358,18 +426,23 @@ struct ImageUrl {
 }
 
 impl<'a> Part<'a> {
+    fn text(text: &'a str) -> Self {
+        Self::Text { text: Cow::Borrowed(text), cache_control: None }
+    }
+
     fn image(image: &Image, model: &Model) -> Self {
         match model.images && is_web_image(&image.media_type) {
             true => Self::ImageUrl {
                 image_url: ImageUrl { url: format!("data:{};base64,{}", image.media_type, image.base64()) },
+                cache_control: None,
             },
-            false => Self::Text { text: NO_IMAGE },
+            false => Self::text(NO_IMAGE),
         }
     }
 
-    fn as_text(&self) -> Option<&'a str> {
+    fn as_text(&self) -> Option<&str> {
         match self {
-            Self::Text { text } => Some(text),
+            Self::Text { text, .. } => Some(text),
             Self::ImageUrl { .. } => None,
         }
     }
@@ -386,26 +459,6 @@ struct Call<'a> {
 struct CalledFunction<'a> {
     name: &'a str,
     arguments: String,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> Tool<'a> {
-    fn of(tool: &'a ToolDefinition) -> Self {
-        let function = Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
-        Self { r#type: "function", function }
-    }
 }
 
 #[derive(Serialize)]

@@ -8,6 +8,7 @@
 //! rows.
 
 mod body;
+mod reasoning;
 mod stream;
 
 pub use body::{Quirks, ThinkingBack, ThinkingParam, request_body};

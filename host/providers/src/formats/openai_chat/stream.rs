@@ -1,10 +1,11 @@
 //! The reply decoder.
 
-use crate::decode::json::parse;
+use super::reasoning::{Detail, Reasoning, readable};
+use crate::decode::json::{self, default_for, parse};
 use crate::decode::{ReplyState, Writer, Writing, broke_off};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
-use serde::de::{SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,7 +18,11 @@ pub struct Reply {
     writer: Writer,
     /// In the order in which they began.
     calls: Vec<OpenCall>,
-    stop: Option<StopReason>,
+    /// The end or the failure that the vendor announced. Token counts may still follow.
+    stop: Option<Result<StopReason, ProviderError>>,
+    /// The key of the first thinking part in a field of its own, and the form of all thinking.
+    thinking: Option<u64>,
+    reasoning: Reasoning,
 }
 
 /// The vendor's identification of a tool call.
@@ -31,7 +36,8 @@ struct OpenCall {
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { writer: Writer::new(id_seed), calls: Vec::new(), stop: None }
+        let writer = Writer::new(id_seed);
+        Self { writer, calls: Vec::new(), stop: None, thinking: None, reasoning: Reasoning::default() }
     }
 
     fn has_ended(&self) -> bool {
@@ -39,9 +45,8 @@ impl ReplyState for Reply {
     }
 
     fn close(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let reason = self.stop.ok_or_else(broke_off)?;
-        self.writer.parts.end(reason, events);
-        Ok(())
+        let stop = self.stop.take().ok_or_else(broke_off)?;
+        self.end(stop?, events)
     }
 
     fn is_complete(rest: &[u8]) -> bool {
@@ -53,63 +58,100 @@ impl ReplyState for Reply {
             return Ok(());
         }
         if is_done(data) {
-            self.writer.parts.end(self.stop.unwrap_or(StopReason::Stop), events);
-            return Ok(());
+            let stop = self.stop.take().unwrap_or(Ok(StopReason::Stop));
+            return self.end(stop?, events);
         }
         let chunk: Chunk<'_> = parse(data)?;
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(classify_object(&error));
+        let error = chunk.error.filter(|error| !error.is_null());
+        let is_known = |choice: &WireChoice<'_>| choice.delta.is_some() || !choice.finish_reason.is_empty();
+        if !chunk.model.is_empty() || chunk.choices.iter().any(is_known) {
+            self.writer.parts.start(Some(&chunk.model), events);
         }
-        self.writer.parts.start(chunk.model.as_deref(), events);
-        for choice in chunk.choices.unwrap_or_default() {
-            if choice.index == 0 {
-                self.choice(choice, events)?;
-            }
+        let mut usage = chunk.usage.or_else(|| chunk.x_groq?.usage);
+        for choice in chunk.choices.into_iter().filter(|choice| choice.index.unwrap_or_default() == 0) {
+            usage = usage.or(choice.usage);
+            self.choice(choice, events)?;
         }
-        if let Some(usage) = chunk.usage.or_else(|| chunk.x_groq?.usage) {
+        if let Some(usage) = usage.filter(|usage| usage.prompt_tokens.or(usage.completion_tokens).is_some()) {
             self.writer.parts.usage(usage.into(), events);
         }
-        Ok(())
+        match error {
+            Some(error) => Err(classify_object(&error)),
+            None => Ok(()),
+        }
     }
 }
 
 impl Reply {
     fn choice(&mut self, choice: WireChoice<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if let Some(delta) = choice.delta {
-            for text in [delta.reasoning_content, delta.reasoning].into_iter().flatten().take(1) {
-                self.writer.write(Writing::Thinking, &text, events)?;
+            self.delta(delta, events)?;
+        }
+        match &*choice.finish_reason {
+            "" => {}
+            reason if !matches!(self.stop, Some(Err(_))) => self.stop = Some(stop_reason(reason)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: ReplyDelta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let fields = [("reasoning_content", &delta.reasoning_content), ("reasoning", &delta.reasoning)];
+        match fields.iter().find(|(_, text)| !text.is_empty()) {
+            Some((field, text)) => self.think(field, text, events)?,
+            None => {
+                let text: String = delta.reasoning_details.iter().map(readable).collect();
+                self.think("reasoning", &text, events)?;
             }
-            for piece in delta.content.0 {
-                match piece {
-                    Piece::Text(text) => self.writer.write(Writing::Text, &text, events)?,
-                    Piece::Thinking(text, signature) => {
-                        self.writer.write(Writing::Thinking, &text, events)?;
-                        if let Some(key) = self.writer.thinking() {
-                            self.writer.parts.sign(&key, &signature)?;
-                        }
+        }
+        for detail in delta.reasoning_details {
+            self.writer.hold_thinking();
+            self.reasoning.add(detail)?;
+        }
+        for piece in delta.content.0 {
+            match piece {
+                Piece::Text(text) => self.writer.write(Writing::Text, &text, events)?,
+                Piece::Thinking(text, signature) => {
+                    self.writer.write(Writing::Thinking, &text, events)?;
+                    if let Some(key) = self.writer.thinking() {
+                        self.writer.parts.sign(&key, &signature)?;
                     }
                 }
             }
-            if let Some(refusal) = delta.refusal {
-                self.writer.write(Writing::Text, &refusal, events)?;
-            }
-            for call in delta.tool_calls.unwrap_or_default() {
-                self.call(call, events)?;
-            }
         }
-        match choice.finish_reason.as_deref() {
-            None | Some("") => Ok(()),
-            Some(reason) => {
-                self.stop = Some(stop_reason(reason)?);
-                Ok(())
+        self.writer.write(Writing::Text, &delta.refusal, events)?;
+        delta.tool_calls.into_iter().try_for_each(|call| self.call(call, events))
+    }
+
+    /// Appends thinking that came in a field of its own, and stores the field's name with it.
+    fn think(&mut self, field: &'static str, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let before = self.writer.thinking();
+        self.writer.write(Writing::Thinking, text, events)?;
+        match self.writer.thinking().filter(|key| before != Some(*key)) {
+            Some(key) => {
+                self.reasoning.field.get_or_insert(Cow::Borrowed(field));
+                self.thinking.get_or_insert(key);
+                self.writer.parts.set_signature(&key, Reasoning::of_field(field).to_signature()?)
             }
+            None => Ok(()),
         }
+    }
+
+    fn end(&mut self, reason: StopReason, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        if !self.reasoning.details.is_empty() {
+            let key = match self.thinking.filter(|key| self.writer.parts.is_open(key)) {
+                Some(key) => key,
+                None => self.writer.begin(PartKind::RedactedThinking, events)?,
+            };
+            self.writer.parts.set_signature(&key, self.reasoning.to_signature()?)?;
+        }
+        self.writer.parts.end(reason, events);
+        Ok(())
     }
 
     fn call(&mut self, delta: CallDelta<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let function = delta.function.unwrap_or_default();
-        let name = function.name.unwrap_or_default();
-        let id = delta.id.unwrap_or_default();
+        let (name, id) = (function.name, delta.id);
         let key = match self.known_call(delta.index, &id, &name) {
             Some(key) => key,
             // A delta of a call that never began.
@@ -159,77 +201,103 @@ fn stop_reason(reason: &str) -> Result<StopReason, ProviderError> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Chunk<'a> {
-    #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    choices: Option<Vec<WireChoice<'a>>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    model: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::objects")]
+    choices: Vec<WireChoice<'a>>,
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
+    #[serde(deserialize_with = "json::object")]
     x_groq: Option<GroqExtra>,
     error: Option<Value>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct GroqExtra {
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireChoice<'a> {
-    #[serde(default)]
-    index: u64,
-    #[serde(borrow)]
+    #[serde(deserialize_with = "json::count")]
+    index: Option<u64>,
+    #[serde(borrow, deserialize_with = "json::object")]
     delta: Option<ReplyDelta<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    finish_reason: Cow<'a, str>,
+    /// Kimi's place for the counts.
+    #[serde(deserialize_with = "json::object")]
+    usage: Option<WireUsage>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct ReplyDelta<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     content: Pieces<'a>,
-    #[serde(borrow)]
-    reasoning_content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    reasoning: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    refusal: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    reasoning_content: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    reasoning: Cow<'a, str>,
+    #[serde(deserialize_with = "json::objects")]
+    reasoning_details: Vec<Detail>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    refusal: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::objects")]
+    tool_calls: Vec<CallDelta<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct CallDelta<'a> {
+    #[serde(deserialize_with = "json::count")]
     index: Option<u64>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
+    id: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::object")]
     function: Option<FunctionDelta<'a>>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct FunctionDelta<'a> {
+    #[serde(borrow, deserialize_with = "json::text")]
+    name: Cow<'a, str>,
     #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
     arguments: Arguments<'a>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct WireUsage {
-    #[serde(default)]
+    #[serde(deserialize_with = "json::count")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     completion_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     total_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::object")]
     prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek's name for cached tokens.
+    #[serde(deserialize_with = "json::count")]
     prompt_cache_hit_tokens: Option<u64>,
+    /// Kimi's name for cached tokens.
+    #[serde(deserialize_with = "json::count")]
+    cached_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct PromptDetails {
+    #[serde(deserialize_with = "json::count")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     cache_write_tokens: Option<u64>,
 }
 
@@ -239,7 +307,12 @@ impl From<WireUsage> for Usage {
     fn from(wire: WireUsage) -> Self {
         let prompt = wire.prompt_tokens.unwrap_or_default();
         let details = wire.prompt_tokens_details.unwrap_or_default();
-        let cache_read = details.cached_tokens.or(wire.prompt_cache_hit_tokens).unwrap_or_default().min(prompt);
+        let cache_read = details
+            .cached_tokens
+            .or(wire.prompt_cache_hit_tokens)
+            .or(wire.cached_tokens)
+            .unwrap_or_default()
+            .min(prompt);
         let cache_write = details.cache_write_tokens.unwrap_or_default().min(prompt - cache_read);
         let beyond_prompt = wire.total_tokens.unwrap_or_default().saturating_sub(prompt);
         Self {
@@ -275,9 +348,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pieces<'a> {
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
                 Ok(Pieces(vec![Piece::Text(Cow::Owned(text.to_owned()))]))
             }
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Pieces::default())
-            }
+            default_for!(null bool number object);
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut pieces = Vec::new();
                 while let Some(part) = list.next_element::<Value>()? {

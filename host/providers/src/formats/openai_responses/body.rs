@@ -2,12 +2,13 @@
 
 use super::encrypted::EncryptedItem;
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, call_id, has_text, is_own, is_web_image,
+    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own,
+    is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
 use pinion_protocol::{
-    AssistantMessage, CachePolicy, Content, Image, Message, Request, Thinking, ThinkingLevel, ToolChoice,
-    ToolDefinition, ToolResultMessage,
+    AssistantMessage, CachePolicy, Content, Image, Request, Thinking, ThinkingLevel, ToolChoice, ToolDefinition,
+    ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -137,25 +138,20 @@ fn tool_choice<'a>(request: &'a Request, model: &Model) -> Option<Choice<'a>> {
 fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirks) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::with_capacity(request.messages.len() + 1);
     let mut pending_images: Vec<Part<'a>> = Vec::new();
-    for message in &request.messages {
-        if !matches!(&**message, Message::ToolResult(_) | Message::Extension(_)) {
-            flush(&mut pending_images, &mut items);
-        }
-        match &**message {
-            Message::User(user) => {
+    let ids = CallIds::of(request, model, provider, IDS);
+    for step in steps(request) {
+        match step {
+            Step::User(user) => {
                 let content: Vec<Part<'a>> = user.content.iter().filter_map(|part| user_part(part, model)).collect();
                 if !content.is_empty() {
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            Message::Assistant(reply) => {
-                reply_items(reply, is_own(reply, provider, model), quirks, &mut items);
-            }
-            Message::ToolResult(result) => items.push(result_item(result, model, quirks, &mut pending_images)),
-            Message::Extension(_) => {}
+            Step::Reply(reply) => reply_items(reply, is_own(reply, provider, model), quirks, &ids, &mut items),
+            Step::Result(result) => items.push(result_item(result, model, quirks, &ids, &mut pending_images)),
+            Step::ResultsEnd => flush(&mut pending_images, &mut items),
         }
     }
-    flush(&mut pending_images, &mut items);
     items
 }
 
@@ -177,7 +173,13 @@ fn user_part<'a>(part: &'a Content, model: &Model) -> Option<Part<'a>> {
 
 /// Converts a reply's parts in order. Thinking returns only to the model that produced it, and only before the items
 /// that followed it.
-fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, items: &mut Vec<Item<'a>>) {
+fn reply_items<'a>(
+    reply: &'a AssistantMessage,
+    is_own: bool,
+    quirks: &Quirks,
+    ids: &CallIds<'a>,
+    items: &mut Vec<Item<'a>>,
+) {
     let last_call = reply.content.iter().rposition(|part| matches!(part, Content::ToolCall(_)));
     let before = items.len();
     for (at, part) in reply.content.iter().enumerate() {
@@ -193,7 +195,7 @@ fn reply_items<'a>(reply: &'a AssistantMessage, is_own: bool, quirks: &Quirks, i
             }
             Content::Thinking(thinking) if is_own => items.extend(reasoning_item(thinking)),
             Content::ToolCall(call) => items.push(Item::FunctionCall {
-                call_id: call_id(&call.id, IDS),
+                call_id: ids.get(&call.id),
                 name: &call.name,
                 arguments: arguments(call).to_string(),
             }),
@@ -220,6 +222,7 @@ fn result_item<'a>(
     result: &'a ToolResultMessage,
     model: &Model,
     quirks: &Quirks,
+    ids: &CallIds<'a>,
     pending_images: &mut Vec<Part<'a>>,
 ) -> Item<'a> {
     let parts = result.content.iter().filter_map(|part| user_part(part, model));
@@ -229,7 +232,7 @@ fn result_item<'a>(
         here.push(Part::text(if later.is_empty() { NO_OUTPUT } else { IMAGE_FOLLOWS }));
     }
     pending_images.append(&mut later);
-    Item::FunctionCallOutput { call_id: call_id(&result.call_id, IDS), output: Output::of(here) }
+    Item::FunctionCallOutput { call_id: ids.get(&result.call_id), output: Output::of(here) }
 }
 
 /// Sets a breakpoint at the end of the second-to-last message that supports one.

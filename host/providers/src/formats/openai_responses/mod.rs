@@ -10,6 +10,7 @@
 
 mod body;
 mod encrypted;
+mod items;
 mod stream;
 
 pub use body::{Quirks, request_body};

@@ -1,8 +1,9 @@
 //! The reply decoder.
 
 use super::encrypted::EncryptedItem;
+use super::items::{Items, Kind, Name};
 use crate::decode::json::{self, parse};
-use crate::decode::{Parts, ReplyState};
+use crate::decode::{Parts, ReplyState, began_again};
 use crate::transport::classify_object;
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 use serde::Deserialize;
@@ -13,21 +14,24 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Reply {
     parts: Parts<Key>,
-    /// The index of the last readable reasoning item, and of the text within it.
-    thinking: Option<(u64, u64)>,
+    items: Items,
+    /// The vendor's ID of the reply.
+    id: String,
+    /// The last readable reasoning item, and the index of the text within it.
+    thinking: Option<(usize, u64)>,
 }
 
 /// An item, or a part of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Key {
-    Text(u64, u64),
-    Thinking(u64),
-    Call(u64),
+    Text(usize, u64),
+    Thinking(usize),
+    Call(usize),
 }
 
 impl ReplyState for Reply {
     fn new(id_seed: String) -> Self {
-        Self { parts: Parts::new(id_seed), thinking: None }
+        Self { parts: Parts::new(id_seed), items: Items::default(), id: String::new(), thinking: None }
     }
 
     fn has_ended(&self) -> bool {
@@ -39,26 +43,35 @@ impl ReplyState for Reply {
             return Ok(());
         }
         let event: Event<'_> = parse(data)?;
-        let at = event.output_index.unwrap_or_default();
+        let name = Name { at: event.output_index, id: &event.item_id, call_id: "" };
         let part = event.content_index.unwrap_or_default();
         match &*event.kind {
             "error" => return Err(failure(event.error.as_ref(), &event.code, &event.message)),
             "response.created" | "response.in_progress" | "response.queued" => {
-                let model = event.response.as_ref().and_then(|response| response.model.as_deref());
-                self.parts.start(model, events);
+                self.begin(&event.response.unwrap_or_default(), events)?;
             }
-            "response.output_item.added" => self.item_added(at, event.item.unwrap_or_default(), events)?,
+            "response.output_item.added" => {
+                self.item_added(event.output_index, &event.item.unwrap_or_default(), events)?;
+            }
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.write(Key::Text(at, part), &event.delta, events)?;
+                let item = self.items.get_or_begin(Kind::Message, name);
+                self.items.grow(item, event.delta.len());
+                self.write(Key::Text(item, part), &event.delta, events)?;
             }
-            "response.output_text.done" | "response.refusal.done" => self.parts.end_part(&Key::Text(at, part), events),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.think(at, event.summary_index.unwrap_or(part), &event.delta, events)?;
+                let item = self.items.get_or_begin(Kind::Reasoning, name);
+                self.items.grow(item, event.delta.len());
+                self.think(item, event.summary_index.unwrap_or(part), &event.delta, events)?;
             }
-            "response.function_call_arguments.delta" => self.parts.add(&Key::Call(at), &event.delta, events),
-            "response.output_item.done" => self.item_done(at, event.item.unwrap_or_default(), events)?,
+            "response.function_call_arguments.delta" => {
+                let item = self.items.get_or_begin(Kind::Call, name);
+                self.parts.add(&Key::Call(item), &event.delta, events);
+            }
+            "response.output_item.done" => {
+                self.item_done(event.output_index, event.item.unwrap_or_default(), events)?
+            }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                self.end(event.response.unwrap_or_default(), events)?;
+                self.end(&event.kind, event.response.unwrap_or_default(), events)?;
             }
             // Redundant ends, the vendor's own tools, and future events.
             _ => {}
@@ -68,18 +81,43 @@ impl ReplyState for Reply {
 }
 
 impl Reply {
+    fn begin(&mut self, response: &Response<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        match &*response.id {
+            "" => {}
+            id if self.id.is_empty() => id.clone_into(&mut self.id),
+            id if self.id != id => return Err(began_again()),
+            _ => {}
+        }
+        self.parts.start(Some(&response.model), events);
+        Ok(())
+    }
+
     fn item_added(
         &mut self,
-        at: u64,
-        item: OutputItem<'_>,
+        at: Option<u64>,
+        item: &OutputItem<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
-        if item.kind == "function_call" && !self.parts.is_open(&Key::Call(at)) {
-            let id = if item.call_id.is_empty() { item.id } else { item.call_id };
-            let kind = PartKind::ToolCall { id: id.into_owned(), name: item.name.into_owned() };
-            self.parts.begin(Key::Call(at), kind, events)?;
+        let Some(kind) = item.kind() else { return Ok(()) };
+        let key = self.items.get_or_begin(kind, item.name(at));
+        if kind == Kind::Call {
+            self.begin_call(Key::Call(key), item, events)?;
         }
         Ok(())
+    }
+
+    fn begin_call(
+        &mut self,
+        key: Key,
+        item: &OutputItem<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if self.parts.has_begun(&key) {
+            return Ok(());
+        }
+        let id = if item.call_id.is_empty() { &item.id } else { &item.call_id };
+        let kind = PartKind::ToolCall { id: id.clone().into_owned(), name: item.name.clone().into_owned() };
+        self.parts.begin(key, kind, events)
     }
 
     fn write(&mut self, key: Key, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -94,71 +132,78 @@ impl Reply {
     }
 
     /// Appends readable thinking. An item may have several texts, which a blank line separates.
-    fn think(&mut self, at: u64, text_at: u64, text: &str, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+    fn think(
+        &mut self,
+        item: usize,
+        text_at: u64,
+        text: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         if text.is_empty() {
             return Ok(());
         }
-        let key = Key::Thinking(at);
+        let key = Key::Thinking(item);
         if !self.parts.is_open(&key) {
             self.parts.begin(key, PartKind::Thinking, events)?;
         }
-        if self.thinking.is_some_and(|(item, last)| item == at && last != text_at) {
+        if self.thinking.is_some_and(|(known, last)| known == item && last != text_at) {
             self.parts.add(&key, "\n\n", events);
         }
-        self.thinking = Some((at, text_at));
+        self.thinking = Some((item, text_at));
         self.parts.add(&key, text, events);
         Ok(())
     }
 
-    /// Handles a complete item. Servers that do not stream its content include all of it here.
-    fn item_done(&mut self, at: u64, item: OutputItem<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        match &*item.kind {
-            "reasoning" => self.end_thinking(at, item, events),
-            "message" => {
-                for (part, content) in item.content.iter().enumerate() {
-                    let key = Key::Text(at, part as u64);
-                    if self.parts.has_begun(&key) {
-                        self.parts.end_part(&key, events);
-                    } else {
-                        self.write(key, &content.text, events)?;
-                        self.write(key, &content.refusal, events)?;
-                        self.parts.end_part(&key, events);
-                    }
+    /// Handles a complete item. Servers that do not stream its content include all of it here; of others, nothing is
+    /// written a second time.
+    fn item_done(
+        &mut self,
+        at: Option<u64>,
+        item: OutputItem<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let Some(kind) = item.kind() else { return Ok(()) };
+        let key = self.items.end(kind, item.name(at), item.size());
+        match kind {
+            Kind::Reasoning => self.end_thinking(key, item, events),
+            Kind::Message => {
+                let is_new = !self.items.has_streamed(key);
+                for (part, content) in item.content.iter().enumerate().filter(|_| is_new) {
+                    self.items.grow(key, content.size());
+                    self.write(Key::Text(key, part as u64), &content.text, events)?;
+                    self.write(Key::Text(key, part as u64), &content.refusal, events)?;
                 }
+                self.parts.end_parts(|part| matches!(part, Key::Text(item, _) if *item == key), events);
                 Ok(())
             }
-            "function_call" => {
-                let key = Key::Call(at);
-                let arguments = item.arguments.clone().into_owned();
-                if !self.parts.has_begun(&key) {
-                    self.item_added(at, item, events)?;
-                }
-                self.parts.set_initial(&key, arguments);
+            Kind::Call => {
+                let key = Key::Call(key);
+                self.begin_call(key, &item, events)?;
+                self.parts.set_initial(&key, item.arguments.into_owned());
                 self.parts.end_part(&key, events);
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
     /// Ends a reasoning item and stores its encrypted form as a signature.
     fn end_thinking(
         &mut self,
-        at: u64,
+        item_key: usize,
         item: OutputItem<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
-        let key = Key::Thinking(at);
+        let key = Key::Thinking(item_key);
         if !self.parts.has_begun(&key) {
             for (text_at, text) in item.summary.iter().chain(&item.content).enumerate() {
-                self.think(at, text_at as u64, &text.text, events)?;
+                self.think(item_key, text_at as u64, &text.text, events)?;
             }
         }
-        let encrypted = EncryptedItem { id: item.id, encrypted_content: item.encrypted_content.unwrap_or_default() };
-        if !encrypted.encrypted_content.is_empty() {
+        if !item.encrypted_content.is_empty() {
             if !self.parts.has_begun(&key) {
                 self.parts.begin(key, PartKind::RedactedThinking, events)?;
             }
+            let encrypted = EncryptedItem { id: item.id, encrypted_content: item.encrypted_content };
             let signature = serde_json::to_string(&encrypted)
                 .map_err(|error| ProviderError::Malformed { message: error.to_string() })?;
             self.parts.sign(&key, &signature)?;
@@ -167,13 +212,23 @@ impl Reply {
         Ok(())
     }
 
-    fn end(&mut self, response: Response<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        self.parts.start(response.model.as_deref(), events);
+    fn end(&mut self, kind: &str, response: Response<'_>, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.parts.start(Some(&response.model), events);
+        if self.parts.is_empty() {
+            // Some servers stream nothing but the end.
+            for (at, item) in response.output.into_iter().enumerate() {
+                self.item_done(Some(at as u64), item, events)?;
+            }
+        }
         if let Some(usage) = response.usage {
             self.parts.usage(usage.into(), events);
         }
-        let why = response.incomplete_details.and_then(|details| details.reason).unwrap_or_default();
-        let stop_reason = match (&*response.status, &*why) {
+        let status = match &*response.status {
+            "" => kind.trim_start_matches("response."),
+            status => status,
+        };
+        let why = response.incomplete_details.unwrap_or_default().reason;
+        let stop_reason = match (status, &*why) {
             ("failed", _) => return Err(failure(response.error.as_ref(), "", "")),
             ("cancelled", _) => return Err(api("the vendor cancelled the reply")),
             ("incomplete", "content_filter") => return Err(api("the vendor's content filter cut off the reply")),
@@ -197,30 +252,36 @@ fn api(message: &str) -> ProviderError {
     ProviderError::Api { status: None, message: message.to_owned() }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
+    #[serde(deserialize_with = "json::count")]
     output_index: Option<u64>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    item_id: Cow<'a, str>,
+    #[serde(deserialize_with = "json::count")]
     content_index: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     summary_index: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::text")]
+    #[serde(borrow, deserialize_with = "json::text")]
     delta: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     item: Option<OutputItem<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     response: Option<Response<'a>>,
     error: Option<Value>,
-    #[serde(borrow, default, deserialize_with = "json::text")]
+    #[serde(borrow, deserialize_with = "json::text")]
     code: Cow<'a, str>,
-    #[serde(borrow, default, deserialize_with = "json::text")]
+    #[serde(borrow, deserialize_with = "json::text")]
     message: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct OutputItem<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, rename = "type", deserialize_with = "json::text")]
     kind: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     id: Cow<'a, str>,
@@ -230,12 +291,33 @@ struct OutputItem<'a> {
     name: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     arguments: Cow<'a, str>,
-    #[serde(borrow)]
-    encrypted_content: Option<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "json::or_default")]
+    #[serde(borrow, deserialize_with = "json::text")]
+    encrypted_content: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::objects")]
     summary: Vec<TextPart<'a>>,
-    #[serde(borrow, deserialize_with = "json::or_default")]
+    #[serde(borrow, deserialize_with = "json::objects")]
     content: Vec<TextPart<'a>>,
+}
+
+impl OutputItem<'_> {
+    /// `None` for the vendor's own tools and future items.
+    fn kind(&self) -> Option<Kind> {
+        match &*self.kind {
+            "message" => Some(Kind::Message),
+            "reasoning" => Some(Kind::Reasoning),
+            "function_call" => Some(Kind::Call),
+            _ => None,
+        }
+    }
+
+    fn name(&self, at: Option<u64>) -> Name<'_> {
+        Name { at, id: &self.id, call_id: &self.call_id }
+    }
+
+    /// The size of its text in bytes.
+    fn size(&self) -> usize {
+        self.summary.iter().chain(&self.content).map(TextPart::size).sum()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -247,36 +329,56 @@ struct TextPart<'a> {
     refusal: Cow<'a, str>,
 }
 
+impl TextPart<'_> {
+    fn size(&self) -> usize {
+        self.text.len() + self.refusal.len()
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Response<'a> {
-    #[serde(borrow)]
-    model: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    id: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    model: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "json::text")]
     status: Cow<'a, str>,
+    #[serde(deserialize_with = "json::object")]
     usage: Option<WireUsage>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::object")]
     incomplete_details: Option<IncompleteDetails<'a>>,
     error: Option<Value>,
+    #[serde(borrow, deserialize_with = "json::objects")]
+    output: Vec<OutputItem<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct IncompleteDetails<'a> {
-    #[serde(borrow)]
-    reason: Option<Cow<'a, str>>,
+    #[serde(borrow, deserialize_with = "json::text")]
+    reason: Cow<'a, str>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct WireUsage {
+    #[serde(deserialize_with = "json::count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::object")]
     input_tokens_details: Option<InputDetails>,
+    #[serde(deserialize_with = "json::count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     total_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 struct InputDetails {
+    #[serde(deserialize_with = "json::count")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "json::count")]
     cache_write_tokens: Option<u64>,
 }
 

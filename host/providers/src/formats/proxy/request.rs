@@ -100,9 +100,13 @@ pub fn read_request(body: &[u8]) -> Result<Request, ProxyError> {
 /// attributed to that provider, so that it accepts its own thinking.
 #[must_use]
 pub fn forwarded(request: Request, provider: &str, model: &str) -> Request {
+    let asked = &request.model;
     let own = |message: Arc<Message>| match &*message {
         Message::Assistant(reply) if reply.provider == NAME => {
-            Arc::new(Message::Assistant(AssistantMessage { provider: provider.to_owned(), ..reply.clone() }))
+            let same = |name: String| if name == *asked { model.to_owned() } else { name };
+            let requested_model = reply.requested_model.clone().map(same);
+            let provider = provider.to_owned();
+            Arc::new(Message::Assistant(AssistantMessage { provider, requested_model, ..reply.clone() }))
         }
         _ => message,
     };

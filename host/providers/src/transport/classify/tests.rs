@@ -11,33 +11,44 @@ fn error(status: u16, message: &str) -> ProviderError {
     answer(status, &json!({ "error": { "message": message } }).to_string())
 }
 
-/// One real message a vendor, as their documentation or their users quote it.
+/// A message for every phrase of [`OVERFLOW`], in its order, as vendors' documentation or their users quote it.
 const OVERFLOWS: &[&str] = &[
     "prompt is too long: 213462 tokens > 200000 maximum",
     "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
     "Input is too long for requested model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+    "Error code: context_length_exceeded",
+    "Context length exceeded. Shorten the conversation.",
     "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
     "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
     "Please reduce the length of the messages or completion.",
-    "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
+    "Input validation error: please reduce the length of your prompt.",
+    "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context",
     "prompt token count of 140000 exceeds the limit of 128000",
     "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "the server said exceed_context_size_error",
     "The number of tokens to keep from the initial prompt is greater than the context length",
     "invalid params, context window exceeds limit",
     "Your request exceeded model token limit: 262144 (requested: 300000)",
+    "stopped: model_context_window_exceeded",
+    "The input token count exceeds what the model supports.",
+    "Input Tokens Exceeded: the prompt has 140000 tokens",
+    "Number of input tokens exceeds maximum length. Please update the input to try again.",
+    "too_many_prompt_tokens: shorten the prompt",
+    "The total length of all messages is too long.",
     "prompt too long; exceeded max context length by 7 tokens",
     "Input validation error: too many tokens in the prompt",
     "token limit exceeded",
+    "the prompt has 9000 tokens; the maximum allowed input length is 8192",
     "This request has 9000 tokens exceeds the model's maximum input length of 8192 tokens",
     "the input length exceeds the context length",
     "the prompt is longer than the context length currently available to the model; shorten the prompt",
+    "too many total text bytes: 26000000 > 25000000",
 ];
 
 #[test]
 fn known_overflow_wordings_are_recognized() {
-    assert!(OVERFLOWS.len() >= 15);
     for message in OVERFLOWS {
         assert!(matches!(error(400, message), ProviderError::ContextOverflow { .. }), "{message}");
         let object = classify_object(&json!({ "message": message }));
@@ -45,6 +56,19 @@ fn known_overflow_wordings_are_recognized() {
     }
     let coded = json!({ "error": { "message": "too big", "code": "context_length_exceeded" } }).to_string();
     assert!(matches!(answer(400, &coded), ProviderError::ContextOverflow { .. }));
+    let typed = json!({ "error": { "message": "no", "type": "too_many_prompt_tokens", "code": 400 } }).to_string();
+    assert!(matches!(answer(400, &typed), ProviderError::ContextOverflow { .. }));
+}
+
+/// A phrase that a message of its own does not need would be redundant or untested.
+#[test]
+fn every_overflow_phrase_is_needed_for_its_message() {
+    assert_eq!(OVERFLOWS.len(), OVERFLOW.len());
+    for (phrase, message) in OVERFLOW.iter().zip(OVERFLOWS) {
+        let text = collapse_numbers(&message.to_lowercase());
+        let matching: Vec<&&str> = OVERFLOW.iter().filter(|phrase| text.contains(**phrase)).collect();
+        assert_eq!(matching, [phrase], "{message}");
+    }
 }
 
 #[test]
@@ -156,6 +180,28 @@ fn delay_in_the_message_is_parsed() {
     assert_eq!(parse_delay("1h30m"), Some(Duration::from_secs(5400)));
     assert_eq!(parse_delay("99999999999999999999h"), Some(Duration::from_secs(86_400)));
     assert_eq!(parse_delay("..."), None);
+}
+
+#[test]
+fn largest_delay_counts() {
+    let body = json!({ "error": { "code": 429, "message": "Please retry in 48.94s.", "status": "RESOURCE_EXHAUSTED",
+        "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s" }] } });
+    assert_eq!(answer(429, &body.to_string()).retry_after(), Some(Duration::from_millis(48_940)));
+    assert_eq!(classify_object(&body["error"]).retry_after(), Some(Duration::from_millis(48_940)));
+    let zero = Some(Duration::ZERO);
+    let headers = Answer { status: 429, body: b"try again in 2s", code: None, retry_after: zero, request_id: None };
+    assert_eq!(classify(&headers).retry_after(), Some(Duration::from_secs(2)));
+}
+
+#[test]
+fn call_that_the_vendor_could_not_read_is_retried() {
+    for code in ["tool_use_failed", "output_parse_failed"] {
+        let error = json!({ "message": "Failed to call a function.", "type": "invalid_request_error", "code": code,
+            "failed_generation": "<function=read>" });
+        let refused = answer(400, &json!({ "error": error }).to_string());
+        assert!(matches!(refused, ProviderError::Overloaded { .. }), "{refused:?}");
+        assert!(matches!(classify_object(&error), ProviderError::Overloaded { .. }));
+    }
 }
 
 #[test]

@@ -32,22 +32,31 @@ pub(crate) fn directory() -> PathBuf {
 
 /// Returns every fixture of a format by name, as bytes on the wire.
 pub(crate) fn fixtures(format: &str) -> Vec<(String, Vec<u8>)> {
+    files(format).into_iter().map(|(name, bytes)| (name, encode(format, bytes))).collect()
+}
+
+/// Returns every fixture of a format by name, as text.
+pub(crate) fn texts(format: &str) -> Vec<(String, String)> {
+    files(format).into_iter().map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
+}
+
+fn files(format: &str) -> Vec<(String, Vec<u8>)> {
     let files = fs::read_dir(directory().join(format)).unwrap().map(|entry| entry.unwrap().path());
     let is_stream =
         |file: &PathBuf| file.extension().is_some_and(|end| ["sse", "jsonl", "ndjson"].iter().any(|e| *e == end));
     let mut files: Vec<PathBuf> = files.filter(is_stream).collect();
     files.sort();
     let named = |file: PathBuf| (file.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&file).unwrap());
-    files.into_iter().map(named).map(|(name, bytes)| (name, on_the_wire(format, bytes))).collect()
+    files.into_iter().map(named).collect()
 }
 
 /// Returns one fixture.
 pub(crate) fn fixture(format: &str, name: &str) -> Vec<u8> {
-    on_the_wire(format, fs::read(directory().join(format).join(name)).unwrap())
+    encode(format, fs::read(directory().join(format).join(name)).unwrap())
 }
 
 /// Encodes an event stream, which is stored in a readable form.
-fn on_the_wire(format: &str, bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn encode(format: &str, bytes: Vec<u8>) -> Vec<u8> {
     match format {
         "bedrock" => String::from_utf8(bytes).unwrap().lines().flat_map(frame).collect(),
         _ => bytes,

@@ -41,6 +41,7 @@ pub(crate) fn reply(provider: &str, model: &str, content: Vec<Content>) -> Messa
         stop_reason: StopReason::Stop,
         provider: provider.to_owned(),
         model: model.to_owned(),
+        requested_model: None,
         usage: Usage::default(),
         cost: None,
         error: None,

@@ -33,7 +33,8 @@ const CHAT: Vendor = Vendor {
     format: "chat",
     text: "text.sse",
     tools: "tools.sse",
-    thinking: "deepseek.sse",
+    // Of a compatible server: OpenAI itself shows no thinking here.
+    thinking: "kimi.sse",
     path: "/v1/chat/completions",
     auth: "authorization: bearer",
     host: "api.openai.com:443",
@@ -62,6 +63,9 @@ pub(crate) const OPENAI_RESPONSES: Vendor = RESPONSES;
 
 pub(crate) const AZURE: Vendor = Vendor {
     name: "azure",
+    text: "azure_text.sse",
+    tools: "azure_tools.sse",
+    thinking: "azure_thinking.sse",
     path: "/openai/v1/responses",
     auth: "api-key:",
     host: "https://me.openai.azure.com",
@@ -82,6 +86,9 @@ pub(crate) const GEMINI: Vendor = Vendor {
 
 pub(crate) const VERTEX: Vendor = Vendor {
     name: "vertex",
+    text: "vertex_text.sse",
+    tools: "vertex_tools.sse",
+    thinking: "vertex_thinking.sse",
     path: "/v1/projects/my-project/locations/global/publishers/google/models/gemini-3.8-flash:streamgeneratecontent?alt=sse",
     auth: "authorization: bearer",
     host: "aiplatform.googleapis.com:443",
@@ -116,8 +123,16 @@ pub(crate) const OLLAMA: Vendor = Vendor {
     ..CHAT
 };
 
-pub(crate) const XAI: Vendor =
-    Vendor { name: "xai", model: "grok-4.7", host: "api.x.ai:443", says: Envelope::Xai, ..RESPONSES };
+pub(crate) const XAI: Vendor = Vendor {
+    name: "xai",
+    model: "grok-4.7",
+    text: "xai_text.sse",
+    tools: "xai_tools.sse",
+    thinking: "xai_thinking.sse",
+    host: "api.x.ai:443",
+    says: Envelope::Xai,
+    ..RESPONSES
+};
 
 pub(crate) const MISTRAL: Vendor = Vendor {
     name: "mistral",
@@ -138,13 +153,22 @@ pub(crate) const GROQ: Vendor = Vendor {
     ..CHAT
 };
 
-pub(crate) const DEEPSEEK: Vendor =
-    Vendor { name: "deepseek", model: "deepseek-v4-pro", host: "api.deepseek.com:443", ..CHAT };
+pub(crate) const DEEPSEEK: Vendor = Vendor {
+    name: "deepseek",
+    model: "deepseek-v4-pro",
+    text: "deepseek_text.sse",
+    tools: "deepseek_tools.sse",
+    thinking: "deepseek.sse",
+    host: "api.deepseek.com:443",
+    ..CHAT
+};
 
 pub(crate) const OPENROUTER: Vendor = Vendor {
     name: "openrouter",
     model: "vendor/model",
-    thinking: "groq.sse",
+    text: "openrouter_text.sse",
+    tools: "openrouter_tools.sse",
+    thinking: "openrouter_gemini.sse",
     host: "openrouter.ai:443",
     says: Envelope::OpenRouter,
     ..CHAT
@@ -219,7 +243,7 @@ impl Envelope {
         let delay = match (self, wrong) {
             (Self::Aws | Self::Ollama, _) => None,
             (Self::Google, Wrong::TooFast) => Some(Duration::from_secs(34)),
-            (Self::OpenAi, Wrong::TooFast) => Some(Duration::from_millis(1_500)),
+            (Self::OpenAi, Wrong::TooFast) => Some(Duration::from_secs(2)),
             (_, Wrong::TooFast) => Some(Duration::from_secs(12)),
             _ => None,
         };

@@ -1,0 +1,195 @@
+//! What a newer server adds never changes what an older client reads: events, fields and blocks that are unknown today,
+//! and values of unexpected types in optional fields, inserted into the fixtures anywhere.
+
+use crate::support::formats::{FORMATS, decoder, encode, texts};
+use crate::support::{assert_well_formed, decode};
+use pinion_protocol::{ProviderError, StreamEvent};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+
+fn run(format: &str, text: &str) -> (Vec<StreamEvent>, Option<ProviderError>) {
+    let (events, error) = decode(&mut *decoder(format), &[&encode(format, text.as_bytes().to_vec())]);
+    assert_well_formed(&events, error.as_ref());
+    (events, error)
+}
+
+/// One addition.
+#[derive(Debug, Clone)]
+enum Addition {
+    /// An event before the one at this place.
+    Event(Index),
+    /// A field, in the object at this place.
+    Field(Index, &'static str, Value),
+    /// A block, in the list at this place and before the element at this place.
+    Block(Index, Index, Value),
+}
+
+/// Optional fields of the formats, which here get values of unexpected types where they are missing.
+const OPTIONAL: &[&str] = &[
+    "name",
+    "text",
+    "thinking",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+    "signature",
+    "data",
+    "partial_json",
+    "stop_reason",
+    "stop_details",
+    "stopReason",
+    "usage",
+    "x_groq",
+    "item_id",
+    "call_id",
+    "encrypted_content",
+    "summary",
+    "thoughtSignature",
+    "finishMessage",
+    "promptFeedback",
+    "done_reason",
+    "x_future",
+];
+
+fn addition() -> impl Strategy<Value = Addition> {
+    let strange = vec![json!(7), json!([1, { "text": [] }]), json!({ "future": [1] }), json!(true), json!(null)];
+    let block = vec![json!({ "type": "future_block", "future": { "a": 1 } }), json!(null), json!(7), json!("x")];
+    prop_oneof![
+        any::<Index>().prop_map(Addition::Event),
+        (any::<Index>(), select(OPTIONAL), select(strange))
+            .prop_map(|(at, name, value)| Addition::Field(at, name, value)),
+        (any::<Index>(), any::<Index>(), select(block)).prop_map(|(list, at, block)| Addition::Block(list, at, block)),
+    ]
+}
+
+fn unknown_event(format: &str) -> Value {
+    match format {
+        "anthropic" => json!({ "type": "future_event", "index": 0, "delta": { "type": "future", "text": ["x"] },
+            "message": 7, "content_block": "x", "error": null }),
+        "responses" => json!({ "type": "response.future", "output_index": 0, "item": "x", "delta": { "a": 1 },
+            "response": [1], "error": null }),
+        "bedrock" => json!({ "event": "futureEvent", "payload": { "contentBlockIndex": 0, "delta": "x" } }),
+        "proxy" => json!({ "type": "future", "index": "x" }),
+        _ => json!({ "future": { "text": ["x"] }, "error": null }),
+    }
+}
+
+/// Fields whose content is not the format's: arguments of calls, and what goes back as it came.
+const OPAQUE: &[&str] = &["args", "arguments", "input", "reasoning_details", "error"];
+
+/// Calls `change` with every value that belongs to the format.
+fn each(value: &mut Value, change: &mut impl FnMut(&mut Value)) {
+    change(value);
+    match value {
+        Value::Object(object) => {
+            let known = object.iter_mut().filter(|(name, _)| !OPAQUE.contains(&name.as_str()));
+            known.for_each(|(_, value)| each(value, change));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| each(value, change)),
+        _ => {}
+    }
+}
+
+/// Changes one of the values that fit, if there are any.
+fn change_one(value: &mut Value, at: Index, fits: fn(&Value) -> bool, change: impl Fn(&mut Value)) {
+    let mut count = 0;
+    each(value, &mut |value| count += usize::from(fits(value)));
+    if count == 0 {
+        return;
+    }
+    let mut left = at.index(count) + 1;
+    each(value, &mut |value| {
+        left = left.saturating_sub(usize::from(fits(value)));
+        if left == 0 && fits(value) {
+            left = usize::MAX;
+            change(value);
+        }
+    });
+}
+
+/// Splits a line into what precedes its JSON and the JSON.
+fn json_of(line: &str) -> Option<(&str, Value)> {
+    let start = line.find('{')?;
+    let (before, text) = line.split_at(start);
+    let is_data = before.is_empty() || before.trim_end() == "data:";
+    serde_json::from_str(text.trim_end()).ok().filter(|_| is_data).map(|value| (before, value))
+}
+
+/// Writes the JSON of every line anew, so that only additions make a difference.
+fn normalized(text: &str) -> String {
+    let line = |line: &str| json_of(line).map_or_else(|| line.to_owned(), |(before, value)| format!("{before}{value}"));
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn apply(format: &str, text: &str, addition: &Addition) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let at: Vec<usize> = (0..lines.len()).filter(|at| json_of(&lines[*at]).is_some()).collect();
+    let (Addition::Event(place) | Addition::Field(place, ..) | Addition::Block(place, ..)) = addition;
+    if at.is_empty() {
+        return text.to_owned();
+    }
+    let line = at[place.index(at.len())];
+    let (before, mut value) = json_of(&lines[line]).map(|(before, value)| (before.to_owned(), value)).unwrap();
+    let mut nothing = Value::Null;
+    let event = match format {
+        "bedrock" => value.get_mut("payload").unwrap_or(&mut nothing),
+        _ => &mut value,
+    };
+    match addition {
+        Addition::Event(_) => {
+            let blank = if before.is_empty() { "" } else { "\n" };
+            let line = &mut lines[line];
+            *line = format!("{before}{}\n{blank}{line}", unknown_event(format));
+            return lines.join("\n");
+        }
+        Addition::Field(place, name, strange) => change_one(event, *place, Value::is_object, |value| {
+            let object = value.as_object_mut().unwrap();
+            object.entry(*name).or_insert_with(|| strange.clone());
+        }),
+        Addition::Block(_, at, block) => change_one(event, *at, Value::is_array, |value| {
+            let list = value.as_array_mut().unwrap();
+            list.insert(at.index(list.len() + 1), block.clone());
+        }),
+    }
+    lines[line] = format!("{before}{value}");
+    lines.join("\n")
+}
+
+fn any_fixture() -> impl Strategy<Value = (&'static str, String, String)> {
+    let all = |format: &'static str| texts(format).into_iter().map(move |(name, text)| (format, name, text));
+    // The proxy protocol is our own; only its events are open.
+    select(FORMATS.iter().copied().filter(|format| *format != "proxy").flat_map(all).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn unknown_additions_change_nothing(
+        (format, name, text) in any_fixture(),
+        additions in prop::collection::vec(addition(), 1..6),
+    ) {
+        let text = normalized(&text);
+        let changed = additions.iter().fold(text.clone(), |text, addition| apply(format, &text, addition));
+        prop_assert_eq!(run(format, &changed), run(format, &text), "{}/{}\n{}", format, name, changed);
+    }
+}
+
+#[test]
+fn unknown_stop_reasons_end_the_reply() {
+    let known = ["\"end_turn\"", "\"stop\"", "\"STOP\"", "\"completed\""];
+    for (format, name) in [
+        ("anthropic", "text.sse"),
+        ("bedrock", "text.jsonl"),
+        ("chat", "deepseek_text.sse"),
+        ("gemini", "vertex_text.sse"),
+        ("ollama", "text.ndjson"),
+        ("responses", "azure_text.sse"),
+    ] {
+        let text = texts(format).into_iter().find(|(known, _)| known == name).unwrap().1;
+        let future = known.iter().fold(text.clone(), |text, reason| text.replace(reason, "\"a_future_reason\""));
+        assert_ne!(future, text, "{format}");
+        assert_eq!(run(format, &future), run(format, &text), "{format}");
+    }
+}
