@@ -7,6 +7,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::failure::{Failure, Result};
+use crate::files::private::read_settings;
 use crate::model::environment::{gcloud_credentials, proxy};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
@@ -47,15 +48,12 @@ impl Base {
     /// Loads the known models: the built-in table with the user's own over it.
     pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
         let file = self.paths.models_file();
-        match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let own = ModelTable::read(&text)
-                    .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
-                Ok(Arc::new(ModelTable::builtin().with(&own)))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ModelTable::builtin()),
-            Err(error) => Err(Failure::usage(format!("could not read `{}`", file.display())).because(error)),
-        }
+        let text = read_settings(&file)
+            .map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))?;
+        let Some(text) = text else { return Ok(ModelTable::builtin()) };
+        let own =
+            ModelTable::read(&text).map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
+        Ok(Arc::new(ModelTable::builtin().with(&own)))
     }
 
     /// Selects the model of a run, with its fallbacks.
