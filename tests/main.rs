@@ -6,6 +6,8 @@ mod architecture;
 mod builtin;
 mod command;
 mod confinement;
+#[cfg(target_os = "linux")]
+mod faults;
 mod generated;
 mod hostile;
 mod kill;

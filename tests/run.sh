@@ -4,6 +4,10 @@
 #
 #   tests/run.sh
 #
+# The fault injection of tests/faults takes samples. PINION_LONG=1 tries every byte at which a disk can be full:
+#
+#   PINION_LONG=1 cargo test --release --locked -p pinion-tests --test integration faults
+#
 # Needs Rust with rustfmt and clippy; installs the target for plugins if it is missing. Honours CARGO_TARGET_DIR, and
 # GUEST_CARGO, GUEST_TARGET and GUEST_RUSTC for another guest toolchain.
 set -euo pipefail

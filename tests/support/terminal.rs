@@ -90,6 +90,18 @@ impl Terminal {
         self.end()
     }
 
+    /// Returns the process of the command.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns whether the terminal edits lines and echoes keys, as a shell needs it.
+    pub fn is_restored(&self) -> bool {
+        use rustix::termios::LocalModes;
+        let modes = rustix::termios::tcgetattr(&self.master).unwrap().local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
     /// Waits until the command has ended; returns its exit status and all output.
     pub fn end(mut self) -> (Option<i32>, String) {
         let state = self.seen.0.lock().unwrap();

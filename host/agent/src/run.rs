@@ -447,22 +447,26 @@ impl<'a> Run<'a> {
 
     async fn append(&mut self, message: Message) -> Result<(), StoreError> {
         self.emit(EventKind::MessageStart { role: Role::of(&message) }).await;
-        self.keep(message).await
+        self.keep(Arc::new(self.config.ports.secrets.clean_message(message))).await
     }
 
-    /// Appends a reply. Reports its start if that did not happen during streaming.
+    /// Appends a reply. Reports its start if that did not happen during streaming. One that cannot be stored is paid for,
+    /// so it is in the outcome, but not in the history.
     async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
         self.is_compacted = false;
         let usage = reply.usage;
-        self.keep(Message::Assistant(reply)).await?;
+        let reply = Arc::new(self.config.ports.secrets.clean_message(Message::Assistant(reply)));
+        if let Err(error) = self.keep(reply.clone()).await {
+            self.added.push(reply);
+            return Err(error);
+        }
         if let Some(open) = &mut self.open {
-            (open.reply, open.usage) = (self.context.messages.last().cloned(), usage);
+            (open.reply, open.usage) = (Some(reply), usage);
         }
         Ok(())
     }
 
-    async fn keep(&mut self, message: Message) -> Result<(), StoreError> {
-        let message = Arc::new(self.config.ports.secrets.clean_message(message));
+    async fn keep(&mut self, message: Arc<Message>) -> Result<(), StoreError> {
         self.config.ports.store.append(&message)?;
         self.take_in(message).await;
         Ok(())

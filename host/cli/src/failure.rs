@@ -143,9 +143,10 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         let status = match &error.kind {
             SessionErrorKind::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Status::Usage,
-            SessionErrorKind::Io { .. } | SessionErrorKind::DiskFull { .. } | SessionErrorKind::Unwritable { .. } => {
-                Status::Failed
-            }
+            SessionErrorKind::Io { .. }
+            | SessionErrorKind::DiskFull { .. }
+            | SessionErrorKind::Lost(_)
+            | SessionErrorKind::Unwritable { .. } => Status::Failed,
             _ => Status::Usage,
         };
         let failure = Self::of(status, &error);

@@ -24,11 +24,11 @@ use crate::config::secrets;
 use crate::failure::{Failure, Result, Status};
 use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
-use crate::plugins::runtime::COMPILE_COMPONENT;
+use crate::plugins::runtime::{COMPILE_COMPONENT, GUARD_PROGRAMS};
 use crate::process::{hardening, logging, signals};
 use clap::Parser as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Time that the end of the program waits for threads. A guest in a system call may take longer.
 const SHUTDOWN: Duration = Duration::from_millis(200);
@@ -39,8 +39,13 @@ const MAX_BLOCKING_THREADS: usize = 512;
 
 fn main() -> ExitCode {
     output::report_panics();
+    // Not among the commands that clap knows, because only this program uses them.
+    if std::env::args_os().skip(1).eq([GUARD_PROGRAMS]) {
+        hardening::rename(GUARD_PROGRAMS);
+        pinion_plugin_runtime::guard_for_parent();
+        return ExitCode::SUCCESS;
+    }
     hardening::start();
-    // Not among the commands that clap knows, because only this program uses it.
     if std::env::args_os().skip(1).eq([COMPILE_COMPONENT]) {
         return compile_component();
     }
@@ -52,13 +57,23 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match start(cli) {
+    match check_environment(SystemTime::now()).and_then(|()| start(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::report(&failure);
             status(&failure)
         }
     }
+}
+
+/// Fails if the output would be lost, or if times cannot be represented.
+fn check_environment(now: SystemTime) -> Result<()> {
+    if hardening::stdout_was_closed() {
+        let closed = Failure::failed("could not write to stdout: it is closed");
+        return Err(closed.hint("redirect it, for example with `> /dev/null`"));
+    }
+    let in_range = jiff::Timestamp::try_from(now).map(drop);
+    in_range.map_err(|error| Failure::failed("could not use the system's clock").because(error).hint("set the clock"))
 }
 
 /// Compiles the component on stdin for the parent process. Signals have their default effect.
@@ -86,7 +101,12 @@ fn usage(error: &clap::Error) -> ExitCode {
     match output::usage(error) {
         Ok(()) if error.use_stderr() => Status::Usage.into(),
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => Status::Failed.into(),
+        Err(failed) => {
+            if failed.kind() != std::io::ErrorKind::BrokenPipe {
+                output::report(&output::stdout_failure(failed));
+            }
+            Status::Failed.into()
+        }
     }
 }
 
@@ -111,4 +131,16 @@ fn start(cli: Cli) -> Result<()> {
     invocation.close();
     runtime.shutdown_timeout(SHUTDOWN);
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_beyond_all_calendars_is_an_error() {
+        assert!(check_environment(SystemTime::now()).is_ok());
+        let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(300_000_000_000);
+        assert!(check_environment(beyond).unwrap_err().to_string().contains("could not use the system's clock"));
+    }
 }

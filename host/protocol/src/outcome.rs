@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub struct Outcome {
     /// The reason the run ended.
     pub end: RunEnd,
-    /// Messages that the run added, in order. Those that a compaction replaced are only in the session.
+    /// Messages that the run added, in order. Those that a compaction replaced are only in the session. If the session
+    /// could not store a reply, that reply is the last one, and only here.
     pub messages: Vec<Arc<Message>>,
     /// Tokens of all requests.
     pub usage: Usage,

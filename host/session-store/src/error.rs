@@ -1,6 +1,7 @@
 //! Errors of sessions: the session, what is wrong with it, and the cause as the error's source.
 
 use crate::id::EntryId;
+use crate::log::Loss;
 use pinion_protocol::StoreError;
 use std::error::Error;
 use std::fmt;
@@ -72,6 +73,9 @@ pub enum SessionErrorKind {
 
     /// The user: the file is not a session, or nothing in it can be read. The file is unchanged.
     Corrupt,
+
+    /// The user: another program deleted, replaced or truncated the file while it was in use.
+    Lost(Loss),
 
     /// The user: there is no space left. The session is as it was before.
     DiskFull {
@@ -154,6 +158,14 @@ impl fmt::Display for SessionError {
             SessionErrorKind::UnsupportedVersion { found } => {
                 let known = crate::VERSION;
                 write!(f, "session `{subject}` has format version {found}, but this program reads version {known}")
+            }
+            SessionErrorKind::Lost(loss) => {
+                let how = match loss {
+                    Loss::Deleted => "deleted",
+                    Loss::Replaced => "replaced",
+                    Loss::Truncated => "truncated",
+                };
+                write!(f, "session `{subject}` was {how} while it was in use")
             }
             SessionErrorKind::Corrupt => write!(f, "`{subject}` is not a session"),
             SessionErrorKind::DiskFull { action, .. } | SessionErrorKind::Io { action, .. } => {

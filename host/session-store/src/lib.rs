@@ -54,6 +54,7 @@ pub use files::project_slug;
 pub use format::{Entry, Payload, VERSION};
 pub use header::{Header, Origin, Spawn};
 pub use id::{EntryId, InvalidEntryId};
+pub use log::Loss;
 pub use loop_name::LoopName;
 pub use loops::{GroupMembership, LoopRecord, LoopStatus, Loops, RunStart};
 pub use memory::MemorySession;

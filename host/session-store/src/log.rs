@@ -4,8 +4,9 @@
 //! When it fails halfway, the file is cut back to its last complete line, so that the next line does not start inside a
 //! broken one.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The file of a log. A trait, so that tests can fill a disk at the right moment.
 pub(crate) trait Backing: Write + Send {
@@ -14,6 +15,24 @@ pub(crate) trait Backing: Write + Send {
 
     /// Blocks until the bytes are on the disk.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Returns the change by another program through which `path` no longer names this file with at least `length`
+    /// bytes.
+    fn loss(&self, path: &Path, length: u64) -> Option<Loss> {
+        let _ = (path, length);
+        None
+    }
+}
+
+/// A change by another program that loses entries of a session in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// The file was deleted or moved away.
+    Deleted,
+    /// Another file has its name.
+    Replaced,
+    /// Its end was cut off.
+    Truncated,
 }
 
 impl Backing for File {
@@ -22,8 +41,40 @@ impl Backing for File {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        match self.sync_data() {
+            // Some file systems have no such operation.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+            synced => synced,
+        }
     }
+
+    fn loss(&self, path: &Path, length: u64) -> Option<Loss> {
+        // An error of the open file shows in the next write.
+        let open = self.metadata().ok()?;
+        if open.len() < length {
+            return Some(Loss::Truncated);
+        }
+        match fs::metadata(path) {
+            Ok(named) if is_same(&open, &named) => None,
+            Ok(_) => Some(Loss::Replaced),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Some(Loss::Deleted)
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Other systems do not replace a file that is open.
+#[cfg(not(unix))]
+fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
 }
 
 /// A file of lines, open for appending.
@@ -55,6 +106,11 @@ impl Log {
         }
         self.good += lines.len() as u64;
         Ok(())
+    }
+
+    /// Returns the change by another program through which `path` no longer names everything that was appended.
+    pub(crate) fn loss(&self, path: &Path) -> Option<Loss> {
+        self.backing.loss(path, self.good)
     }
 
     /// Blocks until everything is on the disk.

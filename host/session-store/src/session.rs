@@ -11,6 +11,7 @@ use crate::pairing::{LEFT_BEHIND, repair_pairing_with};
 use crate::record::Record;
 use crate::transcript::Transcript;
 use pinion_protocol::{ChildCall, ChildSession, Message, sort_results};
+use std::error::Error as _;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ struct State {
     directory_is_due: bool,
     /// Records that wait for the first message.
     waiting: Vec<Record>,
+    /// The first failure to write.
+    failure: Option<String>,
 }
 
 /// The end of a branch that grows.
@@ -84,6 +87,7 @@ impl Session {
             next: Some(EntryId::FIRST),
             directory_is_due: true,
             waiting: Vec::new(),
+            failure: None,
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
@@ -97,6 +101,7 @@ impl Session {
             next: index.last_id().map_or(Some(EntryId::FIRST), EntryId::next),
             directory_is_due: false,
             waiting: Vec::new(),
+            failure: None,
         };
         Self { path: path.to_owned(), header, state: Mutex::new(state) }
     }
@@ -290,10 +295,11 @@ impl Session {
     /// the process loses nothing without it.
     ///
     /// # Errors
-    /// The system cannot confirm it.
+    /// The system cannot confirm it, or another program deleted, replaced or truncated the file.
     pub fn sync(&self) -> Result<(), SessionError> {
         let mut state = self.lock();
         let Some(log) = &mut state.log else { return Ok(()) };
+        self.check(log)?;
         log.sync().map_err(SessionError::io("sync", &self.path))?;
         if state.directory_is_due {
             files::sync_directory_of(&self.path).map_err(SessionError::io("sync the directory of", &self.path))?;
@@ -302,11 +308,32 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the first error since the session was opened because of which an entry is missing in it, with its cause.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().failure.clone()
+    }
+
     /// Appends to the log, and creates it the first time.
     fn write(&self, state: &mut State, lines: &[u8]) -> Result<(), SessionError> {
-        if let Some(log) = &mut state.log {
-            return log.append(lines).map_err(SessionError::io("append to", &self.path));
-        }
+        let written = match &mut state.log {
+            Some(log) => {
+                self.check(log).and_then(|()| log.append(lines).map_err(SessionError::io("append to", &self.path)))
+            }
+            None => self.create(lines).map(|log| state.log = Some(log)),
+        };
+        written.inspect_err(|error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            state.failure.get_or_insert_with(|| format!("{error}{cause}"));
+        })
+    }
+
+    /// Fails if another program took away what was appended, so that no run continues in a file that nobody finds.
+    fn check(&self, log: &Log) -> Result<(), SessionError> {
+        let lost = log.loss(&self.path).map(SessionErrorKind::Lost);
+        lost.map_or(Ok(()), |kind| Err(SessionError::new(&self.path, kind)))
+    }
+
+    fn create(&self, lines: &[u8]) -> Result<Log, SessionError> {
         let file = files::create(&self.path).map_err(SessionError::io("create", &self.path))?;
         let mut log = Log::new(file, 0);
         if let Err(error) = log.append(lines) {
@@ -314,8 +341,7 @@ impl Session {
             let _ = std::fs::remove_file(&self.path);
             return Err(SessionError::io("append to", &self.path)(error));
         }
-        state.log = Some(log);
-        Ok(())
+        Ok(log)
     }
 
     fn refused(&self, error: EncodeError) -> SessionError {

@@ -87,6 +87,31 @@ fn session_continues_after_a_failed_append() {
     assert!(text.lines().last().unwrap().starts_with(r#"{"id":"2","parent":"1","#));
 }
 
+#[cfg(unix)]
+#[test]
+fn session_taken_away_while_in_use_is_reported() {
+    let taken = |how: &str, take: fn(&Path)| {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("project/a.jsonl");
+        let session = Session::begin(&path, workspace());
+        session.append(&user("one")).unwrap();
+        assert_eq!(session.failure(), None);
+        take(&path);
+        assert!(session.sync().unwrap_err().to_string().ends_with(how));
+        assert!(session.append(&user("two")).unwrap_err().to_string().ends_with(how));
+        assert!(session.failure().unwrap().ends_with(how));
+    };
+    taken("was deleted while it was in use", |path| fs::remove_file(path).unwrap());
+    taken("was deleted while it was in use", |path| fs::remove_dir_all(path.parent().unwrap()).unwrap());
+    taken("was replaced while it was in use", |path| {
+        fs::copy(path, path.with_extension("new")).unwrap();
+        fs::rename(path.with_extension("new"), path).unwrap();
+    });
+    taken("was truncated while it was in use", |path| {
+        fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap()
+    });
+}
+
 /// Each thread writes complete lines with ids of their own.
 #[test]
 fn messages_may_come_from_many_threads() {

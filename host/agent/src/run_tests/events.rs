@@ -80,6 +80,14 @@ async fn full_store_ends_the_run_and_only_stored_messages_are_shown() {
 }
 
 #[tokio::test]
+async fn reply_that_cannot_be_stored_is_in_the_outcome_only() {
+    let harness = Setup::new(vec![says("paid for"), says("later")]).full_after(1).build();
+    let outcome = harness.prompt("go").await;
+    assert!(matches!(outcome.end, RunEnd::Error { .. }) && outcome.text() == "paid for", "{outcome:?}");
+    assert_eq!(harness.agent.snapshot().unwrap().messages.len(), 1, "the history holds only what is stored");
+}
+
+#[tokio::test]
 async fn extension_messages_live_in_the_history_and_never_reach_the_model() {
     let harness = Setup::new(vec![says("hello")]).build();
     let note = ExtensionMessage { kind: "app/note".into(), data: json!({ "n": 1 }), timestamp: jiff::Timestamp::now() };

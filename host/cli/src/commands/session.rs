@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pinion_session_store::{
     EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Columns of a title.
@@ -165,18 +165,16 @@ fn export(
         let written = pinion_session_store::export(&mut transcript, format, &mut out);
         return outcome(written.and_then(|()| out.flush().map_err(RenderError::Output)));
     };
-    let failed = |error: io::Error| Failure::failed(format!("could not write `{}`", file.display())).because(error);
+    let mut bytes = Vec::new();
+    let mut document = CleanWriter::new(&mut bytes, base.secrets.clone());
+    let written = pinion_session_store::export(&mut transcript, format, &mut document);
+    outcome(written.and_then(|()| document.flush().map_err(RenderError::Output)))?;
+    drop(document);
     // A path in the repository may be a link that the user does not know of.
     let located = Located::find(&base.workspace, crate::files::paths::home().as_deref(), file, Make::Nothing);
-    let opened = located.map_err(Refusal::Io).and_then(|found| found.repository.truncate(&found.path));
-    let opened =
-        opened.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))?;
-    let mut out = CleanWriter::new(BufWriter::new(opened), base.secrets.clone());
-    let written = pinion_session_store::export(&mut transcript, format, &mut out);
-    match written.and_then(|()| out.flush().map_err(RenderError::Output)) {
-        Err(RenderError::Output(error)) => Err(failed(error)),
-        other => outcome(other),
-    }
+    let located = located.map_err(Refusal::Io);
+    let replaced = located.and_then(|found| found.repository.replace(&found.path, &bytes));
+    replaced.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))
 }
 
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {

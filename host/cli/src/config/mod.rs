@@ -17,14 +17,13 @@ use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, Fil
 use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
+use crate::files::private::read_settings;
 use crate::output::line;
 use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, Backoff, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
 use pinion_plugin_runtime::EngineLimits;
 use pinion_providers::Registry;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -135,11 +134,9 @@ fn users(paths: &Paths) -> Result<toml::Table> {
 }
 
 fn read(path: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::usage(format!("could not read the config `{}`", path.display())).because(error)),
-    }
+    read_settings(path)
+        .map_err(|error| Failure::usage(format!("could not read the config `{}`", path.display())).because(error))
+        .map_err(|failure| failure.hint("fix the file, or set PINION_HOME to a directory of your own"))
 }
 
 /// Parses one file and checks it by itself.
@@ -208,6 +205,7 @@ fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
 mod tests {
     use super::*;
     use pinion_plugin_runtime::Access;
+    use std::fs;
     use tempfile::TempDir;
 
     struct Setup {

@@ -107,6 +107,11 @@ pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf> {
     let failed =
         |error: std::io::Error| Failure::usage(format!("cannot work in `{}`", directory.display())).because(error);
     let workspace = directory.canonicalize().map_err(failed)?;
+    // Plugins, sessions and models know paths as text.
+    if workspace.to_str().is_none() {
+        let named = Failure::usage(format!("cannot work in `{}`: the path is not UTF-8 text", workspace.display()));
+        return Err(named.hint("rename the directory"));
+    }
     if !workspace.is_dir() {
         return Err(Failure::usage(format!("cannot work in `{}`: not a directory", directory.display())));
     }

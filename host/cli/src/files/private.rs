@@ -5,6 +5,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
+/// Maximum bytes of a file of settings.
+const MAX_SETTINGS: u64 = 16 << 20;
+
 /// Reads random bytes from a file of mode 0600, creating it if it does not exist. Processes that create it at the same
 /// time read the same bytes.
 ///
@@ -22,11 +25,43 @@ pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<[u8; N]>
 }
 
 fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
-    let mut file = File::open(path)?;
+    let mut file = open_file(path)?;
     check(&file)?;
     let mut bytes = [0; N];
     file.read_exact(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads a file of settings. Returns none if it does not exist, or if its directory is not one, as with
+/// `HOME=/dev/null`.
+///
+/// # Errors
+/// The file is not a regular file, not UTF-8, longer than 16 MiB, or cannot be read.
+pub(crate) fn read_settings(path: &Path) -> io::Result<Option<String>> {
+    let file = match open_file(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    if file.take(MAX_SETTINGS + 1).read_to_end(&mut bytes)? as u64 > MAX_SETTINGS {
+        return Err(io::Error::other(format!("it is longer than {MAX_SETTINGS} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("it is not UTF-8 text"))
+}
+
+/// Opens a regular file for reading. Never blocks, as opening a pipe would.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
 }
 
 /// Checks that a file belongs to this user, and that no one else may read or write it.
@@ -124,6 +159,21 @@ mod tests {
         assert_eq!(read_or_create::<32>(&path).unwrap(), first);
         assert_ne!(first, [0; 32]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn settings_are_read_from_regular_text_files_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.toml");
+        assert_eq!(read_settings(&path).unwrap(), None);
+        fs::write(&path, "a = 1").unwrap();
+        assert_eq!(read_settings(&path).unwrap().as_deref(), Some("a = 1"));
+        assert_eq!(read_settings(&path.join("below/a/file")).unwrap(), None);
+        fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read_settings(&path).unwrap_err().to_string(), "it is not UTF-8 text");
+        for special in [directory.path(), Path::new("/dev/zero")] {
+            assert_eq!(read_settings(special).unwrap_err().to_string(), "it is not a regular file");
+        }
     }
 
     #[test]

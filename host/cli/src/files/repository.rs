@@ -215,24 +215,6 @@ impl Repository {
         Ok(None)
     }
 
-    /// Creates a file for writing, or truncates an existing one.
-    ///
-    /// # Errors
-    /// See [`Refusal`].
-    pub(crate) fn truncate(&self, path: &Path) -> Result<File, Refusal> {
-        let real = found(self.handle.canonicalize(path))?;
-        let (directory, name) = self.parent(real.as_deref().unwrap_or(path))?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true);
-        flags(&mut options);
-        let file = directory.open_with(&name, &options).map_err(Refusal::from)?.into_std();
-        match file.metadata() {
-            Ok(metadata) if metadata.is_file() => file.set_len(0).map(|()| file).map_err(Refusal::Io),
-            Ok(_) => Err(Refusal::NoFile("something else")),
-            Err(error) => Err(Refusal::Io(error)),
-        }
-    }
-
     /// Opens the directory that contains `path`, creating it if it is missing, and returns it with the file name.
     fn parent(&self, path: &Path) -> Result<(Dir, PathBuf), Refusal> {
         let name = path.file_name().map(PathBuf::from).ok_or(Refusal::NoFile("a directory"))?;
@@ -406,6 +388,7 @@ impl<'a> Temporary<'a> {
             if let Some(permissions) = permissions {
                 file.set_permissions(permissions).map_err(Refusal::Io)?;
             }
+            file.sync_all().map_err(Refusal::Io)?;
             return Ok(temporary);
         }
         Err(Refusal::Io(io::ErrorKind::AlreadyExists.into()))

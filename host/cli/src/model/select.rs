@@ -8,6 +8,7 @@ use crate::base::Base;
 use crate::config::file::FileProvider;
 use crate::config::providers;
 use crate::failure::{Failure, Result};
+use crate::files::private::read_settings;
 use crate::model::environment::{certificate_notices, gcloud_credentials, proxies};
 use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
@@ -49,14 +50,15 @@ impl Base {
     /// Loads the known models: the built-in table with the user's own over it.
     pub(crate) fn models(&self) -> Result<Arc<ModelTable>> {
         let file = self.paths.models_file();
-        let table = match std::fs::read_to_string(&file) {
-            Ok(text) => {
+        let text = read_settings(&file)
+            .map_err(|error| Failure::usage(format!("could not read `{}`", file.display())).because(error))?;
+        let table = match text {
+            Some(text) => {
                 let own = ModelTable::read(&text)
                     .map_err(|error| Failure::usage(format!("`{}`", file.display())).because(error))?;
                 Arc::new(ModelTable::builtin().with(&own))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => ModelTable::builtin(),
-            Err(error) => return Err(Failure::usage(format!("could not read `{}`", file.display())).because(error)),
+            None => ModelTable::builtin(),
         };
         match self.config.providers.values().any(|said| !said.models.is_empty()) {
             true => Ok(Arc::new(table.with(&providers::models(&self.config.providers)?))),

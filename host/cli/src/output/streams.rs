@@ -261,9 +261,23 @@ fn keeping_colours(text: &str) -> String {
 pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         restore_terminal();
+        if is_out_of_threads(panic.payload()) {
+            let _ = Stream::Stderr.write(&text!(
+                "error: could not start a thread: the system refuses more\nhint: raise the limit on processes and threads (ulimit -u)\n"
+            ));
+            // The runtime's threads would wait for the missing one.
+            std::process::exit(1);
+        }
         // Does not call `note`, whose lock the panicking thread may hold.
         let _ = Stream::Stderr.write(&text!("internal error: {}\n", Text::block(panic)));
     }));
+}
+
+/// Returns whether a panic is that of tokio, rayon or the standard library when the system refuses another thread.
+fn is_out_of_threads(payload: &dyn std::any::Any) -> bool {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    let refused = ["Resource temporarily unavailable", "WouldBlock"];
+    text.is_some_and(|text| text.contains("thread") && refused.iter().any(|refused| text.contains(refused)))
 }
 
 /// Leaves raw mode.
@@ -274,6 +288,14 @@ fn restore_terminal() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_threads_are_recognized() {
+        let panic = |text: &str| is_out_of_threads(&text.to_owned());
+        assert!(panic("OS can't spawn worker thread: Resource temporarily unavailable (os error 11)"));
+        assert!(panic("failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \"…\" }"));
+        assert!(!panic("index out of bounds") && !is_out_of_threads(&1));
+    }
 
     #[test]
     fn only_colours_pass_in_help() {

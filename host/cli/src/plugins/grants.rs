@@ -3,10 +3,9 @@
 //! A [`Pin`] binds grants to one component: its source, its path, the digest of its bytes, and what it asked for and
 //! declared at that time. The file is private, and is replaced as a whole under a lock.
 
-use crate::files::private::{check, create_directory, lock};
+use crate::files::private::{check, create_directory, lock, open_file};
 use pinion_plugin_runtime::{Ceiling, FileOrigin, GrantTable};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -64,21 +63,12 @@ impl GrantsFile {
     /// # Errors
     /// The file is invalid, belongs to another user, or is accessible to others.
     pub(crate) fn read(&self) -> io::Result<Vec<Pin>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        // Opening a pipe would block.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(
-            &mut options,
-            rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
-        );
-        let mut file = match options.open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        let mut file = match open_file(&self.path) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             opened => opened?,
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
         check(&file)?;
         let mut text = String::new();
         if io::Read::by_ref(&mut file).take(MAX_BYTES + 1).read_to_string(&mut text)? as u64 > MAX_BYTES {

@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
-use crate::plugins::builtin::BUILT_IN;
+use crate::plugins::builtin::{BUILT_IN, BuiltIn};
 use pinion_plugin_runtime::{FileOrigin, PluginDirectory, Source, is_alike, plugins_in};
 use std::path::{Path, PathBuf};
 
@@ -19,11 +19,7 @@ impl Base {
     /// Returns the plugins that a run loads, in the order in which they win name collisions. Disabled files are among
     /// them, because only the runtime reads the names in their manifests.
     pub(crate) fn sources(&self, args: &RunArgs, purpose: Purpose) -> Vec<Source> {
-        let built_in = BUILT_IN.iter().filter(|plugin| {
-            !args.no_builtin_plugins
-                && !self.is_disabled(plugin.name)
-                && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
-        });
+        let built_in = self.built_in(args, purpose);
         let mut sources: Vec<Source> =
             built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
         sources.extend(args.plugins.iter().map(|path| self.named(path)));
@@ -36,6 +32,15 @@ impl Base {
         let new: Vec<Source> = files.into_iter().chain(project).filter(|file| !sources.contains(file)).collect();
         sources.extend(new);
         sources
+    }
+
+    /// Returns the built-in plugins that a run loads.
+    pub(crate) fn built_in(&self, args: &RunArgs, purpose: Purpose) -> impl Iterator<Item = &'static BuiltIn> {
+        BUILT_IN.iter().filter(move |plugin| {
+            !args.no_builtin_plugins
+                && !self.is_disabled(plugin.name)
+                && (purpose == Purpose::Conversation || !plugin.is_for_conversations)
+        })
     }
 
     /// Returns whether the user or a trusted project disabled the plugin of this name, or of one that looks like it. A

@@ -12,6 +12,7 @@ use pinion_providers::PROVIDERS;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of open files: enough for any work, and few enough for programs that iterate over all of them.
 #[cfg(unix)]
@@ -25,6 +26,16 @@ pub(crate) fn start() {
     give_up_tracing();
     hide_environment();
     raise_descriptor_limit();
+    allow_own_access();
+}
+
+/// Sets the name of the process in lists, by which `pkill` finds it. Must be called before [`start`], which makes the
+/// file inaccessible.
+pub(crate) fn rename(name: &str) {
+    if cfg!(target_os = "linux") {
+        // The name is a convenience.
+        let _ = std::fs::write("/proc/self/comm", name);
+    }
 }
 
 /// Returns a variable of the environment that the process was started with.
@@ -53,6 +64,29 @@ fn not_dumpable() {
 
 #[cfg(not(target_os = "linux"))]
 fn not_dumpable() {}
+
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether this program was started with stdout closed. The standard library opens `/dev/null` in its place before
+/// `main`, so that the output would disappear without an error.
+pub(crate) fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Runs before the standard library starts.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+#[allow(unsafe_code, reason = "only code that runs before `main` sees the streams as they were")]
+static FIND_CLOSED_STDOUT: extern "C" fn() = {
+    extern "C" fn find() {
+        // SAFETY: fcntl takes numbers here and changes nothing.
+        if unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1 {
+            STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
+        }
+    }
+    find
+};
 
 /// Gives up `CAP_SYS_PTRACE`. Without it in the bounding set, nothing that this process starts can acquire it; without
 /// it in the inheritable set, nothing inherits it.
@@ -183,6 +217,17 @@ fn raise_descriptor_limit() {
 
 #[cfg(not(unix))]
 fn raise_descriptor_limit() {}
+
+/// Removes the owner's permissions from a umask such as 777, under which this program could not use its own directories.
+#[cfg(unix)]
+fn allow_own_access() {
+    use rustix::fs::Mode;
+    let before = rustix::process::umask(Mode::RWXU);
+    rustix::process::umask(before - Mode::RWXU);
+}
+
+#[cfg(not(unix))]
+fn allow_own_access() {}
 
 #[cfg(test)]
 mod tests {

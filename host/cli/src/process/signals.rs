@@ -50,6 +50,12 @@ pub(crate) fn last() -> Option<u8> {
     Some(LAST.load(Ordering::Acquire)).filter(|number| *number != 0)
 }
 
+/// Returns whether a signal arrived that asks for the end of the program: any but that of Ctrl-C, which in a conversation
+/// only ends the work at hand.
+pub(crate) fn is_final() -> bool {
+    FINAL.load(Ordering::Acquire)
+}
+
 /// Handles signals between lines of the user until the result is dropped, whenever no other scope is open.
 ///
 /// While an editor reads a line, Ctrl-C is a key. Between two lines it is a signal: the first one calls `remark`, and a
@@ -84,6 +90,7 @@ const INTERRUPT: u8 = 2;
 /// The work that a signal interrupts.
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static LAST: AtomicU8 = AtomicU8::new(0);
+static FINAL: AtomicBool = AtomicBool::new(false);
 
 struct Current {
     came: Arc<AtomicBool>,
@@ -133,7 +140,10 @@ pub(crate) fn install() -> std::io::Result<()> {
 
 /// Handles a signal, on the thread that receives them.
 fn heard(number: u8) {
-    LAST.store(number, Ordering::Release);
+    if !FINAL.load(Ordering::Acquire) {
+        LAST.store(number, Ordering::Release);
+    }
+    FINAL.fetch_or(number != INTERRUPT, Ordering::AcqRel);
     let what = current().as_mut().map_or(Err(128 + number), |current| current.heard(number));
     match what {
         // On a thread of its own, so that the next signal is handled even if this call blocks.
@@ -185,6 +195,12 @@ mod imp {
             let ignored = ignored();
             let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
             let mut signals = Vec::new();
+            {
+                let _inside = runtime.enter();
+                // A file that exceeds the limit of the process (`ulimit -f`) becomes an error of the write. The signal is
+                // not ignored, because programs would inherit that.
+                drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
+            }
             for kind in kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0) {
                 let _inside = runtime.enter();
                 signals.push((u8::try_from(kind.as_raw_value()).unwrap_or(0), signal(kind)?));

@@ -6,7 +6,7 @@
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, Status};
 use crate::files::private::create_directory;
 use crate::output::terminal::Style;
 use crate::output::{self, Stdout, Text, stdout_failure, text};
@@ -76,14 +76,13 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
     }
     let prompt = args.prompt.join(" ");
-    chat.converse(prompt, &notices).await?;
-    chat.ready.session.sync();
-    base.exchanges.finish()?;
+    let conversed = chat.converse(prompt, &notices).await;
+    let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
         let id: String = session.id().chars().take(8).collect();
         chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", id)));
     }
-    Ok(())
+    conversed.and(saved)
 }
 
 impl Chat<'_> {
@@ -108,6 +107,9 @@ impl Chat<'_> {
         loop {
             // An interrupted question may still be leaving the terminal.
             self.approver.idle().await;
+            if signals::is_final() {
+                return Err(Failure::new(Status::Interrupted, "interrupted"));
+            }
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
                 self.ask(text).await?;

@@ -104,7 +104,9 @@ impl Chat<'_> {
         if let Some(last) = session.messages.last() {
             self.ready.runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
-        self.ready.session.sync();
+        if let Err(failure) = self.ready.session.sync() {
+            self.say(&text!("! {}", Text::block(failure.message())));
+        }
         self.say(&text!("{}: {}", what, session.id));
         session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
         self.ready.session = session;

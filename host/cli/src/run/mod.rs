@@ -4,6 +4,7 @@ mod agents;
 mod chat;
 mod effects;
 pub(crate) mod end;
+mod input;
 mod loops;
 pub(crate) mod notices;
 mod plan;

@@ -8,6 +8,7 @@ use crate::output::{self, Text, note, stdout_failure, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::run::end::{self, problem, stop_reason};
+use crate::run::input::prompt;
 use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
@@ -16,27 +17,26 @@ use pinion_agent::{Agent, Approver, DeniedCall, DenyAll, Event, EventKind, Event
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum bytes of stdin, more than any model accepts.
-const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum number of events that wait for stdout.
 const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
-    let prompt = prompt(args)?;
+    let prompt = prompt(args, global)?;
     let headless = Headless::begin(base, args, global, deny_unattended()).await?;
     let agent = headless.ready.agent.clone();
     let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
-    headless.end().await?.answer(&text, &outcome, Map::new())?;
-    verdict(outcome, was_interrupted, &agent)
+    let finished = headless.end().await?;
+    finished.answer(&text, &outcome, Map::new())?;
+    finished.verdict(outcome, was_interrupted)
 }
 
 /// An agent without a conversation, and the task that writes its events.
@@ -84,12 +84,11 @@ impl<'a> Headless<'a> {
     pub(crate) async fn end(self) -> Result<Finished> {
         self.is_over.cancel();
         let written = self.writing.await.map_err(|error| Failure::failed("the output failed").because(error))?;
-        self.ready.session.sync();
         if let Some(notice) = self.base.exchanges.notice().filter(|_| !self.global.quiet) {
             note(&text!("! {}", Text::block(notice)));
         }
-        self.base.exchanges.finish()?;
-        Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written })
+        let saved = self.ready.session.sync().and(self.base.exchanges.finish());
+        Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written, saved })
     }
 }
 
@@ -99,6 +98,8 @@ pub(crate) struct Finished {
     ready: Ready,
     elapsed: Duration,
     written: io::Result<()>,
+    /// The failure to save the session or the recording, reported after the answer, which is paid for.
+    saved: Result<()>,
 }
 
 impl Finished {
@@ -107,45 +108,46 @@ impl Finished {
     }
 
     /// Writes the rest of stdout: the text, or one JSON object that contains it and `more`.
-    pub(crate) fn answer(self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
-        let Self { format, ready, elapsed, written } = self;
-        let answer = || match format {
+    pub(crate) fn answer(&self, text: &str, outcome: &Outcome, more: Map<String, Value>) -> Result<()> {
+        let answer = || match self.format {
             OutputFormat::Text => output::answer(text),
             OutputFormat::Json | OutputFormat::StreamJson => {
-                let mut fields = summary(text, outcome, &ready, elapsed);
+                let mut fields = self.summary(text, outcome);
                 fields.extend(more);
                 output::json(&fields)
             }
         };
-        written.and_then(|()| answer()).map_err(stdout_failure)
+        match &self.written {
+            Ok(()) => answer().map_err(stdout_failure),
+            Err(error) => Err(stdout_failure(io::Error::new(error.kind(), error.to_string()))),
+        }
     }
-}
 
-/// Joins the prompt of the command line and the text on stdin.
-pub(crate) fn prompt(args: &RunArgs) -> Result<String> {
-    let mut prompt = args.prompt.join(" ");
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        let mut bytes = Vec::new();
-        stdin
-            .lock()
-            .take(MAX_STDIN_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Failure::usage("could not read stdin").because(error))?;
-        if bytes.len() as u64 > MAX_STDIN_BYTES {
-            return Err(Failure::usage(format!("stdin is longer than {MAX_STDIN_BYTES} bytes")));
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        if !text.trim().is_empty() {
-            if !prompt.is_empty() {
-                prompt.push_str("\n\n");
-            }
-            prompt.push_str(text.trim_end());
-        }
+    fn summary(&self, text: &str, outcome: &Outcome) -> Map<String, Value> {
+        let Self { ready, elapsed, .. } = self;
+        let saving = self.saved.as_ref().err().map(Failure::message);
+        fields([
+            ("type", json!("result")),
+            ("result", json!(text)),
+            ("stop_reason", json!(stop_reason(&outcome.end))),
+            ("error", json!(problem(&outcome.end).or(saving))),
+            ("denied", json!(unanswered(&ready.agent))),
+            ("usage", json!(outcome.usage)),
+            ("cost", json!(outcome.cost.map(|cost| cost.total()))),
+            ("session_id", json!(ready.session.id)),
+            ("model", json!(ready.info.model())),
+            ("turns", json!(outcome.turns)),
+            ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
+        ])
     }
-    match prompt.trim() {
-        "" => Err(Failure::usage("no prompt").hint("use `pinion -p \"TASK\"`, or pipe the task to stdin")),
-        _ => Ok(prompt),
+
+    /// Turns the outcome into the result of the command. A run that ended by itself but had calls denied because no one
+    /// could be asked is denied; any other end keeps its own status. A success fails if it could not be saved.
+    pub(crate) fn verdict(self, outcome: Outcome, was_interrupted: bool) -> Result<()> {
+        let is_done = matches!(outcome.end, RunEnd::Done { .. });
+        end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
+        self.saved?;
+        if is_done { denied(&unanswered(&self.ready.agent)) } else { Ok(()) }
     }
 }
 
@@ -227,33 +229,9 @@ fn stream_event(event: &Event) -> io::Result<Value> {
     Ok(value)
 }
 
-fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> Map<String, Value> {
-    fields([
-        ("type", json!("result")),
-        ("result", json!(text)),
-        ("stop_reason", json!(stop_reason(&outcome.end))),
-        ("error", json!(problem(&outcome.end))),
-        ("denied", json!(unanswered(&ready.agent))),
-        ("usage", json!(outcome.usage)),
-        ("cost", json!(outcome.cost.map(|cost| cost.total()))),
-        ("session_id", json!(ready.session.id)),
-        ("model", json!(ready.info.model())),
-        ("turns", json!(outcome.turns)),
-        ("duration_ms", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
-    ])
-}
-
 /// Builds the fields of a JSON object.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// Turns the outcome into the result of the command. A run that ended by itself but had calls denied because no one
-/// could be asked is denied; any other end keeps its own status.
-pub(crate) fn verdict(outcome: Outcome, was_interrupted: bool, agent: &Agent) -> Result<()> {
-    let is_done = matches!(outcome.end, RunEnd::Done { .. });
-    end::verdict(outcome.end, was_interrupted)?;
-    if is_done { denied(&unanswered(agent)) } else { Ok(()) }
 }
 
 fn denied(calls: &[DeniedCall]) -> Result<()> {

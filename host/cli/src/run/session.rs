@@ -8,6 +8,10 @@ use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_con
 use std::path::Path;
 use std::sync::Arc;
 
+/// The remedy for a session that cannot be written.
+const ELSEWHERE: &str =
+    "run with --no-session to save nothing, or set PINION_HOME to a directory where you can save sessions";
+
 /// A session that is open for a run.
 pub(crate) struct OpenSession {
     pub(crate) id: Arc<str>,
@@ -91,11 +95,22 @@ impl OpenSession {
         }
     }
 
-    /// Waits until the session is on the disk. It survives the end of this process without this; this guards against a
-    /// power failure.
-    pub(crate) fn sync(&self) {
-        if let Some(Err(error)) = self.on_disk.as_ref().map(|session| session.sync()) {
-            tracing::warn!(%error, "the session may not survive a loss of power");
+    /// Waits until the session is on the disk, so that it survives a loss of power too.
+    ///
+    /// # Errors
+    /// Entries are missing, the system cannot confirm it, or another program took the file away.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let Some(session) = &self.on_disk else { return Ok(()) };
+        session.sync().map_err(|error| Failure::from(error).or_hint(ELSEWHERE))?;
+        let missing = session.failure().map(|failure| Failure::failed(format!("the session is incomplete: {failure}")));
+        missing.map_or(Ok(()), |failure| Err(failure.hint(ELSEWHERE)))
+    }
+
+    /// Adds a remedy to the failure of a run if the session could not be written.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        match self.on_disk.as_ref().is_some_and(|session| session.failure().is_some()) {
+            true => failure.or_hint(ELSEWHERE),
+            false => failure,
         }
     }
 }

@@ -76,6 +76,7 @@ impl Base {
             runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
         self.load(args, purpose, &runtime).await;
+        self.require_built_in(args, purpose, &runtime)?;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
@@ -103,6 +104,20 @@ impl Base {
             return in_directories.settled().await;
         }
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
+    }
+
+    /// Fails if a built-in plugin was not loaded, because a run without its tools is not what the user asked for.
+    fn require_built_in(&self, args: &RunArgs, purpose: Purpose, runtime: &Runtime) -> Result<()> {
+        let loaded = runtime.plugins();
+        let built_in = self.built_in(args, purpose).filter(|_| !args.no_tools);
+        let Some(missing) =
+            built_in.map(|plugin| plugin.name).find(|name| !loaded.iter().any(|plugin| *plugin.name == **name))
+        else {
+            return Ok(());
+        };
+        let causes: Vec<String> = runtime.problems().into_iter().map(|(_, problem)| problem).collect();
+        Err(Failure::failed(format!("the built-in plugin `{missing}` was not loaded: {}", causes.join("; ")))
+            .hint("run with --no-builtin-plugins to do without the built-in tools"))
     }
 
     /// Fails if a plugin from the command line was not loaded. Those in directories are optional.

@@ -255,12 +255,14 @@ impl<'a> Group<'a> {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
         let (turns, spend) = spent(&outcomes, &choice);
         let saved = stores.end(chosen, choice.usage);
-        let chosen = chosen.filter(|_| saved.is_ok());
+        let (chosen, unsaved) = if saved.is_ok() { (chosen, None) } else { (None, chosen) };
         let (end, messages) = match (saved, chosen) {
             (Err(error), _) => {
                 let message = error.full_text();
                 choice.note = Some(message.clone());
-                (RunEnd::Error { message }, Vec::new())
+                // The answer is paid for, although the conversation does not continue from it.
+                let messages = unsaved.map(|number| ended.swap_remove(number).outcome.messages);
+                (RunEnd::Error { message }, messages.unwrap_or_default())
             }
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {

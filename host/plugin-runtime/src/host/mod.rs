@@ -5,6 +5,7 @@
 
 pub(crate) mod cancellation;
 pub(crate) mod files;
+pub(crate) mod guard;
 pub(crate) mod linker;
 pub(crate) mod log;
 pub(crate) mod log_line;

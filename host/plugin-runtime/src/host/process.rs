@@ -8,6 +8,7 @@
 use crate::bindings::pinion::plugin::process::{Captured, Command, Output, ProcessError};
 use crate::capability::ProcessGrant;
 use crate::capability::files::account::Written;
+use crate::host::guard;
 use crate::host::spill::Spill;
 use pinion_protocol::{Content, ToolProgress};
 use std::collections::VecDeque;
@@ -113,6 +114,7 @@ impl Run {
             .kill_on_drop(true);
         #[cfg(unix)]
         builder.process_group(0);
+        guard::start();
         builder.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ProcessError::NotFound(format!("no such program: `{}`", command.program)),
             _ => ProcessError::Io(format!("`{}` did not start: {error}", command.program)),
@@ -132,23 +134,17 @@ struct Group(AtomicU32);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(AtomicU32::new(child.id().unwrap_or(0)))
+        let group = child.id().unwrap_or(0);
+        guard::watch(group);
+        Self(AtomicU32::new(group))
     }
 
-    #[cfg(unix)]
     fn kill(&self) {
-        let id = i32::try_from(self.0.swap(0, Ordering::AcqRel)).unwrap_or(0);
-        let pid = rustix::process::Pid::from_raw(id);
-        if let Some(pid) = pid {
-            // It may be gone already, which is what we want.
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        let group = self.0.swap(0, Ordering::AcqRel);
+        if group != 0 {
+            guard::kill(i32::try_from(group).unwrap_or(0));
+            guard::forget(group);
         }
-    }
-
-    /// Without process groups only the program itself is killed, by `kill_on_drop`.
-    #[cfg(not(unix))]
-    fn kill(&self) {
-        self.0.store(0, Ordering::Release);
     }
 }
 

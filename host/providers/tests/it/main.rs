@@ -7,6 +7,7 @@ mod anthropic_stream;
 mod bodies;
 mod chat_body;
 mod chat_stream;
+mod cuts;
 mod fallback;
 mod fixtures;
 mod google;

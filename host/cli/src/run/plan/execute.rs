@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, note, stdout_failure, text};
 use crate::process::signals::interruptible_runs;
-use crate::run::print::{Finished, Headless, deny_unattended, fields, verdict};
+use crate::run::print::{Finished, Headless, deny_unattended, fields};
 use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, StepStatus, StopReason};
 use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
@@ -43,8 +43,8 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
         Err(failure) => (RunEnd::Error { message: failure.to_string() }, Some(failure)),
     };
     let outcome = total(&agent, end);
-    answer(finished, &file, &completed, &outcome)?;
-    let ended = failure.map_or_else(|| verdict(outcome, was_interrupted, &agent), Err);
+    answer(&finished, &file, &completed, &outcome)?;
+    let ended = failure.map_or_else(|| finished.verdict(outcome, was_interrupted), Err);
     ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
 }
 
@@ -77,7 +77,7 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
 }
 
 /// Writes the reports of the finished steps. The report of a failed one comes with the error.
-fn answer(finished: Finished, file: &PlanFile, completed: &[StepReport], outcome: &Outcome) -> Result<()> {
+fn answer(finished: &Finished, file: &PlanFile, completed: &[StepReport], outcome: &Outcome) -> Result<()> {
     let section = |completed: &StepReport| {
         format!("## Step {}: {}\n\n{}\n", completed.step, completed.title, completed.report.trim_end())
     };

@@ -7,7 +7,8 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::{note, text};
 use crate::process::signals::interruptible;
-use crate::run::print::{Headless, deny_unattended, fields, prompt, verdict};
+use crate::run::input::prompt;
+use crate::run::print::{Headless, deny_unattended, fields};
 use pinion_agent::Message;
 use pinion_orchestration::{Plan, make_plan};
 use serde_json::json;
@@ -15,7 +16,7 @@ use std::path::Path;
 
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let named = args.plan_file.as_deref().map(|path| named(base, path)).transpose()?;
-    let prompt = prompt(args)?;
+    let prompt = prompt(args, global)?;
     let headless = Headless::begin(base, args, global, deny_unattended()).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
@@ -28,11 +29,12 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let kept = plan.map(|plan| keep(base, named, &plan, &text));
     let path = kept.as_ref().and_then(|kept| kept.as_ref().ok()).map(|file| file.path.display().to_string());
     // A plan that could not be saved is still shown.
-    headless.end().await?.answer(&text, &outcome, fields([("plan", json!(path))]))?;
+    let finished = headless.end().await?;
+    finished.answer(&text, &outcome, fields([("plan", json!(path))]))?;
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
         tell(&file, global);
     }
-    verdict(outcome, was_interrupted, &agent)
+    finished.verdict(outcome, was_interrupted)
 }
 
 /// Resolves the file that the user named. An unsuitable one fails before a model is asked.
