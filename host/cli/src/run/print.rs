@@ -7,7 +7,7 @@ use crate::output::terminal::Style;
 use crate::output::{self, Text, note, stdout_failure, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
-use crate::run::end::{self, problem, stop_reason};
+use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
@@ -233,9 +233,10 @@ fn summary(text: &str, outcome: &Outcome, ready: &Ready, elapsed: Duration) -> M
         ("result", json!(text)),
         ("stop_reason", json!(stop_reason(&outcome.end))),
         ("error", json!(problem(&outcome.end))),
+        ("error_kind", json!(error_kind(&outcome.end))),
         ("denied", json!(unanswered(&ready.agent))),
-        ("usage", json!(outcome.usage)),
-        ("cost", json!(outcome.cost.map(|cost| cost.total()))),
+        ("usage", json!(outcome.spend.usage)),
+        ("cost", json!(outcome.spend.cost.map(|cost| cost.total()))),
         ("session_id", json!(ready.session.id)),
         ("model", json!(ready.info.model())),
         ("turns", json!(outcome.turns)),
