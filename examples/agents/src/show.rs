@@ -136,9 +136,6 @@ pub fn describe(end: &RunEnd) -> Option<String> {
     Some(match end {
         RunEnd::Done { stop_reason: StopReason::Length } => "the output limit was reached".to_owned(),
         RunEnd::Done { .. } => return None,
-        RunEnd::Limit { limit } => limit.to_string(),
-        RunEnd::Error { message } => message.clone(),
-        RunEnd::Aborted => "aborted".to_owned(),
-        RunEnd::Rejected { reason } => reason.clone(),
+        other => other.to_string(),
     })
 }

@@ -11,7 +11,7 @@ use pinion_protocol::identity::Continuation;
 use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
-use pinion_protocol::usage::{Cost, Spend, Usage};
+use pinion_protocol::usage::Spend;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -29,13 +29,13 @@ pub struct Agent {
 
 /// Totals of an agent since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Number of requests to models.
     pub requests: u64,
-    /// Tokens of these requests.
-    pub usage: Usage,
-    /// Cost of the tokens; `None` when no price is known.
-    pub cost: Option<Cost>,
+    /// Tokens and cost of these requests.
+    #[serde(flatten)]
+    pub spend: Spend,
 }
 
 /// State of an idle agent, from [`Agent::snapshot`].
@@ -92,6 +92,7 @@ impl Lease<'_> {
 
 /// The reason a run did not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentError {
     /// The agent is running: steer the run, or queue a follow-up message.
     #[error("a run is under way")]
@@ -291,7 +292,7 @@ impl Agent {
         context.begin_run(loop_id);
         let token = self.running_token();
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
-        self.add(1, Spend { usage: compaction.usage, cost: compaction.cost });
+        self.add(1, compaction.spend);
         Ok(compaction)
     }
 
@@ -420,7 +421,7 @@ impl Agent {
         context.system_prompt = self.live.state().begin(loop_id, history, context.system_prompt.clone(), instructions);
         let outcome = run(context, prompts, config, &self.events.described_by(&self.live), &token).await;
         context.system_prompt = self.live.state().end();
-        self.add(u64::from(outcome.turns), Spend { usage: outcome.usage, cost: outcome.cost });
+        self.add(u64::from(outcome.turns), outcome.spend);
         outcome
     }
 
@@ -454,9 +455,7 @@ impl Agent {
     fn add(&self, requests: u64, spend: Spend) {
         let mut totals = lock(&self.spent);
         totals.requests += requests;
-        let mut spent = Spend { usage: totals.usage, cost: totals.cost };
-        spent.add(spend);
-        (totals.usage, totals.cost) = (spent.usage, spent.cost);
+        totals.spend.add(spend);
     }
 }
 

@@ -36,8 +36,7 @@ use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
 use pinion_protocol::live::ContextEstimate;
 use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage};
-use pinion_protocol::outcome::{Limit, Outcome, RunEnd};
-use pinion_protocol::provider::ProviderError;
+use pinion_protocol::outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tool::ToolError;
 use pinion_protocol::usage::{Spend, Usage};
@@ -169,7 +168,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Error { message: error.full_text() })
+        ended.await.unwrap_or_else(|error: StoreError| RunEnd::Failed(error.into()))
     }
 
     /// Starts the run. Returns its end if it is over before its first turn.
@@ -188,7 +187,7 @@ impl<'a> Run<'a> {
         match verdict {
             Ok(Verdict::Pass) => {}
             Ok(Verdict::Deny(reason)) => return Some(self.rejected(reason).await),
-            Err(panicked) => return Some(RunEnd::Error { message: panicked.to_string() }),
+            Err(panicked) => return Some(RunEnd::failed(RunErrorKind::Panic, panicked.to_string())),
         }
         self.restart_tracker();
         let Self { context, config, events, token, budget, .. } = &*self;
@@ -250,7 +249,7 @@ impl<'a> Run<'a> {
         self.open = Some(OpenTurn::default());
         self.emit(EventKind::TurnStart { turn, trigger }).await;
         let next = self.exchange().await;
-        let next = next.unwrap_or_else(|error| Next::End(RunEnd::Error { message: error.full_text() }));
+        let next = next.unwrap_or_else(|error| Next::End(RunEnd::Failed(error.into())));
         let stop_reason = match &next {
             Next::Turn => StopReason::ToolUse,
             Next::Done(stop_reason) => *stop_reason,
@@ -258,8 +257,8 @@ impl<'a> Run<'a> {
             Next::End(_) => StopReason::Error,
         };
         let usage = self.end_turn(stop_reason).await;
-        if let Next::End(RunEnd::Error { message }) = &next {
-            self.hooks().on_error(message).await;
+        if let Next::End(RunEnd::Failed(error)) = &next {
+            self.hooks().on_error(error).await;
         }
         let flow = self.hooks().after_turn(self.context, &usage).await;
         match (flow, next) {
@@ -280,9 +279,9 @@ impl<'a> Run<'a> {
         if self.is_full() {
             self.compact(CompactionReason::Threshold).await?;
         }
-        let reply = self.ask().await?;
+        let (reply, failure) = self.ask().await?;
         self.spend(reply.spend());
-        self.take(reply).await
+        self.take(reply, failure).await
     }
 
     /// Reports the end of the turn in progress, if there is one, and returns its usage.
@@ -314,20 +313,22 @@ impl<'a> Run<'a> {
             }
         }
         self.end_turn(StopReason::Error).await;
-        RunEnd::Error { message: self.config.ports.secrets.clean(&panicked.to_string()).into_owned() }
+        RunEnd::failed(RunErrorKind::Panic, self.config.ports.secrets.clean(&panicked.to_string()))
     }
 
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
-    async fn ask(&mut self) -> Result<AssistantMessage, StoreError> {
+    async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
         let (reply, failure) = self.asking().reply().await;
-        let Some(overflow @ ProviderError::ContextOverflow { .. }) = failure else { return Ok(reply) };
-        let cause = overflow.to_string();
+        if failure.as_ref().is_none_or(|error| error.kind != RunErrorKind::Overflow) {
+            return Ok((reply, failure));
+        }
+        let cause = failure.as_ref().map(RunError::to_string).unwrap_or_default();
         tracing::warn!(%cause, "the conversation is too long for the model and is compacted");
         if !self.compact(CompactionReason::Overflow).await? {
-            return Ok(reply);
+            return Ok((reply, failure));
         }
         self.emit(EventKind::Retry { attempt: 1, max_attempts: 1, delay_ms: 0, cause }).await;
-        Ok(self.asking().reply().await.0)
+        Ok(self.asking().reply().await)
     }
 
     fn asking(&self) -> Turn<'_> {
@@ -356,7 +357,7 @@ impl<'a> Run<'a> {
         // In a long run, messages that the model no longer sees remain only in the session.
         let kept = (before - compaction.dropped).min(self.added.len());
         self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
-        self.spend(Spend { usage: compaction.usage, cost: compaction.cost });
+        self.spend(compaction.spend);
         self.restart_tracker();
         if let Some(mut state) = self.events.state(&self.context.loop_id) {
             state.history.clone_from(&self.context.messages);
@@ -365,8 +366,8 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a reply and the results of its calls to the history.
-    async fn take(&mut self, reply: AssistantMessage) -> Result<Next, StoreError> {
-        let (stop_reason, error) = (reply.stop_reason, reply.error.clone());
+    async fn take(&mut self, reply: AssistantMessage, failure: Option<RunError>) -> Result<Next, StoreError> {
+        let stop_reason = reply.stop_reason;
         let calls: Vec<ToolCall> = reply.tool_calls().cloned().collect();
         self.append_reply(reply).await?;
         let dispatch = Dispatch {
@@ -380,7 +381,7 @@ impl<'a> Run<'a> {
         };
         // Also after an abort, so that each call gets a result.
         let results = dispatch.run(&calls, &mut self.repetition).await;
-        let failure = dispatch.failure().take();
+        let unstored = dispatch.failure().take();
         self.account_for_children();
         for stored in results.into_iter().filter(|stored| stored.is_kept) {
             self.emit(EventKind::MessageStart { role: Role::of(&stored.message) }).await;
@@ -389,17 +390,16 @@ impl<'a> Run<'a> {
             }
             self.take_in(stored.message).await;
         }
-        if let Some(error) = failure {
+        if let Some(error) = unstored {
             return Err(error);
         }
-        Ok(match stop_reason {
-            _ if self.token.is_cancelled() => Next::End(RunEnd::Aborted),
-            StopReason::Aborted => Next::End(RunEnd::Aborted),
-            StopReason::Error => Next::End(RunEnd::Error { message: error.unwrap_or_default() }),
+        Ok(match failure {
+            _ if self.token.is_cancelled() || stop_reason == StopReason::Aborted => Next::End(RunEnd::Aborted),
+            Some(error) => Next::End(RunEnd::Failed(error)),
             _ if !calls.is_empty() => Next::Turn,
             // A message that came too late to interrupt a call still needs an answer.
             _ if !self.config.inbox.steering.is_empty() => Next::Turn,
-            done => Next::Done(done),
+            None => Next::Done(stop_reason),
         })
     }
 
@@ -442,7 +442,9 @@ impl<'a> Run<'a> {
             turns: self.turns,
         };
         self.emit(ended).await;
-        Outcome { end, messages: self.added, usage: self.spent.usage, cost: self.spent.cost, turns: self.turns }
+        let mut outcome = Outcome::new(end, self.spent, self.turns);
+        outcome.messages = self.added;
+        outcome
     }
 
     async fn append(&mut self, message: Message) -> Result<(), StoreError> {

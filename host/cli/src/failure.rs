@@ -2,7 +2,7 @@
 //!
 //! The conversions in this file are the only place that maps the errors of other crates to exit statuses.
 
-use pinion_agent::{AgentError, CompactionError};
+use pinion_agent::{AgentError, CompactionError, RunError, RunErrorKind};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
 use pinion_session_store::{SessionError, SessionErrorKind};
@@ -138,6 +138,25 @@ impl From<RegistryError> for Failure {
     }
 }
 
+/// A key that the vendor does not accept is wrong config, like a missing one.
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let status = match error.kind {
+            RunErrorKind::Authentication => Status::Usage,
+            _ => Status::Failed,
+        };
+        let failure = Self::of(status, &error);
+        match error.kind {
+            RunErrorKind::StoreFull => {
+                failure.hint("free some space on the disk, or run without saving the session (--no-session)")
+            }
+            RunErrorKind::Store => failure.hint("--no-session runs without saving the session"),
+            RunErrorKind::Overflow => failure.hint("start a new session, or use a model with a larger context window"),
+            _ => failure,
+        }
+    }
+}
+
 /// A wrong session ID is wrong usage; a full disk is not.
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
@@ -190,6 +209,16 @@ mod tests {
         assert_eq!(chain(&error), "outer: invalid digit found in string");
         let failure = Failure::usage("could not read `a`").because(error).hint("b");
         assert_eq!(failure.to_string(), "could not read `a`: outer: invalid digit found in string\nhint: b");
+    }
+
+    #[test]
+    fn status_of_a_failed_run_follows_from_its_kind() {
+        let failure = |kind| Failure::from(RunError::new(kind, "no"));
+        assert_eq!(failure(RunErrorKind::Authentication).status, Status::Usage);
+        for kind in [RunErrorKind::Network, RunErrorKind::Overflow, RunErrorKind::StoreFull, RunErrorKind::Other] {
+            assert_eq!(failure(kind).status, Status::Failed, "{kind:?}");
+        }
+        assert!(failure(RunErrorKind::StoreFull).remedy().is_some_and(|hint| hint.contains("--no-session")));
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub struct Answer<T = Value> {
 
 /// The reason there is no answer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AnswerError {
     /// No run started.
     #[error(transparent)]

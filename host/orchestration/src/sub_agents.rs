@@ -129,7 +129,7 @@ impl Children for Family {
 
 impl Family {
     fn spend(&self, outcome: &Outcome) {
-        self.account().spend.add(Spend { usage: outcome.usage, cost: outcome.cost });
+        self.account().spend.add(outcome.spend);
     }
 
     /// Locks the account. A panic leaves it consistent, so poisoning is ignored.

@@ -295,8 +295,8 @@ async fn sub_agent_spend_counts_towards_the_parents_limits() {
     let harness = setup.build();
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Tokens(60) });
-    assert_eq!((harness.requests(), outcome.usage.total()), (4, 60));
-    assert_eq!(harness.agent.totals().usage.total(), 60);
+    assert_eq!((harness.requests(), outcome.spend.usage.total()), (4, 60));
+    assert_eq!(harness.agent.totals().spend.usage.total(), 60);
 }
 
 #[tokio::test]
@@ -422,7 +422,7 @@ async fn attempts_run_concurrently_read_only_and_return_one_report() {
     let outcome = harness.prompt("go").await;
     assert_eq!(letters(&outcome.messages[2]), "result call-0: two");
     assert_eq!(offered(&harness, 1), ["read"]);
-    assert_eq!(outcome.usage.total(), 6 * 15, "all attempts and the judge count");
+    assert_eq!(outcome.spend.usage.total(), 6 * 15, "all attempts and the judge count");
     let events = harness.events_of_loops();
     let chosen = events.iter().find_map(|event| match &event.kind {
         EventKind::ParallelEnd { chosen, .. } => chosen.clone(),
@@ -463,7 +463,7 @@ async fn concurrent_sub_agents_share_one_token_limit() {
     assert_eq!(outcome.end, RunEnd::Limit { limit: Limit::Tokens(600) });
     // Only requests that were open when the limit was reached can exceed it.
     assert!(harness.requests() < 600 / 15 + 16, "{} requests", harness.requests());
-    assert_eq!(outcome.usage.total(), harness.requests() as u64 * 15);
+    assert_eq!(outcome.spend.usage.total(), harness.requests() as u64 * 15);
 }
 
 /// Allows every call after a delay.

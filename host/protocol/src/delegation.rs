@@ -6,7 +6,7 @@ use crate::message::{Message, StopReason};
 use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::{Provider, ThinkingLevel};
-use crate::usage::{Cost, Usage};
+use crate::usage::Spend;
 use futures_util::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
@@ -116,6 +116,7 @@ pub struct Assignment {
 
 /// The result of a sub-agent.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// Its last non-empty message; empty when there is none.
     pub text: String,
@@ -125,14 +126,13 @@ pub struct Report {
     pub loop_id: Arc<str>,
     /// Number of turns.
     pub turns: u32,
-    /// Tokens of all requests.
-    pub usage: Usage,
-    /// Cost of the tokens; `None` when it is unknown.
-    pub cost: Option<Cost>,
+    /// Tokens and cost of all requests.
+    pub spend: Spend,
 }
 
 /// The reason a sub-agent was not started or did not report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SubAgentError {
     /// The prompt is empty.
     #[error("the prompt is empty: describe the task and everything the sub-agent needs to know")]
@@ -266,8 +266,8 @@ impl Report {
             _ => None,
         });
         let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
-        let Outcome { end, usage, cost, turns, .. } = outcome;
-        Self { text, end, loop_id, turns, usage, cost }
+        let Outcome { end, spend, turns, .. } = outcome;
+        Self { text, end, loop_id, turns, spend }
     }
 
     /// Returns the reason the report is incomplete; `None` when the sub-agent finished on its own.
@@ -282,7 +282,7 @@ impl Report {
             RunEnd::Limit { limit: Limit::Tokens(_) | Limit::Cost(_) } => {
                 "it reached the token or cost limit of this run".into()
             }
-            RunEnd::Error { message } => format!("it failed: {message}"),
+            RunEnd::Failed(error) => format!("it failed: {error}"),
             RunEnd::Aborted => "it was aborted".into(),
             RunEnd::Rejected { reason } => format!("it was rejected: {reason}"),
         })

@@ -25,6 +25,7 @@ pub struct Event {
 /// The kinds of events, with their data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum EventKind {
     /// A run starts. First event of a run, except for [`EventKind::PlanStep`].
     AgentStart {

@@ -62,7 +62,7 @@ pub use live::ContextEstimate;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
 pub use order::{CallOrder, sort_results};
-pub use outcome::{Limit, Outcome, RunEnd};
+pub use outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,

@@ -101,6 +101,12 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// Returns whether the disk, or the user's quota, has no room left.
+    pub fn is_full(&self) -> bool {
+        let kind = self.source.as_ref().map(std::io::Error::kind);
+        matches!(kind, Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded))
+    }
+
     /// Returns the error text with its cause, for people.
     pub fn full_text(&self) -> String {
         match &self.source {

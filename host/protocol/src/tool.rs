@@ -132,6 +132,7 @@ pub enum Display {
 ///
 /// The error becomes the call's result, so that the model can continue: see [`ToolError::for_model`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ToolError {
     /// The tool does not exist. The model can fix it.
     #[error("no tool `{tool}`")]
@@ -199,6 +200,15 @@ pub enum ToolError {
 }
 
 impl ToolError {
+    /// Returns the name of the tool.
+    pub fn tool(&self) -> &str {
+        match self {
+            Self::UnknownTool { tool, .. } | Self::InvalidArguments { tool, .. } | Self::Failed { tool, .. } => tool,
+            Self::Denied { tool, .. } | Self::Fault { tool, .. } | Self::Repeated { tool, .. } => tool,
+            Self::Changed { tool } | Self::Cancelled { tool } => tool,
+        }
+    }
+
     /// Returns the text that the model gets as the call's result.
     pub fn for_model(&self) -> String {
         match self {

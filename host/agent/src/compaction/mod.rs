@@ -22,7 +22,7 @@ use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};
 use pinion_protocol::store::StoreError;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use shrink::Budget;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,7 @@ const KEPT_ROUND_BYTES: u64 = 32 * 1024;
 
 /// Result of a compaction.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Compaction {
     /// The reason for the compaction.
     pub reason: CompactionReason,
@@ -43,14 +44,13 @@ pub struct Compaction {
     pub before: u64,
     /// Estimated tokens of the conversation now.
     pub after: u64,
-    /// Tokens of the request for the summary.
-    pub usage: Usage,
-    /// Cost of that request; `None` when the model's prices are unknown.
-    pub cost: Option<Cost>,
+    /// Tokens and cost of the request for the summary.
+    pub spend: Spend,
 }
 
 /// The reason a conversation was not compacted; it remains unchanged.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompactionError {
     /// A run is under way.
     #[error("a run is under way")]
@@ -97,9 +97,8 @@ pub async fn compact(
     }
     let compactor = Compactor { context, config, events, token };
     let summary = compactor.summary(&compactor.context.messages, instructions).await?;
-    let (text, usage, cost) = (summary.text, summary.usage, summary.cost);
-    let record = Record { summary: text, kept, cut: None };
-    compactor.settle(record, CompactionReason::Asked, usage, cost).await
+    let record = Record { summary: summary.text, kept, cut: None };
+    compactor.settle(record, CompactionReason::Asked, summary.spend).await
 }
 
 impl Compactor<'_> {
@@ -116,23 +115,19 @@ impl Compactor<'_> {
         let budget = Budget { tokens: self.budget(reason, tracker), tracker };
         let messages = &self.context.messages;
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
-            return self.settle(record, reason, Usage::default(), None).await;
+            return self.settle(record, reason, Spend::default()).await;
         }
         let kept = shrink::kept(messages, &budget, policy);
         let dropped = messages.len() - kept.count;
         if dropped == 0 {
             return Err(CompactionError::Nothing);
         }
-        let (mut usage, mut cost) = (Usage::default(), None);
-        let text = match self.written(reason).await? {
-            Some(summary) => {
-                (usage, cost) = (summary.usage, summary.cost);
-                summary.text
-            }
-            None => shrink::listing(&messages[..dropped]),
+        let (text, spend) = match self.written(reason).await? {
+            Some(summary) => (summary.text, summary.spend),
+            None => (shrink::listing(&messages[..dropped]), Spend::default()),
         };
         let record = shrink::fit(messages, text, kept, &budget);
-        self.settle(record, reason, usage, cost).await
+        self.settle(record, reason, spend).await
     }
 
     /// Tokens that the messages may take afterwards.
@@ -178,8 +173,7 @@ impl Compactor<'_> {
         self,
         record: Record,
         reason: CompactionReason,
-        usage: Usage,
-        cost: Option<Cost>,
+        spend: Spend,
     ) -> Result<Compaction, CompactionError> {
         let message = Message::Extension(ExtensionMessage {
             kind: COMPACTION_MESSAGE.to_owned(),
@@ -197,8 +191,7 @@ impl Compactor<'_> {
             summary: record.summary,
             before: count(&old),
             after: count(&self.context.messages),
-            usage,
-            cost,
+            spend,
         };
         let told = EventKind::Compaction {
             reason,

@@ -4,7 +4,7 @@ use super::{CompactionError, Compactor};
 use crate::channel::Events;
 use crate::turn::Turn;
 use pinion_protocol::message::{Message, StopReason};
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 
 const INSTRUCTION: &str = "\
@@ -13,11 +13,10 @@ wishes, in their words where they matter; decisions and why they were made; what
 or changed and what is in them; commands that matter and their results; what failed; what is still open and comes next. \
 Leave out what no longer matters. Write only the summary.";
 
-/// Summary written by the model, with its usage and cost.
+/// Summary written by the model, with the spend on it.
 pub(super) struct Summary {
     pub(super) text: String,
-    pub(super) usage: Usage,
-    pub(super) cost: Option<Cost>,
+    pub(super) spend: Spend,
 }
 
 impl Compactor<'_> {
@@ -46,6 +45,6 @@ impl Compactor<'_> {
         if text.trim().is_empty() {
             return Err(CompactionError::NoSummary { message: "its reply holds no text".to_owned() });
         }
-        Ok(Summary { text, usage: reply.usage, cost: reply.cost })
+        Ok(Summary { text, spend: reply.spend() })
     }
 }

@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 use pinion_protocol::content::{Content, ToolCall};
 use pinion_protocol::guard::{caught, caught_async};
 use pinion_protocol::message::{Message, ToolResultMessage};
-use pinion_protocol::outcome::Outcome;
+use pinion_protocol::outcome::{Outcome, RunError};
 use pinion_protocol::usage::Usage;
 use secrecy::SecretString;
 use std::sync::Arc;
@@ -145,8 +145,8 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Called when a turn failed: a request to the model permanently, or a write to the session.
-    fn on_error<'a>(&'a self, message: &'a str, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        let _ = (message, token);
+    fn on_error<'a>(&'a self, error: &'a RunError, token: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        let _ = (error, token);
         Box::pin(async {})
     }
 
@@ -226,9 +226,9 @@ impl<'a> HookChain<'a> {
         flow
     }
 
-    pub(crate) async fn on_error(self, message: &str) {
+    pub(crate) async fn on_error(self, error: &RunError) {
         for hook in self.hooks {
-            self.notify(|| hook.on_error(message, self.token)).await;
+            self.notify(|| hook.on_error(error, self.token)).await;
         }
     }
 

@@ -32,7 +32,7 @@ async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
     let refused = ProviderError::Api { status: Some(400), message: "no".into() };
     let harness = Setup::new(vec![Reply::Fails(vec![], refused), says("now")]).build();
     let failed = harness.prompt("hi").await;
-    assert!(matches!(failed.end, RunEnd::Error { .. }));
+    assert!(matches!(failed.end, RunEnd::Failed(_)));
     let messages = vec![Arc::new(Message::user("hi"))];
     harness.agent.reset("s".into(), messages, 0).unwrap();
     assert_eq!(harness.agent.resume().await.unwrap().text(), "now");

@@ -146,7 +146,7 @@ async fn l14_unfixable_overflow_ends_the_run_with_a_reason() {
     let harness = setup.build();
     harness.prompt(&"x".repeat(50_000)).await;
     let outcome = harness.prompt("and now?").await;
-    assert_eq!(outcome.end, RunEnd::Error { message: "context window exceeded: too long".into() });
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window exceeded: too long"));
     assert_eq!(harness.requests(), 3);
 }
 

@@ -192,7 +192,7 @@ async fn a_result_that_cannot_be_stored_ends_the_run_and_no_further_call_begins(
     setup.strategy = Strategy::Sequential;
     let harness = setup.build();
     let outcome = harness.prompt("go").await;
-    assert!(matches!(outcome.end, RunEnd::Error { .. }), "{:?}", outcome.end);
+    assert!(matches!(outcome.end, RunEnd::Failed(_)), "{:?}", outcome.end);
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-0", "-call-0", "+call-1", "-call-1"]);
     assert_eq!(outcome.messages.len(), 3, "what is in the store is in the history, and nothing else");
 }

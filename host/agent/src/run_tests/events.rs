@@ -63,7 +63,7 @@ async fn full_store_ends_the_run_and_only_stored_messages_are_shown() {
         let mut harness = Setup::new(replies).tool("look", Act::Answer("seen")).full_after(full_after).build();
         let outcome = harness.prompt("go").await;
         assert!(
-            matches!(&outcome.end, RunEnd::Error { message } if message.contains("disk full")),
+            matches!(&outcome.end, RunEnd::Failed(error) if error.kind == RunErrorKind::Store && error.message.contains("disk full")),
             "{:?}",
             outcome.end
         );

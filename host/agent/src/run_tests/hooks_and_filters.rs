@@ -95,7 +95,7 @@ impl Hooks for Notes {
         Box::pin(async move { flow })
     }
 
-    fn on_error<'a>(&'a self, _: &'a str, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
+    fn on_error<'a>(&'a self, _: &'a RunError, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
         self.note("on_error");
         Box::pin(async {})
     }

@@ -45,7 +45,7 @@ async fn l11_run_fails_after_ten_retries_with_the_cause() {
     let network = || Reply::Fails(vec![], ProviderError::Network { message: "no route".into() });
     let harness = Setup::new((0..20).map(|_| network()).collect()).build();
     let outcome = harness.prompt("go").await;
-    assert_eq!(outcome.end, RunEnd::Error { message: "network: no route".into() });
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Network, "network: no route"));
     assert_eq!(harness.requests(), 11);
 }
 

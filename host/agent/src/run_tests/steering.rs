@@ -101,7 +101,7 @@ async fn l9_follow_ups_do_not_come_after_an_error() {
     let harness = Setup::new(vec![Reply::Fails(vec![], refused)]).build();
     harness.agent.follow_up(Message::user("and then"));
     let outcome = harness.prompt("go").await;
-    assert_eq!(outcome.end, RunEnd::Error { message: "bad key".into() });
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Authentication, "bad key"));
     assert_eq!(harness.requests(), 1);
 }
 

@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_protocol::event::{EventKind, Role};
 use pinion_protocol::message::{AssistantMessage, StopReason};
+use pinion_protocol::outcome::{RunError, RunErrorKind};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
 use prompt::with_guidelines;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     /// Requests a reply, with retries. A failure also returns a message, which has the stop reason
     /// [`StopReason::Error`] or [`StopReason::Aborted`] and the partial content, along with the error.
-    pub(crate) async fn reply(&self) -> (AssistantMessage, Option<ProviderError>) {
+    pub(crate) async fn reply(&self) -> (AssistantMessage, Option<RunError>) {
         self.ask(self.config.policy.tool_choice.clone()).await
     }
 
@@ -41,21 +42,24 @@ impl Turn<'_> {
         self.ask(ToolChoice::None).await.0
     }
 
-    async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<ProviderError>) {
+    async fn ask(&self, tool_choice: ToolChoice) -> (AssistantMessage, Option<RunError>) {
         let mut attempt = 0;
         loop {
             let mut assembly = Assembly::default();
             let Err(error) = self.attempt(&tool_choice, &mut assembly).await else {
                 let stop_reason = assembly.stop_reason.unwrap_or(StopReason::Stop);
-                let error = (stop_reason == StopReason::Error).then(|| REFUSED.to_owned());
-                return (self.message(assembly, stop_reason, error), None);
+                let refused = RunError::new(RunErrorKind::Refused, REFUSED);
+                let refused = (stop_reason == StopReason::Error).then_some(refused);
+                let text = refused.as_ref().map(RunError::to_string);
+                return (self.message(assembly, stop_reason, text), refused);
             };
             attempt += 1;
             if self.token.is_cancelled() {
                 return (self.message(assembly, StopReason::Aborted, None), None);
             }
             let Some(delay) = self.config.ports.retry.delay(&error, attempt) else {
-                return (self.message(assembly, StopReason::Error, Some(final_text(&error))), Some(error));
+                let failure = RunError::new((&error).into(), final_text(&error));
+                return (self.message(assembly, StopReason::Error, Some(failure.to_string())), Some(failure));
             };
             self.announce(attempt, delay, &error).await;
             tokio::select! {

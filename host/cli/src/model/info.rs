@@ -53,6 +53,6 @@ impl HostInfo for SessionInfo {
 
     fn spent(&self) -> Spent {
         let totals = self.agent.get().and_then(Weak::upgrade).map(|agent| agent.totals()).unwrap_or_default();
-        Spent { requests: totals.requests, usage: totals.usage, cost: totals.cost }
+        Spent { requests: totals.requests, usage: totals.spend.usage, cost: totals.spend.cost }
     }
 }

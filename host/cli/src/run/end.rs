@@ -1,7 +1,7 @@
 //! The end of a run: in words, as a stop reason in JSON, and as an exit status.
 
 use crate::failure::{Failure, Result, Status};
-use pinion_agent::{Limit, RunEnd, StopReason};
+use pinion_agent::{Limit, RunEnd, RunErrorKind, StopReason};
 
 /// Returns the stop reason in JSON output, which is part of the interface.
 pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {
@@ -9,9 +9,10 @@ pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {
         RunEnd::Done { stop_reason: StopReason::Length } => "length",
         RunEnd::Done { .. } => "stop",
         RunEnd::Limit { .. } => "limit",
-        RunEnd::Error { .. } => "error",
+        RunEnd::Failed(_) => "error",
         RunEnd::Aborted => "aborted",
         RunEnd::Rejected { .. } => "rejected",
+        _ => "other",
     }
 }
 
@@ -20,8 +21,15 @@ pub(crate) fn problem(end: &RunEnd) -> Option<String> {
     match end {
         RunEnd::Done { .. } | RunEnd::Aborted => None,
         RunEnd::Limit { limit } => Some(limit_text(limit)),
-        RunEnd::Error { message } => Some(message.clone()),
-        RunEnd::Rejected { reason } => Some(reason.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Returns the kind of failure in JSON output.
+pub(crate) fn error_kind(end: &RunEnd) -> Option<RunErrorKind> {
+    match end {
+        RunEnd::Failed(error) => Some(error.kind),
+        _ => None,
     }
 }
 
@@ -32,8 +40,9 @@ pub(crate) fn verdict(end: RunEnd, was_interrupted: bool) -> Result<()> {
         RunEnd::Aborted if was_interrupted => Err(Failure::new(Status::Interrupted, "interrupted")),
         RunEnd::Aborted => Err(Failure::failed("the run was aborted")),
         RunEnd::Limit { limit } => Err(Failure::new(Status::Limit, limit_text(&limit))),
-        RunEnd::Error { message } => Err(Failure::failed(message)),
+        RunEnd::Failed(error) => Err(error.into()),
         RunEnd::Rejected { reason } => Err(Failure::new(Status::Denied, format!("the prompt was refused: {reason}"))),
+        other => Err(Failure::failed(other)),
     }
 }
 
@@ -44,5 +53,6 @@ pub(crate) fn limit_text(limit: &Limit) -> String {
         Limit::Tokens(n) => format!("reached the limit of {n} tokens (--max-tokens)"),
         Limit::Time(n) => format!("reached the time limit of {n} seconds (--timeout)"),
         Limit::Cost(n) => format!("reached the limit of {n} US dollars (--max-cost)"),
+        other => other.to_string(),
     }
 }

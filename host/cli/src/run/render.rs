@@ -300,12 +300,13 @@ impl<W: Sink> Renderer<W> {
             }
             RunEnd::Done { .. } => self.end_line(),
             RunEnd::Limit { limit } => self.notice(&limit_text(limit).text()),
-            RunEnd::Error { message } => {
-                let text = self.style.red(text!("error: {}", Text::block(message)));
+            RunEnd::Failed(error) => {
+                let text = self.style.red(text!("error: {}", Text::block(&error.message)));
                 self.line(&text)
             }
             RunEnd::Aborted => self.notice(&text!("interrupted")),
             RunEnd::Rejected { reason } => self.notice(&text!("refused: {}", reason)),
+            other => self.notice(&text!("{}", other.to_string())),
         }
     }
 }

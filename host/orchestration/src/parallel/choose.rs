@@ -5,7 +5,7 @@ use pinion_agent::Context;
 use pinion_agent::Events;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
-use pinion_protocol::usage::{Cost, Usage};
+use pinion_protocol::usage::Spend;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -55,10 +55,8 @@ pub struct Choice {
     pub loops: u32,
     /// Turns of these runs.
     pub turns: u32,
-    /// Tokens of these runs.
-    pub usage: Usage,
-    /// Cost of the tokens; `None` when no price is known.
-    pub cost: Option<Cost>,
+    /// Tokens and cost of these runs.
+    pub spend: Spend,
 }
 
 impl Choice {
@@ -104,7 +102,7 @@ impl BranchStrategy for MostTokens {
 }
 
 fn tokens(candidates: &Candidates<'_>, at: usize) -> u64 {
-    candidates.candidates[at].outcome.usage.total()
+    candidates.candidates[at].outcome.spend.usage.total()
 }
 
 fn chosen<'a>(candidate: Option<usize>) -> BoxFuture<'a, Choice> {

@@ -66,12 +66,12 @@ impl Judge {
         let mut context = self.context(candidates.context);
         let prompts = vec![Message::user(question.as_str())];
         let outcome = run(&mut context, prompts, &config, candidates.events, candidates.token).await;
-        let (turns, usage, cost) = (outcome.turns, outcome.usage, outcome.cost);
+        let (turns, spend) = (outcome.turns, outcome.spend);
         let choice = match verdict(outcome, &context, &question, candidates.candidates.len()) {
             Ok(candidate) => Choice::of(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
-        Choice { loops: 1, turns, usage, cost, ..choice }
+        Choice { loops: 1, turns, spend, ..choice }
     }
 
     fn config(&self) -> LoopConfig {

@@ -33,7 +33,7 @@ use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::message::Message;
-use pinion_protocol::outcome::{Outcome, RunEnd};
+use pinion_protocol::outcome::{Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::store::{SessionStore, StoreError};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
@@ -53,9 +53,8 @@ pub struct ParallelOutcome {
 }
 
 impl ParallelOutcome {
-    fn failed(message: String) -> Self {
-        let end = RunEnd::Error { message };
-        let outcome = Outcome { end, messages: Vec::new(), usage: Default::default(), cost: None, turns: 0 };
+    fn failed(error: RunError) -> Self {
+        let outcome = Outcome::new(RunEnd::Failed(error), Spend::default(), 0);
         Self { outcome, chosen: None, outcomes: Vec::new() }
     }
 }
@@ -97,13 +96,13 @@ pub async fn run_parallel(
     token: &CancellationToken,
 ) -> ParallelOutcome {
     let Some(first) = branches.first() else {
-        return ParallelOutcome::failed("no branches to run".to_owned());
+        return ParallelOutcome::failed(RunError::new(RunErrorKind::Other, "no branches to run"));
     };
     let mut group = Group::new(context, first, events, token);
     let contexts = group.contexts(branches);
     let stores = match group.start(&contexts, branches).await {
         Ok(stores) => stores,
-        Err(error) => return group.fail(&error).await,
+        Err(error) => return group.fail(error.into()).await,
     };
     let ended = group.run(contexts, &prompts, branches, &stores).await;
     let (chosen, choice) = group.choose(&prompts, &ended, strategy).await;
@@ -128,8 +127,7 @@ pub async fn run_branches(
     }
     let (events, token) = (lease.events().clone(), lease.token.clone());
     let parallel = run_parallel(&mut lease.context, prompts, &branches, strategy, &events, &token).await;
-    let Outcome { turns, usage, cost, .. } = parallel.outcome;
-    lease.add(u64::from(turns), Spend { usage, cost });
+    lease.add(u64::from(parallel.outcome.turns), parallel.outcome.spend);
     Ok(parallel)
 }
 
@@ -186,11 +184,10 @@ impl<'a> Group<'a> {
     }
 
     /// Reports an empty group, so that watchers do not wait for one.
-    async fn fail(&self, error: &StoreError) -> ParallelOutcome {
-        let message = error.full_text();
+    async fn fail(&self, error: RunError) -> ParallelOutcome {
         self.report(EventKind::ParallelStart { group_id: self.id.clone(), loop_ids: Vec::new() }).await;
-        self.report_end(None, Choice::noted(message.clone())).await;
-        ParallelOutcome::failed(message)
+        self.report_end(None, Choice::noted(error.to_string())).await;
+        ParallelOutcome::failed(error)
     }
 
     async fn run(
@@ -254,15 +251,14 @@ impl<'a> Group<'a> {
     ) -> ParallelOutcome {
         let outcomes: Vec<Outcome> = ended.iter().map(|branch| branch.outcome.clone()).collect();
         let (turns, spend) = spent(&outcomes, &choice);
-        let saved = stores.end(chosen, choice.usage);
+        let saved = stores.end(chosen, choice.spend.usage);
         let (chosen, unsaved) = if saved.is_ok() { (chosen, None) } else { (None, chosen) };
         let (end, messages) = match (saved, chosen) {
             (Err(error), _) => {
-                let message = error.full_text();
-                choice.note = Some(message.clone());
+                choice.note = Some(error.full_text());
                 // The answer is paid for, although the conversation does not continue from it.
                 let messages = unsaved.map(|number| ended.swap_remove(number).outcome.messages);
-                (RunEnd::Error { message }, messages.unwrap_or_default())
+                (RunEnd::Failed(error.into()), messages.unwrap_or_default())
             }
             (Ok(()), None) => (ended.swap_remove(0).outcome.end, Vec::new()),
             (Ok(()), Some(number)) => {
@@ -272,7 +268,8 @@ impl<'a> Group<'a> {
             }
         };
         self.report_end(chosen.map(|_| self.context.loop_id.clone()), choice).await;
-        let outcome = Outcome { end, messages, usage: spend.usage, cost: spend.cost, turns };
+        let mut outcome = Outcome::new(end, spend, turns);
+        outcome.messages = messages;
         ParallelOutcome { outcome, chosen, outcomes }
     }
 
@@ -280,7 +277,8 @@ impl<'a> Group<'a> {
         if let Some(note) = &choice.note {
             tracing::warn!(note, group_id = &*self.id, "the choice among branches deviates from the strategy");
         }
-        let Choice { note, usage, .. } = choice;
+        let Choice { note, spend, .. } = choice;
+        let usage = spend.usage;
         self.report(EventKind::ParallelEnd { group_id: self.id.clone(), chosen, note, usage }).await;
     }
 
@@ -300,10 +298,10 @@ fn branch(config: &LoopConfig, store: Arc<dyn SessionStore>, budget: &Arc<Budget
 
 /// Sums the turns and the spend of all branches and of the choice.
 fn spent(outcomes: &[Outcome], choice: &Choice) -> (u32, Spend) {
-    let (mut turns, mut spend) = (choice.turns, Spend { usage: choice.usage, cost: choice.cost });
+    let (mut turns, mut spend) = (choice.turns, choice.spend);
     for outcome in outcomes {
         turns = turns.saturating_add(outcome.turns);
-        spend.add(Spend { usage: outcome.usage, cost: outcome.cost });
+        spend.add(outcome.spend);
     }
     (turns, spend)
 }

@@ -145,7 +145,7 @@ impl CustomProvider {
             thinking_back: said
                 .thinking_back
                 .clone()
-                .map_or(usual.thinking_back, |field| ThinkingBack::Field(field.leak())),
+                .map_or(ThinkingBack::AsItCame("reasoning_content"), |field| ThinkingBack::Field(field.leak())),
             images_in_results: said.images_in_results.unwrap_or(usual.images_in_results),
             ..usual
         }

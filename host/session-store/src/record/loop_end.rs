@@ -44,17 +44,7 @@ impl RecordType for LoopEnd {
     }
 
     fn describe(&self) -> String {
-        format!("Run {} ended: {}, turns: {}", self.loop_id, outcome(&self.end), self.turns)
-    }
-}
-
-fn outcome(end: &RunEnd) -> String {
-    match end {
-        RunEnd::Done { .. } => "done".to_owned(),
-        RunEnd::Limit { limit } => limit.to_string(),
-        RunEnd::Error { message } => message.clone(),
-        RunEnd::Aborted => "aborted".to_owned(),
-        RunEnd::Rejected { reason } => reason.clone(),
+        format!("Run {} ended: {}, turns: {}", self.loop_id, self.end, self.turns)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::output::terminal::is_interactive;
 use crate::output::{self, note, stdout_failure, text};
 use crate::process::signals::interruptible_runs;
 use crate::run::print::{Finished, Headless, deny_unattended, fields};
-use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, StepStatus, StopReason};
+use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, RunErrorKind, StepStatus, StopReason};
 use pinion_orchestration::{AnswerError, Plan, execute_step};
 use serde::Serialize;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     let finished = headless.end().await?;
     let (end, failure) = match end {
         Ok(end) => (end, None),
-        Err(failure) => (RunEnd::Error { message: failure.to_string() }, Some(failure)),
+        Err(failure) => (RunEnd::failed(RunErrorKind::Other, failure.to_string()), Some(failure)),
     };
     let outcome = total(&agent, end);
     answer(&finished, &file, &completed, &outcome)?;
@@ -136,13 +136,13 @@ impl Execution<'_> {
             Ok(answer) => {
                 let report = answer.value.report;
                 let message = format!("{named} is not done: {report}");
-                (StepStatus::Failed, report, Some(RunEnd::Error { message }))
+                (StepStatus::Failed, report, Some(RunEnd::failed(RunErrorKind::Other, message)))
             }
             Err(AnswerError::Denied { calls, report }) => {
                 let (message, is_unanswered) = denied(&calls);
                 let message = format!("{named} is not done: {message}; {report}");
                 unanswered = is_unanswered.then(|| Failure::new(Status::Denied, &message));
-                (StepStatus::Failed, report, Some(RunEnd::Error { message }))
+                (StepStatus::Failed, report, Some(RunEnd::failed(RunErrorKind::Other, message)))
             }
             Err(error) if error.is_abort() => return Ok(Some(RunEnd::Aborted)),
             Err(error) => (StepStatus::Failed, String::new(), Some(end_of(error))),

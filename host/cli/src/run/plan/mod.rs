@@ -13,7 +13,7 @@ pub(crate) use make::make;
 use self::file::PlanFile;
 use crate::args::GlobalArgs;
 use crate::failure::chain;
-use pinion_agent::{Agent, Outcome, RunEnd};
+use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
 use pinion_orchestration::AnswerError;
 use std::io::{self, IsTerminal as _};
 
@@ -21,7 +21,7 @@ use std::io::{self, IsTerminal as _};
 fn end_of(error: AnswerError) -> RunEnd {
     match error {
         AnswerError::Ended { end } => end,
-        other => RunEnd::Error { message: chain(&other) },
+        other => RunEnd::failed(RunErrorKind::Other, chain(&other)),
     }
 }
 
@@ -29,7 +29,7 @@ fn end_of(error: AnswerError) -> RunEnd {
 fn total(agent: &Agent, end: RunEnd) -> Outcome {
     let totals = agent.totals();
     let turns = u32::try_from(totals.requests).unwrap_or(u32::MAX);
-    Outcome { end, messages: Vec::new(), usage: totals.usage, cost: totals.cost, turns }
+    Outcome::new(end, totals.spend, turns)
 }
 
 /// Returns the command that executes or continues a plan.

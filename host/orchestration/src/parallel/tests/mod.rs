@@ -362,7 +362,7 @@ async fn all_branches_failing_leaves_the_conversation_unchanged() {
     let branches = [branch(vec![fails()]), branch(vec![fails()])];
     let outcome = world.run("go", &configs(&branches), &First).await;
     assert_eq!((outcome.chosen, &outcome.outcome.end), (None, &outcome.outcomes[0].end));
-    assert!(matches!(&outcome.outcome.end, RunEnd::Error { message } if message.contains("no key")));
+    assert!(matches!(&outcome.outcome.end, RunEnd::Failed(error) if error.message.contains("no key")));
     assert!(outcome.outcome.messages.is_empty());
     assert_eq!(world.said(), ["user: before", "assistant: said"]);
     assert_eq!((world.context.loops, &*world.context.loop_id), (6, "s.c.4"));
@@ -408,7 +408,7 @@ async fn invalid_choice_falls_back_to_the_first_with_a_note() {
 async fn nothing_starts_without_branches() {
     let mut world = World::new();
     let outcome = world.run("go", &[], &First).await;
-    assert_eq!(outcome.outcome.end, RunEnd::Error { message: "no branches to run".into() });
+    assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Other, "no branches to run"));
     assert!(world.events().is_empty() && world.context.loops == 0);
 }
 

@@ -6,7 +6,7 @@ use super::*;
 async fn each_run_writes_to_its_own_session_branch() {
     let tree = Arc::new(Tree::default());
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
-    let choice = Choice { usage: Usage { input: 3, ..Usage::default() }, ..Choice::of(1) };
+    let choice = Choice { spend: Spend { usage: Usage { input: 3, ..Usage::default() }, cost: None }, ..Choice::of(1) };
     let strategy = Own { choice, ..Own::default() };
     World::new().run("go", &kept_by(tree.clone(), &branches), &strategy).await;
     let lines = tree.lines();
@@ -38,7 +38,7 @@ async fn unwritable_session_prevents_the_branches_and_is_reported() {
     let mut world = World::new();
     let outcome = world.run("go", &kept_by(tree, &branches), &First).await;
     let message = "could not write the session: disk full";
-    assert_eq!(outcome.outcome.end, RunEnd::Error { message: message.into() });
+    assert_eq!(outcome.outcome.end, RunEnd::failed(RunErrorKind::Store, message));
     assert!(outcome.outcomes.is_empty() && branches.iter().all(|branch| branch.requests() == 0));
     let events = world.events();
     assert!(matches!(&events[0].kind, EventKind::ParallelStart { loop_ids, .. } if loop_ids.is_empty()));
@@ -58,8 +58,8 @@ async fn unstorable_choice_is_an_error_and_keeps_the_context() {
         let outcome = world.run("go", &kept_by(store, &branches), &First).await;
         let message = "could not write the session: disk full";
         assert_eq!(outcome.outcome.text(), "one", "the answer is paid for");
-        assert_eq!((outcome.chosen, outcome.outcome.end), (None, RunEnd::Error { message: message.into() }));
-        assert_eq!(outcome.outcome.usage.total(), 30);
+        assert_eq!((outcome.chosen, outcome.outcome.end), (None, RunEnd::failed(RunErrorKind::Store, message)));
+        assert_eq!(outcome.outcome.spend.usage.total(), 30);
         assert_eq!(world.said(), ["user: before", "assistant: said"]);
         assert_eq!(&*world.context.loop_id, "s.c.4");
         assert_eq!(world.group_end(), (None, Some(message.into()), Usage::default()));
@@ -72,7 +72,7 @@ async fn unstorable_branch_is_not_a_candidate() {
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let outcome = World::new().run("go", &kept_by(tree, &branches), &First).await;
     assert_eq!((outcome.chosen, outcome.outcome.text().as_str()), (Some(1), "two"));
-    assert!(matches!(outcome.outcomes[0].end, RunEnd::Error { .. }));
+    assert!(matches!(outcome.outcomes[0].end, RunEnd::Failed(_)));
 }
 
 #[tokio::test]
@@ -107,13 +107,14 @@ async fn spend_is_summed_over_branches_and_choice() {
     let one = Some(Cost { input: 1.0, ..Cost::default() });
     let branches = [branch(vec![says_for("one", 5)]), branch(vec![calls(&[("look", json!({}))]), says_for("two", 7)])];
     let usage = Usage { input: 100, output: 20, ..Usage::default() };
-    let strategy = Own { choice: Choice { turns: 2, usage, cost: one, ..Choice::default() }, ..Own::default() };
+    let strategy =
+        Own { choice: Choice { turns: 2, spend: Spend { usage, cost: one }, ..Choice::default() }, ..Own::default() };
     let mut configs = configs(&branches);
     let priced = Prices { input: 1e6, ..Prices::default() };
     configs[0].policy.model.prices = Some(Arc::new(priced));
     let outcome = world.run("go", &configs, &strategy).await.outcome;
-    assert_eq!(outcome.usage, Usage { input: 130, output: 37, ..Usage::default() });
-    assert_eq!((outcome.turns, outcome.cost.map(|cost| cost.total())), (5, Some(11.0)));
+    assert_eq!(outcome.spend.usage, Usage { input: 130, output: 37, ..Usage::default() });
+    assert_eq!((outcome.turns, outcome.spend.cost.map(|cost| cost.total())), (5, Some(11.0)));
     assert_eq!(world.group_end().2, usage);
 }
 
@@ -130,7 +131,7 @@ async fn agent_continues_from_the_chosen_branch() {
     assert_eq!(harness.last_request(), ["user: go", "assistant: two", "user: thanks"]);
     let snapshot = harness.agent.snapshot().unwrap();
     assert_eq!((&*snapshot.loop_id, snapshot.loops), ("s.scripted.m.3", 3));
-    assert_eq!((snapshot.totals.requests, snapshot.totals.usage.total()), (3, 45));
+    assert_eq!((snapshot.totals.requests, snapshot.totals.spend.usage.total()), (3, 45));
     let kept: Vec<String> = harness.store.kept.lock().unwrap().iter().map(|message| letters(message)).collect();
     assert_eq!(kept, ["user: go", "assistant: two", "user: thanks", "assistant: thanks to you"]);
     let triggers = harness.events().into_iter().filter_map(|kind| match kind {
@@ -229,7 +230,7 @@ async fn judge_runs_within_the_group_and_reports_its_usage() {
     let branches = [branch(vec![says("one")]), branch(vec![says("two")])];
     let harness = branch(vec![says_for("2", 7)]);
     let outcome = world.run("go", &configs(&branches), &judge(&harness)).await;
-    assert_eq!((outcome.outcome.usage.total(), outcome.outcome.turns), (47, 3));
+    assert_eq!((outcome.outcome.spend.usage.total(), outcome.outcome.turns), (47, 3));
     assert_eq!((world.context.loops, &*world.context.loop_id), (7, "s.scripted.m.6"));
     let mut events = world.events();
     let end = events.pop().unwrap();

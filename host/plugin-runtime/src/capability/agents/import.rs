@@ -67,8 +67,8 @@ fn report(report: pinion_protocol::Report) -> Report {
         text: report.text,
         loop_id: report.loop_id.to_string(),
         turns: report.turns,
-        input_tokens: report.usage.total() - report.usage.output,
-        output_tokens: report.usage.output,
+        input_tokens: report.spend.usage.total() - report.spend.usage.output,
+        output_tokens: report.spend.usage.output,
     }
 }
 
@@ -80,6 +80,7 @@ fn error(error: SubAgentError) -> AgentError {
         | SubAgentError::UnknownKind { .. }
         | SubAgentError::UnknownTool { .. }
         | SubAgentError::Attempts { .. }
-        | SubAgentError::TooMany { .. } => AgentError::Invalid(error.to_string()),
+        | SubAgentError::TooMany { .. }
+        | _ => AgentError::Invalid(error.to_string()),
     }
 }
