@@ -32,7 +32,8 @@ pub(super) struct Attempt {
     pub(super) number: u64,
     pub(super) begun: Instant,
     pub(super) phase: watch::Receiver<Phase>,
-    pub(super) task: JoinHandle<()>,
+    /// None while its source is looked up in the cache.
+    pub(super) task: Option<JoinHandle<()>>,
     /// False when the last attempt never saw the file at rest: calls do not wait for this one.
     pub(super) is_waited_for: bool,
 }
@@ -48,7 +49,9 @@ pub(super) enum Phase {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
