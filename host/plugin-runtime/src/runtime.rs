@@ -56,7 +56,12 @@ impl Runtime {
     /// Loads the code of plugins that are known only by their descriptions in the cache, and waits until each was loaded
     /// or refused. Without this, the first call of each does so.
     pub async fn load_code(&self) {
-        self.registry.begin_code().settled().await;
+        self.registry.begin_code(None).settled().await;
+    }
+
+    /// Begins to load the code of one plugin that is known only by its description, because a call of it is likely.
+    pub fn begin_code(&self, plugin: &str) -> Loading {
+        self.registry.begin_code(Some(plugin))
     }
 
     /// The names of plugins, or of their files, that are being loaded for the first time.

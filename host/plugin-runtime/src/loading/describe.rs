@@ -4,40 +4,11 @@ use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools a
 use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, Job, Live, Setup};
 use crate::errors::fault::{GuestError, PluginFault};
+use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
 use crate::shared::Shared;
 use pinion_protocol::Authority;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// The tools and commands of a plugin, as it lists them. Nothing in it is checked yet.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Description {
-    pub(crate) tools: Vec<OfferedTool>,
-    pub(crate) commands: Vec<OfferedCommand>,
-}
-
-/// A tool, as its plugin lists it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OfferedTool {
-    pub(crate) name: String,
-    pub(crate) label: String,
-    pub(crate) description: String,
-    /// JSON text.
-    pub(crate) input_schema: String,
-    pub(crate) guidelines: Vec<String>,
-    pub(crate) effects: Authority,
-    /// No other call runs at the same time.
-    pub(crate) is_sequential: bool,
-}
-
-/// A command, as its plugin lists it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OfferedCommand {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) argument_hint: Option<String>,
-}
 
 /// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
 /// first.

@@ -16,7 +16,7 @@
 //! Plugins of lifetime `session` are not described, because their instance starts with the session.
 
 use crate::loading::cache::Cache;
-use crate::loading::describe::Description;
+use crate::loading::offer::Description;
 use crate::loading::source::Source;
 use crate::manifest::{Inspection, Lifetime};
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,11 @@ impl Described {
             inspection: inspection.clone(),
             description,
         };
-        cache.store_description(source, serde_json::to_vec(&described));
+        let text = serde_json::to_vec(&described);
+        let is_known = |text: &Vec<u8>| cache.load_description(source).is_some_and(|known| known.bytes() == text);
+        if !text.as_ref().is_ok_and(is_known) {
+            cache.store_description(source, text);
+        }
     }
 }
 

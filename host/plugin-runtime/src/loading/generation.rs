@@ -8,8 +8,9 @@ use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::cache::Origin;
-use crate::loading::describe::{Description, OfferedCommand, OfferedTool, describe};
+use crate::loading::describe::describe;
 use crate::loading::described::{Described, Seen};
+use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
@@ -77,31 +78,7 @@ impl Generation {
         share: &Arc<Share>,
         ahead: Option<CompiledAhead>,
     ) -> Result<Arc<Self>, LoadError> {
-        let is_built_in = matches!(source, Source::BuiltIn { .. });
-        let read = {
-            let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
-            let share = share.clone();
-            blocking(move || {
-                let _permit = permit;
-                let (bytes, inspected) = inspect(&shared, &source, before)?;
-                // Linked on the same thread: handing over to another one costs more than most steps.
-                let ahead = ahead.filter(|ahead| ahead.digest == inspected.digest).map(|ahead| ahead.component);
-                match ahead.or_else(|| compile::cached(&shared, &inspected.digest)) {
-                    Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
-                    None => Ok(Read::New(bytes, inspected)),
-                }
-            })
-            .await?
-        };
-        let (linked, origin) = match read {
-            Read::Linked(linked) => (linked, Origin::Cached),
-            Read::New(bytes, inspected) => {
-                let component = compile::compiled(shared, bytes, inspected.digest, is_built_in).await?;
-                let (shared, share) = (shared.clone(), share.clone());
-                let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
-                (linked, Origin::Compiled)
-            }
-        };
+        let (linked, origin) = program_of(shared, source, number, before, share, ahead).await?;
         // A component without its grants or its config may fail for that reason alone.
         let explained = |error: LoadError| match &linked.settings.held_back {
             Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
@@ -300,6 +277,42 @@ impl CutSettings {
             None => grants,
         };
         Self { decided, grants, limits, config, ceiling, held_back, hint }
+    }
+}
+
+/// Reads, compiles and links a component.
+async fn program_of(
+    shared: &Arc<Shared>,
+    source: &Source,
+    number: u32,
+    before: Option<Arc<Ceiling>>,
+    share: &Arc<Share>,
+    ahead: Option<CompiledAhead>,
+) -> Result<(Linked, Origin), LoadError> {
+    let is_built_in = matches!(source, Source::BuiltIn { .. });
+    let read = {
+        let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
+        let share = share.clone();
+        blocking(move || {
+            let _permit = permit;
+            let (bytes, inspected) = inspect(&shared, &source, before)?;
+            // Linked on the same thread: handing over to another one costs more than most steps.
+            let ahead = ahead.filter(|ahead| ahead.digest == inspected.digest).map(|ahead| ahead.component);
+            match ahead.or_else(|| compile::cached(&shared, &inspected.digest)) {
+                Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
+                None => Ok(Read::New(bytes, inspected)),
+            }
+        })
+        .await?
+    };
+    match read {
+        Read::Linked(linked) => Ok((linked, Origin::Cached)),
+        Read::New(bytes, inspected) => {
+            let component = compile::compiled(shared, bytes, inspected.digest, is_built_in).await?;
+            let (shared, share) = (shared.clone(), share.clone());
+            let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
+            Ok((linked, Origin::Compiled))
+        }
     }
 }
 

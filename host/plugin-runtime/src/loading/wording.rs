@@ -3,7 +3,7 @@
 //! These texts go into every request to a model and into questions that a person answers. A text that breaks a bound is
 //! refused when the plugin is loaded, rather than cut, so that nothing depends on where it is shown.
 
-use crate::loading::describe::{OfferedCommand, OfferedTool};
+use crate::loading::offer::{OfferedCommand, OfferedTool};
 use pinion_protocol::text::{clip, find_unsafe};
 use serde_json::Value;
 use std::collections::HashSet;

@@ -1,5 +1,6 @@
 //! Attempts to load a slot, as those see them who wait for one.
 
+use crate::loading::stamp::Stamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -45,6 +46,14 @@ pub(super) enum Phase {
     Waiting,
     /// Reads, compiles and describes.
     Loading,
+}
+
+/// A plugin's file as an attempt found it.
+#[derive(Clone, Copy)]
+pub(super) struct FileState {
+    pub(super) stamp: Option<Stamp>,
+    /// The file was being written to all the time.
+    pub(super) is_restless: bool,
 }
 
 impl Drop for Attempt {

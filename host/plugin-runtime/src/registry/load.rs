@@ -11,7 +11,7 @@ use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Lifetime;
 use crate::registry::Registry;
-use crate::registry::attempt::Phase;
+use crate::registry::attempt::{FileState, Phase};
 use crate::registry::loaded::Loaded;
 use crate::registry::names::displaced;
 use crate::shared::Shared;
@@ -79,14 +79,6 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// A plugin's file as an attempt found it.
-#[derive(Clone, Copy)]
-pub(super) struct FileState {
-    pub(super) stamp: Option<Stamp>,
-    /// The file was being written to all the time.
-    pub(super) is_restless: bool,
 }
 
 impl Work {

@@ -30,9 +30,9 @@ use crate::limits::shares::Share;
 use crate::loading::source::{FileOrigin, Source};
 use crate::loading::stamp::Stamp;
 use crate::policy::PluginPolicy;
-use crate::registry::attempt::{Attempt, Loading, Phase, end_of};
+use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
 use crate::registry::batch::Begun;
-use crate::registry::load::{FileState, Outcome, Reason, Work};
+use crate::registry::load::{Outcome, Reason, Work};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::names::displaced;
 use crate::registry::notice::{Notice, NoticeEvent};
@@ -159,10 +159,11 @@ impl Registry {
         Loading::new(loading)
     }
 
-    /// Begins to load the code of every plugin that is only described.
-    pub(crate) fn begin_code(self: &Arc<Self>) -> Loading {
+    /// Begins to load the code of plugins that are only described: of the one with this name, or of all.
+    pub(crate) fn begin_code(self: &Arc<Self>, plugin: Option<&str>) -> Loading {
         let mut slots = self.slots();
-        let described = slots.iter_mut().filter(|slot| slot.is_described());
+        let is_meant = |slot: &&mut Slot| slot.is_described() && plugin.is_none_or(|plugin| slot.name() == plugin);
+        let described = slots.iter_mut().filter(is_meant);
         Loading::new(
             described
                 .map(|slot| {
