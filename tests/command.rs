@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 fn say(text: &str) -> Value {
     json!({ "text": text })
@@ -258,15 +259,51 @@ fn invalid_json_arguments_are_returned_to_the_model() {
 }
 
 #[test]
+fn damaged_cache_key_is_replaced_and_reported() {
+    let pinion = Pinion::default();
+    assert_eq!(scripted(&pinion, &[say("one")], &[]).stderr, "");
+    let key = pinion.home().join("cache.key");
+    std::fs::write(&key, "short").unwrap();
+    let ended = scripted(&pinion, &[say("two")], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "two\n"));
+    assert!(ended.stderr.contains("replaced the cache key"), "{ended:?}");
+    assert_eq!(scripted(&pinion, &[say("three")], &[]).stderr, "");
+    std::fs::write(&key, "short").unwrap();
+    let doctor = pinion.run(["doctor"]);
+    assert!(doctor.stdout.contains("cache.key` was replaced"), "{doctor:?}");
+    assert!(!pinion.run(["doctor"]).stdout.contains("was replaced"));
+}
+
+#[test]
+fn concurrent_cold_starts_compile_each_plugin_once() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[call("read", json!({ "path": "none" })), say("done")]);
+    let start = || {
+        let mut command = pinion.command(["-p", "--replay", script.to_str().unwrap(), "go"]);
+        command.env("PINION_LOG", "pinion_plugin_runtime=debug").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let runs: Vec<_> = (0..8).map(|_| start()).collect();
+    let ended: Vec<_> = runs.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
+    assert!(ended.iter().all(|run| run.status.success()), "{ended:?}");
+    let compiles: usize =
+        ended.iter().map(|run| String::from_utf8_lossy(&run.stderr).matches("compiling a component").count()).sum();
+    assert_eq!(compiles, 3);
+    let left = std::fs::read_dir(pinion.home().join("cache/components")).unwrap();
+    assert!(left.flatten().all(|entry| entry.path().extension().is_none_or(|extension| extension == "description")));
+}
+
+#[test]
 fn tampered_cache_entry_is_recompiled() {
     let pinion = Pinion::default();
     assert_eq!(scripted(&pinion, &[say("one")], &[]).code, Some(0));
     let entries: Vec<PathBuf> =
         std::fs::read_dir(pinion.home().join("cache/components")).unwrap().map(|e| e.unwrap().path()).collect();
-    assert_eq!(entries.len(), 3);
-    for (entry, damage) in entries.iter().zip([8, 4000]) {
+    // The code and the description of three plugins.
+    assert_eq!(entries.len(), 6);
+    for (number, entry) in entries.iter().enumerate() {
         let mut bytes = std::fs::read(entry).unwrap();
-        let at = bytes.len() - damage;
+        let at = if number % 2 == 0 { bytes.len() - 8 } else { bytes.len() / 2 };
         bytes[at] ^= 1;
         std::fs::write(entry, bytes).unwrap();
     }

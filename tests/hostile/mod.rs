@@ -4,6 +4,7 @@ mod approval;
 mod authority;
 mod bounds;
 mod consent;
+mod descriptions;
 mod directories;
 mod fuzz;
 mod grants;

@@ -5,8 +5,10 @@
 
 use crate::config::Config;
 use crate::files::paths::Paths;
+use crate::files::private::read_or_create;
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
+use crate::output::{note, text};
 use pinion_agent::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories};
 use std::path::PathBuf;
@@ -55,12 +57,15 @@ impl Base {
     }
 }
 
-/// Returns the secret that seals compiled code, creating it on first use. If it can be neither read nor created, this
-/// is logged and nothing is cached.
+/// Returns the secret that seals compiled code, creating it on first use and replacing a damaged one. If it can be
+/// neither read nor created, this is logged and nothing is cached.
 fn cache_key(paths: &Paths) -> Option<CacheKey> {
     let file = paths.cache_key_file();
-    crate::files::private::read_or_create::<32>(&file)
-        .map(CacheKey::new)
+    let secret = read_or_create(&file)
         .inspect_err(|error| tracing::warn!(file = %file.display(), %error, "compiled code is not cached"))
-        .ok()
+        .ok()?;
+    if let Some(damage) = secret.repaired {
+        note(&text!("! replaced the cache key `{}`, so plugins compile again: {}", file, damage));
+    }
+    Some(CacheKey::new(secret.bytes))
 }

@@ -29,6 +29,18 @@ fn one_call(c: &mut Criterion) {
     group.bench_function("through the runtime", |b| {
         b.iter(|| tokio.block_on(plugins.call("echo", arguments.clone())));
     });
+    group.bench_function("through the runtime, after a pause of 1 ms", |b| {
+        b.iter_custom(|n| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..n {
+                std::thread::sleep(Duration::from_millis(1));
+                let started = Instant::now();
+                tokio.block_on(plugins.call("echo", arguments.clone()));
+                spent += started.elapsed();
+            }
+            spent
+        });
+    });
     let bare = Arc::new(bare::Bare::new(&guest("echo"), plugins.workspace()));
     let arguments = arguments.to_string();
     // Calls run there, because guests may block.
@@ -63,6 +75,16 @@ fn loading(c: &mut Criterion) {
     group.bench_function("engine and three plugins, warm cache", |b| {
         b.iter_with_large_drop(|| tokio.block_on(Plugins::load_from(&names, cache.path())));
     });
+    for count in [30, 300] {
+        let directory = tempfile::tempdir().unwrap();
+        let files = guests::renamed(&guest("greet_one"), directory.path(), count);
+        // Descriptions of files that were written just now are not kept.
+        std::thread::sleep(Duration::from_millis(100));
+        tokio.block_on(Plugins::load_files(files.clone(), cache.path()));
+        group.bench_function(format!("engine and {count} described plugins"), |b| {
+            b.iter_with_large_drop(|| tokio.block_on(Plugins::load_files(files.clone(), cache.path())));
+        });
+    }
     group.bench_function("engine and three plugins, cold cache", |b| {
         b.iter_with_setup(
             || tempfile::tempdir().unwrap(),

@@ -58,7 +58,7 @@ pub enum Lifetime {
 }
 
 /// The interfaces of `pinion:plugin` that a component exports.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exports {
     /// `tools`.
     pub tools: bool,
@@ -71,7 +71,7 @@ pub struct Exports {
 }
 
 /// The self-description of a component.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspection {
     /// Its manifest.
     pub manifest: Manifest,

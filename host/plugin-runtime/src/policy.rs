@@ -16,6 +16,7 @@ use crate::manifest::{Lifetime, Manifest};
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// A component on its way into the runtime.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,12 @@ pub trait PluginPolicy: Send + Sync {
     /// The component must not be loaded, for example because its grants cannot be recorded.
     fn loaded(&self, _component: &Component<'_>, _offered: &Ceiling) -> Result<(), LoadError> {
         Ok(())
+    }
+
+    /// The files on which decisions depend. When one of them changes, a refresh asks for the settings of every plugin
+    /// again, and reloads those whose settings differ. [`Runtime::watch`](crate::Runtime::watch) watches them.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 }
 

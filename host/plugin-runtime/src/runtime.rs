@@ -53,20 +53,31 @@ impl Runtime {
         self.registry.begin_refresh()
     }
 
+    /// Loads the code of plugins that are known only by their descriptions in the cache, and waits until each was loaded
+    /// or refused. Without this, the first call of each does so.
+    pub async fn load_code(&self) {
+        self.registry.begin_code(None).settled().await;
+    }
+
+    /// Begins to load the code of one plugin that is known only by its description, because a call of it is likely.
+    pub fn begin_code(&self, plugin: &str) -> Loading {
+        self.registry.begin_code(Some(plugin))
+    }
+
     /// The names of plugins, or of their files, that are being loaded for the first time.
     pub fn being_loaded(&self) -> Vec<String> {
         self.registry.being_loaded()
     }
 
-    /// Reloads files that change, as long as the result lives. Files named `*.wasm` that appear in `directories` are
+    /// Reloads files that change, and plugins for which the policy decides differently, as long as the result lives. Files named `*.wasm` that appear in `directories` are
     /// loaded, too.
     ///
     /// # Errors
     /// The system cannot watch. Calls still check their plugin's file themselves.
     pub fn watch(&self, directories: Vec<PluginDirectory>) -> Result<Watch, WatchError> {
         let current = self.registry.current();
-        let files: Vec<PathBuf> =
-            current.loaded().iter().filter_map(|loaded| Some(loaded.source().path()?.to_owned())).collect();
+        let plugins = current.loaded().iter().filter_map(|loaded| Some(loaded.source().path()?.to_owned()));
+        let files: Vec<PathBuf> = plugins.chain(self.shared.policy.files()).collect();
         Watch::start(self.registry.clone(), &files, directories)
     }
 

@@ -39,6 +39,7 @@ async fn examine(base: &Base) -> Result<()> {
         directory("cache", &base.paths.cache),
         cache(base),
     ];
+    findings.extend(cache_key(base));
     findings.extend(keys(base).await);
     findings.push(model(base).await);
     findings.extend(plugins(base).await);
@@ -84,9 +85,18 @@ fn directory(what: &str, path: &Path) -> Finding {
 }
 
 fn cache(base: &Base) -> Finding {
+    // Compiled code has no extension, unlike what is beside it.
     let entries = std::fs::read_dir(base.paths.components()).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| entry.path().extension().is_none());
     let sizes: Vec<u64> = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).collect();
     Finding::Good(format!("compiled components: {}, {}", sizes.len(), bytes(sizes.iter().sum())))
+}
+
+/// Reports damage of the secret that seals compiled code. Loading plugins repairs it.
+fn cache_key(base: &Base) -> Option<Finding> {
+    let file = base.paths.cache_key_file();
+    let damage = crate::files::private::damage::<32>(&file)?;
+    Some(Finding::Missing(format!("cache key `{}` was replaced, so plugins compile again: {damage}", file.display())))
 }
 
 /// Reports the origin of each key, never the key itself.
@@ -115,6 +125,8 @@ async fn plugins(base: &Base) -> Vec<Finding> {
         Err(failure) => return vec![Finding::Broken(failure.to_string())],
     };
     runtime.add(base.sources(&RunArgs::default(), Purpose::Conversation)).await;
+    // A description from the cache says nothing about the code.
+    runtime.load_code().await;
     let loaded = runtime.plugins().into_iter().map(|plugin| {
         let origin = if plugin.origin == Origin::Cached { "from the cache" } else { "compiled now" };
         Finding::Good(format!("plugin {} {} ({}), {origin}", plugin.name, plugin.version, plugin.source))

@@ -118,6 +118,11 @@ impl Config {
         Ok(typed(&users(paths)?)?.trusted)
     }
 
+    /// Returns the plugins in the user's config as the file is now.
+    pub(crate) fn plugins_of_user(paths: &Paths) -> Result<BTreeMap<String, FilePlugin>> {
+        Ok(typed(&users(paths)?)?.plugins)
+    }
+
     /// Returns what a project's config would set if it were trusted, and what would be ignored.
     pub(crate) fn preview(paths: &Paths, text: &str) -> Result<Restricted> {
         Ok(restrict(text, &users(paths)?))

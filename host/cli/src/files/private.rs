@@ -8,25 +8,49 @@ use tempfile::NamedTempFile;
 /// Maximum bytes of a file of settings.
 const MAX_SETTINGS: u64 = 16 << 20;
 
-/// Reads random bytes from a file of mode 0600, creating it if it does not exist. Processes that create it at the same
-/// time read the same bytes.
+/// A secret of this user.
+#[derive(Debug)]
+pub(crate) struct Secret<const N: usize> {
+    pub(crate) bytes: [u8; N],
+    /// The damage of the file that was replaced, if it was.
+    pub(crate) repaired: Option<String>,
+}
+
+/// Reads random bytes from a file of mode 0600, creating it if it does not exist. A file that is damaged, or that other
+/// users can access, is replaced: they may know its bytes. Processes that do so at the same time read the same bytes.
 ///
 /// # Errors
-/// The file cannot be read or created, or other users can read it.
-pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
-    match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create(path, &random::<N>()?)?;
-            // The first process to create it has won.
-            read(path)
-        }
-        other => other,
+/// The file cannot be read, created or replaced.
+pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<Secret<N>> {
+    let repaired = match read(path) {
+        Ok(bytes) => return Ok(Secret { bytes, repaired: None }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(error.to_string()),
+    };
+    let directory = path.parent().unwrap_or(Path::new("."));
+    create_directory(directory)?;
+    let _lock = lock(&path.with_extension("lock"))?;
+    // Another process may have been faster.
+    if let Ok(bytes) = read(path) {
+        return Ok(Secret { bytes, repaired: None });
     }
+    let bytes = random::<N>()?;
+    replace(path, &bytes)?;
+    Ok(Secret { bytes, repaired })
+}
+
+/// Returns what is wrong with the file of a secret. None if it is usable or missing.
+pub(crate) fn damage<const N: usize>(path: &Path) -> Option<String> {
+    read::<N>(path).err().filter(|error| error.kind() != io::ErrorKind::NotFound).map(|error| error.to_string())
 }
 
 fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     let mut file = open_file(path)?;
     check(&file)?;
+    let length = file.metadata()?.len();
+    if length != N as u64 {
+        return Err(io::Error::other(format!("it has {length} bytes instead of {N}")));
+    }
     let mut bytes = [0; N];
     file.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -78,16 +102,6 @@ pub(crate) fn check(file: &File) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn check(_file: &File) -> io::Result<()> {
     Ok(())
-}
-
-/// Creates the file in one step, so that nobody reads half of it. An existing file stays as it is.
-fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    create_directory(directory)?;
-    match write_beside(directory, bytes)?.persist_noclobber(path) {
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        created => created.map(drop).map_err(|error| error.error),
-    }
 }
 
 /// A temporary file in `directory`, of mode 0600 from the beginning, with its content on the disk.
@@ -155,9 +169,9 @@ mod tests {
     fn secret_is_stable_and_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/key");
-        let first: [u8; 32] = read_or_create(&path).unwrap();
-        assert_eq!(read_or_create::<32>(&path).unwrap(), first);
-        assert_ne!(first, [0; 32]);
+        let first = read_or_create::<32>(&path).unwrap();
+        assert_eq!(read_or_create(&path).unwrap().bytes, first.bytes);
+        assert!(first.bytes != [0; 32] && first.repaired.is_none());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
@@ -177,11 +191,24 @@ mod tests {
     }
 
     #[test]
-    fn secret_readable_by_others_is_refused() {
+    fn damaged_secret_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
-        read_or_create::<32>(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(read_or_create::<32>(&path).is_err());
+        let first = read_or_create::<32>(&path).unwrap();
+        let others_can_read = || fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let damages: [&dyn Fn(); 4] = [
+            &others_can_read,
+            &|| fs::write(&path, &first.bytes[..31]).unwrap(),
+            &|| fs::write(&path, [1; 33]).unwrap(),
+            &|| fs::write(&path, []).unwrap(),
+        ];
+        for make in damages {
+            make();
+            assert!(damage::<32>(&path).is_some());
+            let new = read_or_create::<32>(&path).unwrap();
+            assert!(new.repaired.is_some() && new.bytes != first.bytes);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert!(damage::<32>(&path).is_none());
+        }
     }
 }

@@ -22,5 +22,8 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "commands", bytes: component!("commands"), is_for_conversations: true },
 ];
 
+/// The plugin that models call first.
+pub(crate) const FIRST_CALLED: &str = "fs";
+
 /// Two versions of a plugin, for `pinion demo`.
 pub(crate) const GREETER: [&[u8]; 2] = [component!("greeter_one"), component!("greeter_two")];

@@ -7,6 +7,7 @@
 //! only the grants that the user gave them with `pinion plugin grant`.
 
 use crate::base::Base;
+use crate::config::Config;
 use crate::config::file::FilePlugin;
 use crate::plugins::builtin::BUILT_IN;
 use crate::plugins::grants::{GrantsFile, Pin};
@@ -16,7 +17,7 @@ use pinion_plugin_runtime::{
     Access, Asks, Ceiling, Component, FileOrigin, GrantTable, Grants, LoadError, PluginPolicy, PluginSettings, Source,
     is_alike,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,7 +68,12 @@ struct State {
     pins: Option<(Stamp, Arc<Vec<Pin>>)>,
     /// By path, the names in the manifests of the user's plugin directory.
     names: HashMap<PathBuf, (Stamp, Option<String>)>,
+    /// The plugins in the user's config as they were read last, with the state of the file at that time.
+    config: Option<(Option<Stamp>, Arc<UserPlugins>)>,
 }
+
+/// The sections for plugins in the user's config, and the defaults below it.
+type UserPlugins = BTreeMap<String, FilePlugin>;
 
 /// Distinguishes states of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,12 +111,31 @@ enum Standing {
 impl Policy {
     pub(crate) fn new(base: &Base, binding: Binding, call: Option<CallGrants>) -> Self {
         let file = GrantsFile::new(base.paths.grants_file());
-        Self { base: base.clone(), binding, call, file, state: Mutex::default() }
+        let config = Some((Stamp::of(&base.paths.config_file()), Arc::new(base.config.user_plugins.clone())));
+        Self { base: base.clone(), binding, call, file, state: Mutex::new(State { config, ..State::default() }) }
+    }
+
+    /// Returns the plugins in the user's config, reading it again only if it has changed. An invalid file changes nothing.
+    fn user_plugins(&self) -> Arc<UserPlugins> {
+        let stamp = Stamp::of(&self.base.paths.config_file());
+        let known = self.state().config.clone();
+        if let Some((_, plugins)) = known.as_ref().filter(|(known, _)| *known == stamp) {
+            return plugins.clone();
+        }
+        let plugins = match (Config::plugins_of_user(&self.base.paths), known) {
+            (Ok(plugins), _) => Arc::new(plugins),
+            (Err(failure), known) => {
+                tracing::error!(%failure, "the config cannot be read again");
+                known.map(|(_, plugins)| plugins).unwrap_or_default()
+            }
+        };
+        self.state().config = Some((stamp, plugins.clone()));
+        plugins
     }
 
     /// Returns the settings of a built-in plugin. A project cannot grant anything.
     fn built_in(&self, name: &str) -> PluginSettings {
-        let granted = self.base.config.user_plugins.get(name).map(|plugin| self.base.grants(&plugin.grants));
+        let granted = self.user_plugins().get(name).map(|plugin| self.base.grants(&plugin.grants));
         let plugin = self.base.config.plugins.get(name);
         let mut grants = granted.unwrap_or_default();
         // The model may read what a program wrote, wherever `bash` had to put it.
@@ -138,7 +163,7 @@ impl Policy {
         match &standing {
             Standing::Pinned(pin) => {
                 settings.grants = self.base.grants(&pin.grants);
-                if let Some(section) = section {
+                if let Some(section) = &section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     if pin.config {
                         settings.grants.widen(self.base.grants(&section.grants));
@@ -147,7 +172,7 @@ impl Policy {
                 settings.ceiling = Some(pin.granted_for.clone());
             }
             Standing::Free => {
-                if let Some(section) = section {
+                if let Some(section) = &section {
                     (settings.limits, settings.config) = (section.limits.clone(), config_of(section));
                     settings.grants = self.base.grants(&section.grants);
                 }
@@ -164,8 +189,8 @@ impl Policy {
 
     /// Returns the user's section for files of this name. A project's plugin has none, because the section may contain
     /// secrets.
-    fn section(&self, name: &str, origin: FileOrigin) -> Option<&FilePlugin> {
-        self.base.config.user_plugins.get(name).filter(|_| origin != FileOrigin::Project)
+    fn section(&self, name: &str, origin: FileOrigin) -> Option<FilePlugin> {
+        self.user_plugins().get(name).filter(|_| origin != FileOrigin::Project).cloned()
     }
 
     fn standing(&self, component: &Component<'_>, path: &Path, origin: FileOrigin, pins: &[Pin]) -> Standing {
@@ -338,6 +363,10 @@ impl PluginPolicy for Policy {
         }
         self.state().last.insert(path, component.digest.to_owned());
         Ok(())
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.file.path().to_owned(), self.base.paths.config_file()]
     }
 }
 

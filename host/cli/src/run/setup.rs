@@ -5,6 +5,7 @@ use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use crate::model::info::SessionInfo;
+use crate::plugins::builtin::FIRST_CALLED;
 use crate::plugins::sources::Purpose;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::system_prompt;
@@ -98,6 +99,8 @@ impl Base {
             .partition(|source| matches!(source, Source::File { .. }) && !named.contains(source));
         let (wanted, in_directories) = (runtime.begin(wanted), runtime.begin(in_directories));
         wanted.settled().await;
+        // Most runs read a file first. The code is ready when the model has answered.
+        let _ = runtime.begin_code(FIRST_CALLED);
         let definitions = runtime.definitions();
         let has = |name: &String| definitions.iter().any(|tool| tool.name == *name);
         if args.tools.as_ref().is_some_and(|names| !names.iter().all(has)) {

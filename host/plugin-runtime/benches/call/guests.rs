@@ -37,6 +37,21 @@ pub(crate) fn padded(file: &Path, length: usize) -> Vec<u8> {
     bytes
 }
 
+/// Copies the guest `greet` under other names of plugin and tool.
+pub(crate) fn renamed(file: &Path, into: &Path, count: usize) -> Vec<PathBuf> {
+    let bytes = std::fs::read(file).unwrap();
+    let copy = |number: usize| {
+        let (mut bytes, name) = (bytes.clone(), format!("gr{number:03}"));
+        let places: Vec<usize> =
+            bytes.windows(5).enumerate().filter(|(_, at)| at == b"greet").map(|(at, _)| at).collect();
+        places.into_iter().for_each(|at| bytes[at..at + 5].copy_from_slice(name.as_bytes()));
+        let file = into.join(format!("{name}.wasm"));
+        std::fs::write(&file, bytes).unwrap();
+        file
+    };
+    (0..count).map(copy).collect()
+}
+
 pub(crate) struct Plugins {
     runtime: Runtime,
     workspace: TempDir,
@@ -60,6 +75,10 @@ impl Plugins {
 
     pub(crate) async fn load_from(names: &[&str], cache: &Path) -> Self {
         Self::of(names.iter().map(|name| Source::file(guest(name))).collect(), cache).await
+    }
+
+    pub(crate) async fn load_files(files: Vec<PathBuf>, cache: &Path) -> Self {
+        Self::of(files.into_iter().map(Source::file).collect(), cache).await
     }
 
     pub(crate) async fn load_file(file: PathBuf) -> Self {

@@ -22,7 +22,7 @@ impl ToolExecutor for Runtime {
         Box::pin(async move {
             let name = call.tool.name.clone();
             let Some((loaded, tool)) = self.registry.tool(&name, &call.token).await else {
-                return Err(ToolError::UnknownTool { tool: name, suggestions: Vec::new() }).into();
+                return Err(self.missing(&call.tool)).into();
             };
             // The call may have been cancelled while its plugin was reloaded.
             if call.token.is_cancelled() {
@@ -69,6 +69,17 @@ impl ToolExecutor for Runtime {
 }
 
 impl Runtime {
+    /// The error of a call whose plugin is gone, or did not load when it was called for the first time.
+    fn missing(&self, tool: &ToolDefinition) -> ToolError {
+        let (name, plugin) = (tool.name.clone(), &tool.source.plugin);
+        match self.registry.problem(plugin) {
+            Some(problem) => {
+                ToolError::Fault { tool: name, source: format!("plugin `{plugin}` was not loaded: {problem}").into() }
+            }
+            None => ToolError::UnknownTool { tool: name, suggestions: Vec::new() },
+        }
+    }
+
     /// The context of a call, as the guest gets it.
     pub(super) fn call_context(&self, loaded: &Loaded, call_id: String, session_id: String) -> CallContext {
         CallContext {

@@ -13,16 +13,20 @@ use crate::loading::program::{Exported, Program};
 use crate::shared::Shared;
 use pinion_protocol::{Ledger, SubAgents, ToolProgress};
 use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
 
 /// Time that the host waits for a call after its deadline and grace period, before it gives up the thread.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that the caller of a lone call spins: about what it takes to wake the thread of the call, and the call itself.
+const SPIN: Duration = Duration::from_micros(80);
 
 /// An instance, ready to be called.
 pub(crate) struct Live<'a> {
@@ -34,9 +38,9 @@ pub(crate) struct Live<'a> {
 impl<'a> Live<'a> {
     /// Creates an instance and calls its `init`.
     pub(crate) async fn new(store: &'a mut Store<State>, program: &'a Program) -> wasmtime::Result<Self> {
-        let instance = program.pre.instantiate_async(&mut *store).await?;
-        let mut live = Self::on(store, instance, program);
-        if let Some(lifecycle) = &program.exported.lifecycle {
+        let instance = program.code()?.pre.instantiate_async(&mut *store).await?;
+        let mut live = Self::on(store, instance, program)?;
+        if let Some(lifecycle) = &live.exported.lifecycle {
             let authority = live.state().disentitle();
             let (started,) = live.call::<_, (Result<(), String>,)>(&lifecycle.init, (&*program.config,)).await?;
             started.map_err(GuestError::Init)?;
@@ -46,8 +50,12 @@ impl<'a> Live<'a> {
     }
 
     /// Wraps an instance that was created before.
-    pub(crate) fn on(store: &'a mut Store<State>, instance: Instance, program: &'a Program) -> Self {
-        Self { store, instance, exported: &program.exported }
+    pub(crate) fn on(
+        store: &'a mut Store<State>,
+        instance: Instance,
+        program: &'a Program,
+    ) -> Result<Self, GuestError> {
+        Ok(Self { store, instance, exported: &program.code()?.exported })
     }
 
     /// The instance, to be kept beside its store.
@@ -158,7 +166,8 @@ pub(crate) async fn run_with<J: Job>(
     let Setup { session, authority, token, progress, agents } = setup;
     let deadline = Deadline::new(&program.limits, token, agents.clone());
     let call = CallState { session, authority, deadline: deadline.clone(), progress, agents };
-    hand_over(program, &deadline, |answer, abandoned| {
+    let is_quiet = || shared.engine.is_quiet();
+    hand_over(program, &deadline, is_quiet, |answer, abandoned| {
         let (runtime, deadline) = (Handle::current(), deadline.clone());
         let (shared, program) = (shared.clone(), program.clone());
         // Not awaited: it ends soon after its deadline, or sits in a system call.
@@ -182,18 +191,40 @@ pub(crate) async fn run_with<J: Job>(
 pub(crate) async fn hand_over<A>(
     program: &Program,
     deadline: &Deadline,
+    is_quiet: impl Fn() -> bool,
     start: impl FnOnce(oneshot::Sender<Finished<A>>, CancellationToken),
 ) -> Finished<A> {
     let abandoned = CancellationToken::new();
-    let (sender, receiver) = oneshot::channel();
+    let (sender, mut receiver) = oneshot::channel();
     start(sender, abandoned.clone());
     let _abandon: DropGuard = abandoned.drop_guard();
+    if let Some(finished) = spin(&mut receiver, is_quiet) {
+        return finished;
+    }
     let finished = tokio::select! {
         biased;
         finished = receiver => finished.ok(),
         () = deadline.abandoned(PATIENCE) => None,
     };
     finished.unwrap_or_else(|| Finished::fault(program, FaultKind::Stuck))
+}
+
+/// Waits for a short call without giving up the core. Sleeping and being woken costs more than such a call takes; a machine
+/// with other work, or a single core, has better uses for the time.
+fn spin<A>(receiver: &mut oneshot::Receiver<Finished<A>>, is_quiet: impl Fn() -> bool) -> Option<Finished<A>> {
+    static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+    if *CORES < 2 {
+        return None;
+    }
+    let begun = Instant::now();
+    while is_quiet() && begun.elapsed() < SPIN {
+        match receiver.try_recv() {
+            Ok(finished) => return Some(finished),
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+            Err(TryRecvError::Closed) => return None,
+        }
+    }
+    None
 }
 
 /// Creates a store under the limits of a program.

@@ -72,23 +72,28 @@ impl Session {
         };
         let deadline = Deadline::new(&program.limits, token, None);
         let call = CallState { session, authority, deadline: deadline.clone(), progress, agents: None };
-        hand_over(program, &deadline, |answer, abandoned| {
-            let deadline = deadline.clone();
-            let work: Work = Box::new(move |resident, runtime| {
-                let _permit = permit;
-                // Fails when the caller has gone.
-                let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
-            });
-            // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
-            let _ = self.work.try_send(work);
-        })
+        hand_over(
+            program,
+            &deadline,
+            || false,
+            |answer, abandoned| {
+                let deadline = deadline.clone();
+                let work: Work = Box::new(move |resident, runtime| {
+                    let _permit = permit;
+                    // Fails when the caller has gone.
+                    let _ = answer.send(resident.run(runtime, call, &deadline, &abandoned, job));
+                });
+                // Full only while the thread hangs in the last call: then the answer is dropped, which the caller notices.
+                let _ = self.work.try_send(work);
+            },
+        )
         .await
     }
 
     /// Asks the instance for the state that its successor needs. None when no instance was created, or it saves nothing or
     /// fails.
     pub(crate) async fn inheritance(&self, program: &Arc<Program>, version: &str) -> Option<Inheritance> {
-        program.exported.state.as_ref()?;
+        program.code().ok()?.exported.state.as_ref()?;
         // Under the limits of loading, like every step of a load, whatever the plugin's calls may use.
         let program = program.under(&self.load_limits);
         let saved = match self.run(&program, Setup::without_authority(&program), SaveState).await.result {
@@ -176,7 +181,7 @@ impl Resident {
         job: J,
     ) -> wasmtime::Result<(J::Answer, Instance)> {
         let mut live = match instance {
-            Some(instance) => Live::on(store, instance, &self.program),
+            Some(instance) => Live::on(store, instance, &self.program)?,
             None => self.first(store).await?,
         };
         let answer = live.run(job).await?;
@@ -186,7 +191,7 @@ impl Resident {
     /// Creates an instance and gives it the state of its predecessor.
     async fn first<'a>(&'a self, store: &'a mut Store<State>) -> wasmtime::Result<Live<'a>> {
         let mut live = Live::new(store, &self.program).await?;
-        if let Some(left) = self.inheritance.as_ref().filter(|_| self.program.exported.state.is_some()) {
+        if let Some(left) = self.inheritance.as_ref().filter(|_| live.exported().state.is_some()) {
             let restore = RestoreState { saved: left.saved.clone(), from_version: left.from_version.clone() };
             if let Err(problem) = live.run_without_authority(restore).await? {
                 tracing::warn!(plugin = &*self.program.name, problem, "plugin starts without its state");

@@ -21,8 +21,9 @@ const LINGER_TICKS: u32 = 40;
 /// Memories of one component: one for each component that it is composed of. Each takes 4 GiB of address space in the
 /// pool, which reserves about 6 of 128 TiB.
 const MEMORIES: u32 = 3;
-/// Tables of one component: usually one for each module, and one for the component.
-const TABLES: u32 = 64;
+/// Tables of one component: usually one for each program that it is composed of, and one for the component. The pool
+/// keeps 56 bytes for each table of each instance, and writes them when it starts.
+const TABLES: u32 = 16;
 /// Core instances of one component.
 const CORE_INSTANCES: u32 = 64;
 
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     engine: wasmtime::Engine,
     ticker: Ticker,
     limits: EngineLimits,
+    compatibility: String,
 }
 
 /// The engine could not be created.
@@ -56,7 +58,8 @@ impl Engine {
         });
         let engine = engine.map_err(EngineError::from_wasmtime)?;
         let ticker = Ticker::start(engine.clone()).map_err(|error| EngineError { source: error.into() })?;
-        Ok(Self { ticker, engine, limits })
+        let compatibility = compatibility(&engine);
+        Ok(Self { ticker, engine, limits, compatibility })
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -81,16 +84,41 @@ impl Engine {
         unsafe { Component::deserialize(&self.engine, own_code) }
     }
 
-    /// Hashes everything on which compiled code depends.
-    pub(crate) fn compatibility_hash(&self, hasher: &mut impl Hasher) {
-        env!("CARGO_PKG_VERSION").hash(hasher);
-        self.engine.precompile_compatibility_hash().hash(hasher);
+    /// The hash of everything on which compiled code and descriptions depend, in hexadecimal.
+    pub(crate) fn compatibility(&self) -> &str {
+        &self.compatibility
+    }
+
+    /// Returns whether at most one guest runs.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.ticker.shared.running.load(Ordering::Relaxed) <= 1
     }
 
     /// Keeps the clock running until the guard is dropped.
     pub(crate) fn running(&self) -> Running<'_> {
         self.ticker.enter();
         Running(&self.ticker)
+    }
+}
+
+fn compatibility(engine: &wasmtime::Engine) -> String {
+    let mut hasher = Blake3Hasher(blake3::Hasher::new());
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.0.finalize().to_hex().to_string()
+}
+
+/// Adapts BLAKE3 to [`std::hash::Hash`], through which wasmtime describes its compatibility. The standard hashers are not
+/// stable enough to name files on disk.
+struct Blake3Hasher(blake3::Hasher);
+
+impl Hasher for Blake3Hasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        u64::from_le_bytes(self.0.finalize().as_bytes()[..8].try_into().unwrap_or_default())
     }
 }
 

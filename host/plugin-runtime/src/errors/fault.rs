@@ -241,6 +241,8 @@ pub(crate) enum GuestError {
     List(String),
     #[error("`{0}` is not exported")]
     NotExported(&'static str),
+    #[error("its code is not loaded")]
+    NotLoaded,
 }
 
 /// The state of an instance that broke down, from which the fault is derived.

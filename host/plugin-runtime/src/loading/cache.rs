@@ -10,17 +10,30 @@
 //! An entry that fails a check is compiled again and replaced; that is not an error. The name of an entry is the hash of
 //! the component, of the engine's version and of its configuration, so a change of any of them makes another entry.
 //!
+//! Beside the code of a component is its description, under the same seal; [`crate::loading::described`] says when it is
+//! used.
+//!
 //! Entries are not evicted: each has a few hundred KB, and `pinion doctor` shows their total size.
 
 use crate::engine::Engine;
-use std::fs::{self, OpenOptions};
-use std::hash::{Hash as _, Hasher};
+use crate::loading::source::Source;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::NamedTempFile;
+use tokio::time::Instant;
 use wasmtime::component::Component;
 
 const SEAL_BYTES: usize = 32;
+/// The extension of entries that describe a plugin; those with compiled code have none.
+const DESCRIPTION: &str = "description";
+/// The extension of files that are locked while a component is compiled.
+const LOCK: &str = "lock";
+/// Time that a load waits for another one to compile the same component.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Time between two looks at a lock.
+const POLL: Duration = Duration::from_millis(10);
 
 /// The secret that seals cache entries: 32 random bytes, kept outside the cache directory.
 #[derive(Clone)]
@@ -46,6 +59,8 @@ pub enum Origin {
     Compiled,
     /// Read from the cache.
     Cached,
+    /// Not loaded yet: the cache has the plugin's description, and its first call loads the code.
+    Described,
 }
 
 impl Cache {
@@ -64,40 +79,124 @@ impl Cache {
     /// Loads the compiled component with this digest. None when there is no valid entry.
     pub(crate) fn load(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Component> {
         let path = self.path(engine, digest);
-        let sealed = read_entry(&path).inspect_err(|error| log_unusable(&path, error)).ok()?;
-        let (seal, code) = sealed.split_at_checked(SEAL_BYTES)?;
-        if self.seal(&path, code) != *<&[u8; SEAL_BYTES]>::try_from(seal).ok()? {
-            tracing::warn!(entry = %path.display(), "cache entry is corrupt or forged; compiling again");
-            return None;
-        }
+        let content = self.read(&path)?;
         // wasmtime checks version and configuration again.
-        engine.deserialize(code).inspect_err(|error| log_unusable(&path, error)).ok()
+        engine.deserialize(content.bytes()).inspect_err(|error| log_unusable(&path, error)).ok()
+    }
+
+    /// Waits until no other process, and no other load of this one, compiles the component with this digest. After that
+    /// its code may be in the cache. None when the wait takes longer than [`MAX_WAIT`], or the system has no locks: two
+    /// compiles of one component do no harm.
+    pub(crate) async fn turn_to_compile(&self, engine: &Engine, digest: &blake3::Hash) -> Option<Turn> {
+        let path = self.path(engine, digest).with_extension(LOCK);
+        let begun = Instant::now();
+        loop {
+            let file = open_lock(&path).inspect_err(|error| log_unusable(&path, error)).ok()?;
+            match file.try_lock() {
+                Ok(()) => return Some(Turn { _file: file, path }),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < MAX_WAIT => tokio::time::sleep(POLL).await,
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Stores compiled code. A failure is only logged: the next load compiles again.
     pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
-        let stored = code
-            .map_err(io::Error::other)
-            .and_then(|code| write_atomically(&self.directory, &path, &[&self.seal(&path, &code), &code]));
-        if let Err(error) = stored {
+        if let Err(error) = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code)) {
             tracing::warn!(entry = %path.display(), %error, "compiled code was not cached");
         }
     }
 
-    fn path(&self, engine: &Engine, digest: &blake3::Hash) -> PathBuf {
-        let mut hasher = Blake3Hasher(blake3::Hasher::new());
-        digest.as_bytes().hash(&mut hasher);
-        engine.compatibility_hash(&mut hasher);
-        self.directory.join(hasher.0.finalize().to_hex().as_str())
+    /// Loads the description of the plugin from this source. None when there is no valid entry.
+    pub(crate) fn load_description(&self, source: &Source) -> Option<Content> {
+        self.read(&self.description_path(source))
     }
 
-    /// Seals the code and the name, so that one entry cannot replace another.
-    fn seal(&self, path: &Path, code: &[u8]) -> [u8; SEAL_BYTES] {
+    /// Stores the description of the plugin from this source. A failure is only logged.
+    pub(crate) fn store_description(&self, source: &Source, description: serde_json::Result<Vec<u8>>) {
+        let path = self.description_path(source);
+        if let Err(error) = description.map_err(io::Error::other).and_then(|text| self.write(&path, &text)) {
+            tracing::debug!(entry = %path.display(), %error, "a description was not cached");
+        }
+    }
+
+    /// Names the entry by the path of the source, so that a new description replaces the old one.
+    fn description_path(&self, source: &Source) -> PathBuf {
+        let mut hasher = blake3::Hasher::new_derive_key("pinion 2026 description of the plugin from a source");
+        match source {
+            Source::BuiltIn { name, .. } => hasher.update(b"built-in:").update(name.as_bytes()),
+            Source::File { path, origin } => {
+                hasher.update(origin.words().as_bytes()).update(b":").update(path.as_os_str().as_encoded_bytes())
+            }
+        };
+        self.directory.join(format!("{}.{DESCRIPTION}", hasher.finalize().to_hex()))
+    }
+
+    /// Reads an entry whose seal holds.
+    fn read(&self, path: &Path) -> Option<Content> {
+        let content = Content(read_entry(path).inspect_err(|error| log_unusable(path, error)).ok()?);
+        let seal: [u8; SEAL_BYTES] = *content.0.first_chunk()?;
+        // Hashes are compared in constant time.
+        if self.seal(path, content.bytes()) != blake3::Hash::from_bytes(seal) {
+            tracing::warn!(entry = %path.display(), "cache entry is corrupt or forged; it will be replaced");
+            return None;
+        }
+        Some(content)
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        write_atomically(&self.directory, path, &[self.seal(path, content).as_bytes(), content])
+    }
+
+    fn path(&self, engine: &Engine, digest: &blake3::Hash) -> PathBuf {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(digest.as_bytes()).update(engine.compatibility().as_bytes());
+        self.directory.join(hasher.finalize().to_hex().as_str())
+    }
+
+    /// Seals the content and the name, so that one entry cannot replace another.
+    fn seal(&self, path: &Path, content: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-        hasher.update(code);
-        *hasher.finalize().as_bytes()
+        hasher.update(content);
+        hasher.finalize()
+    }
+}
+
+/// The right to compile one component. The system ends it with the process that holds it.
+pub(crate) struct Turn {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Those who wait have the file open and get their turn; those who come later find the code.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A pipe in its place does not block.
+        options.mode(0o600).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// The content of an entry, after its seal.
+pub(crate) struct Content(Vec<u8>);
+
+impl Content {
+    /// The sealed bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.get(SEAL_BYTES..).unwrap_or_default()
     }
 }
 
@@ -155,18 +254,4 @@ fn write_atomically(directory: &Path, path: &Path, parts: &[&[u8]]) -> io::Resul
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.persist(path)?;
     Ok(())
-}
-
-/// Adapts BLAKE3 to [`std::hash::Hash`], through which wasmtime describes its compatibility. The standard hashers are not
-/// stable enough to name files on disk.
-struct Blake3Hasher(blake3::Hasher);
-
-impl Hasher for Blake3Hasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        u64::from_le_bytes(self.0.finalize().as_bytes()[..8].try_into().unwrap_or_default())
-    }
 }

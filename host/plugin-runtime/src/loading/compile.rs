@@ -17,13 +17,22 @@ pub(crate) fn cached(shared: &Shared, digest: &blake3::Hash) -> Option<Component
     shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, digest))
 }
 
-/// Compiles a component, and puts the code into the cache.
+/// Compiles a component, and puts the code into the cache. When several processes need it at once, one compiles it.
 pub(crate) async fn compiled(
     shared: &Arc<Shared>,
     bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     is_built_in: bool,
 ) -> Result<Component, LoadError> {
+    let _turn = match &shared.cache {
+        Some(cache) => cache.turn_to_compile(&shared.engine, &digest).await,
+        None => None,
+    };
+    let looking = shared.clone();
+    if let Some(component) = blocking(move || Ok(cached(&looking, &digest))).await? {
+        return Ok(component);
+    }
+    tracing::debug!(digest = %digest.to_hex(), "compiling a component");
     match &shared.compiler {
         Some(compiler) if !is_built_in => in_child(shared, compiler, &bytes, digest).await,
         _ => in_process(shared, bytes, digest, is_built_in).await,

@@ -1,17 +1,14 @@
 //! Asking a plugin what it offers, when it is loaded.
 
 use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
+use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, Job, Live, Setup};
 use crate::errors::fault::{GuestError, PluginFault};
+use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
 use crate::shared::Shared;
+use pinion_protocol::Authority;
 use std::sync::Arc;
-
-/// The tools and commands of a plugin, as it lists them.
-pub(crate) struct Description {
-    pub(crate) tools: Vec<wit_tools::ToolDefinition>,
-    pub(crate) commands: Vec<wit_commands::CommandDefinition>,
-}
 
 /// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
 /// first.
@@ -32,15 +29,42 @@ impl Job for Describe {
             let (passed,) = live.call::<_, (Result<(), String>,)>(&lifecycle.self_test, ()).await?;
             passed.map_err(GuestError::SelfTest)?;
         }
-        let mut description = Description { tools: Vec::new(), commands: Vec::new() };
+        let mut description = Description::default();
         if let Some(tools) = &exported.tools {
             let (listed,) = live.call::<_, (Result<Vec<_>, String>,)>(&tools.list_tools, ()).await?;
-            description.tools = listed.map_err(GuestError::List)?;
+            description.tools = listed.map_err(GuestError::List)?.into_iter().map(tool).collect();
         }
         if let Some(commands) = &exported.commands {
             let (listed,) = live.call::<_, (Result<Vec<_>, String>,)>(&commands.list_commands, ()).await?;
-            description.commands = listed.map_err(GuestError::List)?;
+            description.commands = listed.map_err(GuestError::List)?.into_iter().map(command).collect();
         }
         Ok(description)
     }
+}
+
+fn tool(tool: wit_tools::ToolDefinition) -> OfferedTool {
+    OfferedTool {
+        name: tool.name,
+        label: tool.label,
+        description: tool.description,
+        input_schema: tool.input_schema,
+        guidelines: tool.guidelines,
+        effects: effects(tool.effects),
+        is_sequential: matches!(tool.execution, wit::Execution::Sequential),
+    }
+}
+
+fn effects(flags: wit::Effects) -> Authority {
+    Authority {
+        reads: flags.contains(wit::Effects::READS),
+        writes: flags.contains(wit::Effects::WRITES),
+        executes: flags.contains(wit::Effects::EXECUTES),
+        network: flags.contains(wit::Effects::NETWORK),
+        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
+        delegates: flags.contains(wit::Effects::DELEGATES),
+    }
+}
+
+fn command(command: wit_commands::CommandDefinition) -> OfferedCommand {
+    OfferedCommand { name: command.name, description: command.description, argument_hint: command.argument_hint }
 }

@@ -3,15 +3,15 @@
 //! Loading reads the manifest of a component, compiles the component or takes it from the cache, links it, and asks it for
 //! its tools and commands. The previous generation is not touched.
 
-use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
-use crate::bindings::pinion::plugin::types as wit;
 use crate::capability::{Grants, PluginAuthority};
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::limits::{Limits, PartialLimits};
 use crate::loading::cache::Origin;
-use crate::loading::describe::{Description, describe};
-use crate::loading::program::{Exported, Program};
+use crate::loading::describe::describe;
+use crate::loading::described::{Described, Seen};
+use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
+use crate::loading::program::{Code, Exported, Program};
 use crate::loading::settings::PluginSettings;
 use crate::loading::source::Source;
 use crate::loading::wording::{self, FoldedNames};
@@ -37,6 +37,8 @@ pub(crate) struct Generation {
     pub(crate) plugin_name: FoldedNames,
     pub(crate) tool_names: FoldedNames,
     pub(crate) command_names: FoldedNames,
+    /// The settings that the policy decided on.
+    pub(crate) settings: PluginSettings,
     /// The granted capabilities.
     pub(crate) grants: Grants,
     /// Its asks and declarations, before anything was held back.
@@ -67,47 +69,57 @@ pub struct CommandDefinition {
 impl Generation {
     /// Loads a component. Reading, compiling and linking run on threads that may block; dropping the future gives up the
     /// load. The identity is that of the bytes that were read, whatever `source` holds by now. `before` is the ceiling of
-    /// the generation that this one replaces.
+    /// the generation that this one replaces; `ahead` is the code of its file, if that is compiled already.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: &Source,
         number: u32,
         before: Option<Arc<Ceiling>>,
         share: &Arc<Share>,
+        ahead: Option<CompiledAhead>,
     ) -> Result<Arc<Self>, LoadError> {
-        let is_built_in = matches!(source, Source::BuiltIn { .. });
-        let read = {
-            let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
-            let share = share.clone();
-            blocking(move || {
-                let _permit = permit;
-                let inspected = inspect(&shared, &source, before)?;
-                // Linked on the same thread: handing over to another one costs more than most steps.
-                match compile::cached(&shared, &inspected.digest) {
-                    Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
-                    None => Ok(Read::New(inspected)),
-                }
-            })
-            .await?
-        };
-        let (linked, origin) = match read {
-            Read::Linked(linked) => (linked, Origin::Cached),
-            Read::New(mut inspected) => {
-                let (bytes, digest) = (std::mem::take(&mut inspected.bytes), inspected.digest);
-                let component = compile::compiled(shared, bytes, digest, is_built_in).await?;
-                let (shared, share) = (shared.clone(), share.clone());
-                let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
-                (linked, Origin::Compiled)
-            }
-        };
-        let Linked { program, digest, inspection, settings } = linked;
+        let (linked, origin) = program_of(shared, source, number, before, share, ahead).await?;
         // A component without its grants or its config may fail for that reason alone.
-        let explained = |error: LoadError| match &settings.held_back {
+        let explained = |error: LoadError| match &linked.settings.held_back {
             Some(why) => LoadError::Policy(format!("{error:#}\n{why}")),
             None => error,
         };
-        let description = describe(shared, &program).await.map_err(LoadError::from_fault).map_err(explained)?;
-        let CutSettings { grants, ceiling, held_back, hint, .. } = settings;
+        let description = describe(shared, &linked.program).await.map_err(LoadError::from_fault).map_err(explained)?;
+        let (shared, source) = (shared.clone(), source.clone());
+        // Checking schemas may take a while.
+        blocking(move || {
+            let seen = linked.seen;
+            let generation = Self::offering(linked, origin, description.clone())?;
+            if let (Some(cache), Some(seen)) = (&shared.cache, seen) {
+                let plugin = (&generation.inspection, &generation.digest, &*generation.program.config);
+                Described::store(cache, shared.engine.compatibility(), &source, seen, plugin, description);
+            }
+            Ok(Arc::new(generation))
+        })
+        .await
+    }
+
+    /// Creates the first generation of a source from its description in the cache, without code. None when there is no
+    /// valid one, or the policy or a check refuses it, so that a load has to tell. Blocks for about 50 µs.
+    pub(crate) fn described(shared: &Arc<Shared>, source: &Source, share: &Arc<Share>) -> Option<Arc<Self>> {
+        if let Source::File { path, .. } = source {
+            shared.surroundings.protected.add_plugin(path);
+        }
+        let described = Described::read(shared.cache.as_ref()?, shared.engine.compatibility(), source)?;
+        let settings = settings(shared, source, &described.inspection.manifest, &described.digest, None).ok()?;
+        if !described.is_for_config(&config_text(&settings)) {
+            return None;
+        }
+        let digest = blake3::Hash::from_hex(&described.digest).ok()?;
+        let inspected = Inspected { digest, inspection: described.inspection, settings, seen: None };
+        let linked = linked(shared, inspected, 1, share.clone(), None);
+        Self::offering(linked, Origin::Described, described.description).ok().map(Arc::new)
+    }
+
+    /// Puts a generation together, and checks what it offers.
+    fn offering(linked: Linked, origin: Origin, description: Description) -> Result<Self, LoadError> {
+        let Linked { program, digest, inspection, settings, .. } = linked;
+        let CutSettings { decided, grants, ceiling, held_back, hint, .. } = settings;
         let mut generation = Self {
             plugin_name: FoldedNames::of_plugin(&program.name),
             tool_names: FoldedNames::default(),
@@ -123,17 +135,33 @@ impl Generation {
             origin,
             tools: Vec::new(),
             commands: Vec::new(),
+            settings: decided,
             grants,
             ceiling: ceiling.clone().unwrap_or_default(),
             held_back,
         };
-        // Checking schemas may take a while.
-        blocking(move || {
-            generation.take(description, ceiling.as_deref())?;
-            generation.settle_ceiling(ceiling.is_some(), hint);
-            Ok(Arc::new(generation))
-        })
-        .await
+        generation.take(description, ceiling.as_deref())?;
+        generation.settle_ceiling(ceiling.is_some(), hint);
+        Ok(generation)
+    }
+
+    /// Returns whether this generation has no code yet.
+    pub(crate) fn is_described(&self) -> bool {
+        self.program.code.is_none()
+    }
+
+    /// Returns whether a generation with code is what `described` said it would be, so that it can take its place
+    /// unnoticed.
+    pub(crate) fn is_as(&self, described: &Self) -> bool {
+        let tools = |generation: &Self| -> Vec<(Arc<ToolDefinition>, Authority)> {
+            generation.tools.iter().map(|tool| (tool.definition.clone(), tool.effects)).collect()
+        };
+        self.digest == described.digest
+            && tools(self) == tools(described)
+            && self.commands == described.commands
+            && self.offered == described.offered
+            && self.ceiling == described.ceiling
+            && self.held_back == described.held_back
     }
 
     /// The identity of the component, for a policy.
@@ -196,7 +224,7 @@ impl Generation {
     /// Builds a tool with the effects that it may have. Returns the effects that it declares, too.
     fn tool_from(
         &self,
-        tool: wit_tools::ToolDefinition,
+        tool: OfferedTool,
         source: &ToolSource,
         ceiling: Option<&Ceiling>,
     ) -> Result<(Tool, Authority), LoadError> {
@@ -211,7 +239,7 @@ impl Generation {
         wording::check_schema(&input_schema).map_err(|problem| offer(&problem))?;
         check_schema(&input_schema).map_err(|e| offer(&format!("has an input schema that cannot be used: {e}")))?;
         required_first(&mut input_schema);
-        let declared = effects(tool.effects);
+        let declared = tool.effects;
         let effects = ceiling.map_or(declared, |ceiling| ceiling.effects(&tool.name, declared));
         let definition = ToolDefinition {
             name: tool.name,
@@ -220,10 +248,7 @@ impl Generation {
             input_schema,
             guidelines: tool.guidelines,
             authority: self.program.authority.of_tool(effects),
-            execution: match tool.execution {
-                wit::Execution::Parallel => Execution::Parallel,
-                wit::Execution::Sequential => Execution::Sequential,
-            },
+            execution: if tool.is_sequential { Execution::Sequential } else { Execution::Parallel },
             source: source.clone(),
         };
         Ok((Tool { definition: Arc::new(definition), effects }, declared))
@@ -232,6 +257,7 @@ impl Generation {
 
 /// The settings of a component, cut to its ceiling.
 struct CutSettings {
+    decided: PluginSettings,
     grants: Grants,
     limits: PartialLimits,
     config: Value,
@@ -243,51 +269,125 @@ struct CutSettings {
 impl CutSettings {
     /// Prefers the policy's ceiling to that of the earlier generation. A component without grants needs none.
     fn of(settings: PluginSettings, before: Option<Arc<Ceiling>>, manifest: &Manifest) -> Self {
+        let decided = settings.clone();
         let PluginSettings { grants, limits, config, ceiling, held_back, hint } = settings;
         let ceiling = ceiling.map(Arc::new).or(before).filter(|_| grants != Grants::default());
         let grants = match &ceiling {
             Some(ceiling) => ceiling.cut(manifest, grants),
             None => grants,
         };
-        Self { grants, limits, config, ceiling, held_back, hint }
+        Self { decided, grants, limits, config, ceiling, held_back, hint }
     }
+}
+
+/// Reads, compiles and links a component.
+async fn program_of(
+    shared: &Arc<Shared>,
+    source: &Source,
+    number: u32,
+    before: Option<Arc<Ceiling>>,
+    share: &Arc<Share>,
+    ahead: Option<CompiledAhead>,
+) -> Result<(Linked, Origin), LoadError> {
+    let is_built_in = matches!(source, Source::BuiltIn { .. });
+    let read = {
+        let (permit, shared, source) = (shared.permits.reading().await, shared.clone(), source.clone());
+        let share = share.clone();
+        blocking(move || {
+            let _permit = permit;
+            let (bytes, inspected) = inspect(&shared, &source, before)?;
+            // Linked on the same thread: handing over to another one costs more than most steps.
+            let ahead = ahead.filter(|ahead| ahead.digest == inspected.digest).map(|ahead| ahead.component);
+            match ahead.or_else(|| compile::cached(&shared, &inspected.digest)) {
+                Some(component) => link(&shared, &component, inspected, number, share).map(Read::Linked),
+                None => Ok(Read::New(bytes, inspected)),
+            }
+        })
+        .await?
+    };
+    match read {
+        Read::Linked(linked) => Ok((linked, Origin::Cached)),
+        Read::New(bytes, inspected) => {
+            let component = compile::compiled(shared, bytes, inspected.digest, is_built_in).await?;
+            let (shared, share) = (shared.clone(), share.clone());
+            let linked = blocking(move || link(&shared, &component, inspected, number, share)).await?;
+            Ok((linked, Origin::Compiled))
+        }
+    }
+}
+
+/// The code of a file that may still change.
+pub(crate) struct CompiledAhead {
+    digest: blake3::Hash,
+    component: Component,
+}
+
+/// Compiles a file that may still be written to, unless its code is in the cache. None when it cannot be loaded, now.
+pub(crate) async fn compile_ahead(shared: Arc<Shared>, source: Source) -> Option<CompiledAhead> {
+    let looking = shared.clone();
+    let (bytes, digest) = blocking(move || {
+        // A component that the policy refuses is not compiled.
+        let (bytes, inspected) = inspect(&looking, &source, None)?;
+        Ok((bytes, inspected.digest))
+    })
+    .await
+    .ok()?;
+    let component = compile::compiled(&shared, bytes, digest, false).await.ok()?;
+    Some(CompiledAhead { digest, component })
 }
 
 /// A component that was read.
 struct Inspected {
-    bytes: Cow<'static, [u8]>,
     digest: blake3::Hash,
     inspection: Inspection,
     settings: CutSettings,
+    /// The state of its file before it was read.
+    seen: Option<Seen>,
 }
 
-/// A component that was read, compiled and linked.
+/// A component that was read, and its program: with code if it was compiled and linked, too.
 struct Linked {
     program: Arc<Program>,
     digest: blake3::Hash,
     inspection: Inspection,
     settings: CutSettings,
+    seen: Option<Seen>,
 }
 
 enum Read {
     /// The compiled code was in the cache.
     Linked(Linked),
     /// The component must be compiled.
-    New(Inspected),
+    New(Cow<'static, [u8]>, Inspected),
 }
 
 /// Reads a component and its manifest, and asks the policy for its settings. Blocks.
-fn inspect(shared: &Shared, source: &Source, before: Option<Arc<Ceiling>>) -> Result<Inspected, LoadError> {
+fn inspect(
+    shared: &Shared,
+    source: &Source,
+    before: Option<Arc<Ceiling>>,
+) -> Result<(Cow<'static, [u8]>, Inspected), LoadError> {
     if let Source::File { path, .. } = source {
         shared.surroundings.protected.add_plugin(path);
     }
+    let seen = Seen::of(source);
     let bytes = source.bytes()?;
     let inspection = Inspection::of(&bytes)?;
-    let manifest = &inspection.manifest;
     let digest = blake3::hash(&bytes);
-    let identity = policy::Component { manifest, source, digest: &digest.to_hex() };
-    let settings = CutSettings::of(shared.policy.settings(&identity)?, before, manifest);
-    Ok(Inspected { bytes, digest, inspection, settings })
+    let settings = settings(shared, source, &inspection.manifest, &digest.to_hex(), before)?;
+    Ok((bytes, Inspected { digest, inspection, settings, seen }))
+}
+
+/// Asks the policy for the settings of a component. Blocks.
+fn settings(
+    shared: &Shared,
+    source: &Source,
+    manifest: &Manifest,
+    digest: &str,
+    before: Option<Arc<Ceiling>>,
+) -> Result<CutSettings, LoadError> {
+    let settings = shared.policy.settings(&policy::Component { manifest, source, digest })?;
+    Ok(CutSettings::of(settings, before, manifest))
 }
 
 /// Links a component. Blocks.
@@ -298,12 +398,18 @@ fn link(
     number: u32,
     share: Arc<Share>,
 ) -> Result<Linked, LoadError> {
-    let Inspected { digest, inspection, settings, .. } = inspected;
-    let manifest = &inspection.manifest;
     let pre = shared
         .linker
         .instantiate_pre(component)
         .map_err(|error| LoadError::link("could not link the component", error))?;
+    let exported = Exported::of(component, &inspected.inspection)?;
+    Ok(linked(shared, inspected, number, share, Some(Code { pre, exported })))
+}
+
+/// Creates the program of a component.
+fn linked(shared: &Arc<Shared>, inspected: Inspected, number: u32, share: Arc<Share>, code: Option<Code>) -> Linked {
+    let Inspected { digest, inspection, settings, seen } = inspected;
+    let manifest = &inspection.manifest;
     let limits = Limits::effective(&shared.limits, &manifest.limits, &settings.limits);
     let authority = PluginAuthority::new(
         &manifest.name,
@@ -313,18 +419,21 @@ fn link(
         shared.descriptors.share(&manifest.name),
     )
     .with_hint(settings.hint.clone());
-    let config = if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() };
     let program = Program {
         name: manifest.name.as_str().into(),
         number,
         authority: Arc::new(authority),
         limits: Arc::new(limits),
-        config: config.into(),
-        exported: Exported::of(component, &inspection)?,
+        config: config_text(&settings).into(),
         share,
-        pre,
+        code,
     };
-    Ok(Linked { program: Arc::new(program), digest, inspection, settings })
+    Linked { program: Arc::new(program), digest, inspection, settings, seen }
+}
+
+/// The plugin's own section of the config, as JSON.
+fn config_text(settings: &CutSettings) -> String {
+    if settings.config.is_object() { settings.config.to_string() } else { "{}".to_owned() }
 }
 
 /// Puts required properties first, in the order of `required`: models write arguments in the order of the schema, and a
@@ -355,17 +464,6 @@ fn check_name(what: &str, name: &str) -> Result<(), LoadError> {
     Err(LoadError::Offer(format!("{what} name `{shown}` is not 1 to 64 of `a-z A-Z 0-9 _ -`")))
 }
 
-fn effects(flags: wit::Effects) -> Authority {
-    Authority {
-        reads: flags.contains(wit::Effects::READS),
-        writes: flags.contains(wit::Effects::WRITES),
-        executes: flags.contains(wit::Effects::EXECUTES),
-        network: flags.contains(wit::Effects::NETWORK),
-        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
-        delegates: flags.contains(wit::Effects::DELEGATES),
-    }
-}
-
-fn command_from(command: wit_commands::CommandDefinition) -> CommandDefinition {
+fn command_from(command: OfferedCommand) -> CommandDefinition {
     CommandDefinition { name: command.name, description: command.description, argument_hint: command.argument_hint }
 }

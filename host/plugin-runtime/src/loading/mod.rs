@@ -1,15 +1,17 @@
 //! Turning the bytes of a component into a generation that can be called.
 //!
 //! [`source`] and [`component_file`] read the bytes; [`weight`] and [`wording`] bound what they may hold; [`compiler`]
-//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers; and
-//! [`generation`] goes through these steps.
+//! compiles them in a child process and [`cache`] keeps the result; [`describe`] asks the plugin what it offers, and
+//! [`described`] remembers the answer; and [`generation`] goes through these steps.
 
 pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod compiler;
 pub(crate) mod component_file;
 pub(crate) mod describe;
+pub(crate) mod described;
 pub(crate) mod generation;
+pub(crate) mod offer;
 pub(crate) mod program;
 pub(crate) mod settings;
 pub(crate) mod source;

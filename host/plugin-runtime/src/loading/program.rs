@@ -2,6 +2,7 @@
 
 use crate::calls::state::State;
 use crate::capability::PluginAuthority;
+use crate::errors::fault::GuestError;
 use crate::errors::load::LoadError;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
@@ -21,6 +22,13 @@ pub(crate) struct Program {
     pub(crate) config: Arc<str>,
     /// The plugin's share of what all plugins need.
     pub(crate) share: Arc<Share>,
+    /// None while only the description of the component was read.
+    pub(crate) code: Option<Code>,
+}
+
+/// The compiled and linked code of a component.
+#[derive(Clone)]
+pub(crate) struct Code {
     pub(crate) pre: InstancePre<State>,
     pub(crate) exported: Exported,
 }
@@ -60,6 +68,14 @@ pub(crate) struct StateExport {
 }
 
 impl Program {
+    /// The code, to create instances.
+    ///
+    /// # Errors
+    /// Only the description of the component was read.
+    pub(crate) fn code(&self) -> Result<&Code, GuestError> {
+        self.code.as_ref().ok_or(GuestError::NotLoaded)
+    }
+
     /// Copies the program with other limits.
     pub(crate) fn under(&self, limits: &Limits) -> Arc<Self> {
         Arc::new(Self { limits: Arc::new(limits.clone()), ..self.clone() })

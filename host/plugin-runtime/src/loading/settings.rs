@@ -6,7 +6,7 @@ use crate::policy::Ceiling;
 use serde_json::Value;
 
 /// The user's settings for one plugin.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginSettings {
     /// The granted capabilities. The runtime cuts them to what the plugin asks for.
     pub grants: Grants,

@@ -3,7 +3,7 @@
 //! These texts go into every request to a model and into questions that a person answers. A text that breaks a bound is
 //! refused when the plugin is loaded, rather than cut, so that nothing depends on where it is shown.
 
-use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
+use crate::loading::offer::{OfferedCommand, OfferedTool};
 use pinion_protocol::text::{clip, find_unsafe};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -44,7 +44,7 @@ pub(crate) fn folded(name: &str) -> [String; 2] {
 }
 
 /// A set of names, as they are read and as they are drawn.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct FoldedNames {
     read: HashSet<String>,
     drawn: HashSet<String>,
@@ -66,6 +66,12 @@ impl FoldedNames {
         self.read.insert(read);
         self.drawn.insert(drawn);
         is_new
+    }
+
+    /// Adds the names of another set.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.read.extend(other.read.iter().cloned());
+        self.drawn.extend(other.drawn.iter().cloned());
     }
 
     /// Returns whether the sets have names that look alike.
@@ -90,18 +96,15 @@ pub(crate) fn check_manifest(version: &str, description: &str) -> Result<(), Str
 }
 
 /// Checks the total size of everything that a plugin offers.
-pub(crate) fn check_lists(
-    tools: &[wit_tools::ToolDefinition],
-    commands: &[wit_commands::CommandDefinition],
-) -> Result<(), String> {
+pub(crate) fn check_lists(tools: &[OfferedTool], commands: &[OfferedCommand]) -> Result<(), String> {
     if tools.len().max(commands.len()) > MAX_ENTRIES {
         return Err(format!("offers more than {MAX_ENTRIES} tools or commands"));
     }
-    let of_tool = |tool: &wit_tools::ToolDefinition| {
+    let of_tool = |tool: &OfferedTool| {
         let guidelines: usize = tool.guidelines.iter().map(String::len).sum();
         tool.name.len() + tool.label.len() + tool.description.len() + tool.input_schema.len() + guidelines
     };
-    let of_command = |command: &wit_commands::CommandDefinition| {
+    let of_command = |command: &OfferedCommand| {
         command.name.len() + command.description.len() + command.argument_hint.as_ref().map_or(0, String::len)
     };
     let total = tools.iter().map(of_tool).sum::<usize>() + commands.iter().map(of_command).sum::<usize>();
@@ -112,7 +115,7 @@ pub(crate) fn check_lists(
 }
 
 /// Checks the texts of a tool and the size of its schema. Its name is checked elsewhere.
-pub(crate) fn check_tool(tool: &wit_tools::ToolDefinition) -> Result<(), String> {
+pub(crate) fn check_tool(tool: &OfferedTool) -> Result<(), String> {
     check("label", &tool.label, Lines::One)?;
     if tool.label.chars().count() > MAX_LABEL {
         return Err(format!("has a label of more than {MAX_LABEL} characters"));
@@ -132,7 +135,7 @@ pub(crate) fn check_tool(tool: &wit_tools::ToolDefinition) -> Result<(), String>
 }
 
 /// Checks the texts of a command, but not its name.
-pub(crate) fn check_command(command: &wit_commands::CommandDefinition) -> Result<(), String> {
+pub(crate) fn check_command(command: &OfferedCommand) -> Result<(), String> {
     check_bytes("description", &command.description, MAX_ABOUT, Lines::Many)?;
     check_bytes("argument hint", command.argument_hint.as_deref().unwrap_or_default(), MAX_HINT, Lines::One)
 }

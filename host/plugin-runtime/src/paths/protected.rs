@@ -12,10 +12,11 @@
 //! host's own files take precedence.
 
 use crate::capability::files::access::Access;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// Names that are read-only at any depth, with everything beneath them. Compared without ASCII case.
 const READ_ONLY_NAMES: [&str; 3] = [".git", ".pinion", ".mcp.json"];
@@ -101,7 +102,8 @@ pub(crate) struct Protected {
     handed_out: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
     workspace: PathBuf,
-    plugins: RwLock<Vec<PluginFile>>,
+    /// The files of plugins, with what identifies each under other names.
+    plugins: RwLock<HashMap<PathBuf, Option<Identity>>>,
 }
 
 #[derive(Debug)]
@@ -109,12 +111,6 @@ struct DeniedDirectory {
     path: PathBuf,
     /// A workspace inside it, which stays reachable.
     except: Option<PathBuf>,
-}
-
-#[derive(Debug)]
-struct PluginFile {
-    path: PathBuf,
-    identity: Option<Identity>,
 }
 
 /// Device and inode of a file.
@@ -168,30 +164,28 @@ impl Protected {
     pub(crate) fn is_in(&self, location: &Path) -> bool {
         let fixed = self.denied.iter().map(|denied| &denied.path).chain(&self.handed_out).chain(&self.read_only);
         fixed.chain([&self.workspace]).any(|path| path.starts_with(location))
-            || self.plugin_files(|file| file.path.starts_with(location))
+            || self.plugin_files().keys().any(|path| path.starts_with(location))
     }
 
     /// Returns whether a file is that of a loaded plugin, under any name.
     pub(crate) fn is_plugin(&self, identity: Identity) -> bool {
-        self.plugin_files(|file| file.identity == Some(identity))
+        self.plugin_files().values().any(|plugin| *plugin == Some(identity))
     }
 
     /// Protects the file of a plugin, identified as it is now.
     pub(crate) fn add_plugin(&self, file: &Path) {
-        let file = PluginFile { path: real(file), identity: std::fs::metadata(file).ok().and_then(|m| identity(&m)) };
-        let mut plugins = self.plugins.write().unwrap_or_else(PoisonError::into_inner);
-        plugins.retain(|other| other.path != file.path);
-        plugins.push(file);
+        let identity = std::fs::metadata(file).ok().and_then(|metadata| identity(&metadata));
+        self.plugins.write().unwrap_or_else(PoisonError::into_inner).insert(real(file), identity);
     }
 
-    fn plugin_files(&self, is_meant: impl Fn(&PluginFile) -> bool) -> bool {
-        self.plugins.read().unwrap_or_else(PoisonError::into_inner).iter().any(is_meant)
+    fn plugin_files(&self) -> RwLockReadGuard<'_, HashMap<PathBuf, Option<Identity>>> {
+        self.plugins.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_read_only(&self, location: &Path) -> bool {
         location.iter().any(is_read_only_name)
             || self.read_only.iter().any(|path| location.starts_with(path))
-            || self.plugin_files(|file| file.path == location)
+            || self.plugin_files().contains_key(location)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Attempts to load a slot, as those see them who wait for one.
 
+use crate::loading::stamp::Stamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -32,7 +33,8 @@ pub(super) struct Attempt {
     pub(super) number: u64,
     pub(super) begun: Instant,
     pub(super) phase: watch::Receiver<Phase>,
-    pub(super) task: JoinHandle<()>,
+    /// None while its source is looked up in the cache.
+    pub(super) task: Option<JoinHandle<()>>,
     /// False when the last attempt never saw the file at rest: calls do not wait for this one.
     pub(super) is_waited_for: bool,
 }
@@ -46,9 +48,19 @@ pub(super) enum Phase {
     Loading,
 }
 
+/// A plugin's file as an attempt found it.
+#[derive(Clone, Copy)]
+pub(super) struct FileState {
+    pub(super) stamp: Option<Stamp>,
+    /// The file was being written to all the time.
+    pub(super) is_restless: bool,
+}
+
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 

@@ -6,12 +6,12 @@ use crate::calls::session::Session;
 use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::loading::blocking;
-use crate::loading::generation::Generation;
+use crate::loading::generation::{CompiledAhead, Generation, compile_ahead};
 use crate::loading::source::Source;
 use crate::loading::stamp::Stamp;
 use crate::manifest::Lifetime;
 use crate::registry::Registry;
-use crate::registry::attempt::Phase;
+use crate::registry::attempt::{FileState, Phase};
 use crate::registry::loaded::Loaded;
 use crate::registry::names::displaced;
 use crate::shared::Shared;
@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// A file that was written this recently may still be being written.
@@ -39,6 +40,16 @@ pub(super) struct Work {
     pub(super) share: Result<Arc<Share>, LoadError>,
     /// The generation that answers meanwhile.
     pub(super) old: Option<Arc<Loaded>>,
+    pub(super) reason: Reason,
+}
+
+/// The reason for an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The source is new, or its file has changed, or its code is needed.
+    Code,
+    /// The policy may have other settings for it.
+    Policy,
 }
 
 /// The result of an attempt.
@@ -47,26 +58,37 @@ pub(super) enum Outcome {
     Refused(LoadError),
     /// The file is gone.
     Removed,
+    /// Neither the file nor the settings have changed.
+    Unchanged,
 }
 
-/// A plugin's file as an attempt found it.
-#[derive(Clone, Copy)]
-pub(super) struct FileState {
-    pub(super) stamp: Option<Stamp>,
-    /// The file was being written to all the time.
-    pub(super) is_restless: bool,
+/// A compile that began before it was certain that nobody writes to the file any more. Dropping it aborts the compile.
+struct Ahead {
+    /// The file as it was then.
+    stamp: Option<Stamp>,
+    task: JoinHandle<Option<CompiledAhead>>,
+}
+
+impl Ahead {
+    async fn compiled(mut self) -> Option<CompiledAhead> {
+        (&mut self.task).await.ok().flatten()
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Work {
     /// Loads the slot and settles it.
     pub(super) async fn run(self, phase: watch::Sender<Phase>) {
+        // Compiles while it waits for the file to rest, which most files already do.
+        let ahead = self.compile_ahead();
         let state = self.file_state().await;
         phase.send_replace(Phase::Loading);
-        let outcome = match self.load(state.stamp).await {
-            Ok(Some(loaded)) => Outcome::Loaded(loaded),
-            Ok(None) => Outcome::Removed,
-            Err(error) => Outcome::Refused(error),
-        };
+        let outcome = self.load(state.stamp, ahead).await.unwrap_or_else(Outcome::Refused);
         if let Some(registry) = self.registry.upgrade() {
             registry.settle(&self, state, outcome);
         }
@@ -76,24 +98,80 @@ impl Work {
         match &self.source {
             Source::BuiltIn { .. } => FileState { stamp: None, is_restless: false },
             // A first load does not wait: if the file changes meanwhile, it is loaded again.
-            Source::File { path, .. } if self.generation == 1 => {
+            Source::File { path, .. } if self.generation == 1 || self.is_as_before(Stamp::of(path)) => {
                 FileState { stamp: Stamp::of(path), is_restless: false }
             }
             Source::File { path, .. } => quiet_state(path).await,
         }
     }
 
-    /// Loads the source and makes it ready to be called. None when a file that was loaded before is gone.
-    async fn load(&self, stamp: Option<Stamp>) -> Result<Option<Arc<Loaded>>, LoadError> {
-        if stamp.is_none() && self.old.is_some() {
-            return Ok(None);
+    /// Begins to compile a file that has changed. None where there is nothing to wait for.
+    fn compile_ahead(&self) -> Option<Ahead> {
+        let stamp = Stamp::of(self.source.path().filter(|_| self.generation > 1)?)?;
+        let is_waiting = !self.is_as_before(Some(stamp)) && stamp.age().is_some_and(|age| age < QUIET);
+        let begin = || tokio::spawn(compile_ahead(self.shared.clone(), self.source.clone()));
+        is_waiting.then(|| Ahead { stamp: Some(stamp), task: begin() })
+    }
+
+    /// Loads the source and makes it ready to be called.
+    async fn load(&self, stamp: Option<Stamp>, ahead: Option<Ahead>) -> Result<Outcome, LoadError> {
+        if stamp.is_none() && self.old.is_some() && self.source.path().is_some() {
+            return Ok(Outcome::Removed);
         }
-        let share = self.share.as_ref().map_err(Clone::clone)?;
-        let before = self.old.as_ref().map(|old| old.generation.ceiling.clone());
-        let generation = Generation::load(&self.shared, &self.source, self.generation, before, share).await?;
+        if self.reason == Reason::Policy && self.has_same_settings(stamp).await? {
+            return Ok(Outcome::Unchanged);
+        }
+        let ahead = match ahead.filter(|ahead| ahead.stamp == stamp) {
+            Some(ahead) => ahead.compiled().await,
+            None => None,
+        };
+        let generation = self.generation(stamp, ahead).await?;
         self.admit(&generation).await?;
         let session = self.session(&generation).await?;
-        Ok(Some(Arc::new(Loaded::new(generation, session, self.source.clone(), stamp))))
+        Ok(Outcome::Loaded(Arc::new(Loaded::new(generation, session, self.source.clone(), stamp))))
+    }
+
+    /// Returns whether the policy decides on the current generation as it did, and its file is unchanged.
+    async fn has_same_settings(&self, stamp: Option<Stamp>) -> Result<bool, LoadError> {
+        let Some(old) = self.old.clone().filter(|old| old.stamp() == stamp) else { return Ok(false) };
+        let (shared, source) = (self.shared.clone(), self.source.clone());
+        blocking(move || {
+            let digest = old.generation.digest.to_hex();
+            let settings = shared.policy.settings(&old.generation.identity(&source, &digest))?;
+            Ok(settings == old.generation.settings)
+        })
+        .await
+    }
+
+    fn is_as_before(&self, stamp: Option<Stamp>) -> bool {
+        self.old.as_ref().is_some_and(|old| old.stamp() == stamp)
+    }
+
+    /// Returns whether this attempt loads the code of a generation that is only described, from an unchanged file.
+    fn confirms(&self, stamp: Option<Stamp>) -> bool {
+        self.reason == Reason::Code
+            && self.is_as_before(stamp)
+            && self.old.as_ref().is_some_and(|old| old.generation.is_described())
+    }
+
+    /// Loads the code. If it is not what a description in the cache said, it is a new generation, so that calls that were
+    /// approved for the description are decided on again.
+    async fn generation(
+        &self,
+        stamp: Option<Stamp>,
+        ahead: Option<CompiledAhead>,
+    ) -> Result<Arc<Generation>, LoadError> {
+        let share = self.share.as_ref().map_err(Clone::clone)?;
+        let load = |number, before, ahead| Generation::load(&self.shared, &self.source, number, before, share, ahead);
+        let before = self.old.as_ref().map(|old| old.generation.ceiling.clone());
+        if let Some(old) = self.old.as_ref().filter(|_| self.confirms(stamp)) {
+            let generation = load(old.program().number, before.clone(), None).await?;
+            if generation.is_as(&old.generation) {
+                return Ok(generation);
+            }
+            tracing::info!(plugin = &*old.program().name, "the plugin is not as the cache described it");
+        }
+        load(self.generation, before, ahead).await
     }
 
     /// Asks the policy, which may write a file, once nothing else is likely to stand against the generation.
@@ -104,11 +182,12 @@ impl Work {
             at.map(|at| displaced(&slots, at, generation)).transpose()?;
         }
         let (shared, source, generation) = (self.shared.clone(), self.source.clone(), generation.clone());
-        blocking(move || {
-            let digest = generation.digest.to_hex();
-            shared.policy.loaded(&generation.identity(&source, &digest), &generation.offered)
-        })
-        .await
+        blocking(move || ask_policy(&shared, &source, &generation)).await
+    }
+
+    /// Asks the policy whether a generation may answer. Blocks.
+    pub(super) fn ask_policy(&self, generation: &Generation) -> Result<(), LoadError> {
+        ask_policy(&self.shared, &self.source, generation)
     }
 
     /// Starts the thread of a plugin of lifetime `session`, which inherits from the generation before.
@@ -122,6 +201,11 @@ impl Work {
         };
         Session::start(&self.shared, &generation.program, inheritance).map(Some)
     }
+}
+
+fn ask_policy(shared: &Shared, source: &Source, generation: &Generation) -> Result<(), LoadError> {
+    let digest = generation.digest.to_hex();
+    shared.policy.loaded(&generation.identity(source, &digest), &generation.offered)
 }
 
 /// Waits until nobody writes to a file any more. A compiler that replaces a file may remove it for a moment.

@@ -57,6 +57,16 @@ impl Loaded {
         }
     }
 
+    /// Returns whether the code is loaded and belongs to the file as it is now.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.generation.is_described() && !self.is_outdated()
+    }
+
+    /// The state of the file when it was loaded.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        self.stamp
+    }
+
     /// Returns whether the file has changed since. One `stat`, about a microsecond, for plugins that are files.
     pub(crate) fn is_outdated(&self) -> bool {
         self.source.has_changed_since(self.stamp)

@@ -14,6 +14,7 @@
 //! call waits for the same attempt.
 
 pub(crate) mod attempt;
+mod batch;
 pub(crate) mod listing;
 mod load;
 pub(crate) mod loaded;
@@ -26,9 +27,12 @@ pub(crate) mod watch;
 use crate::bindings::pinion::plugin::catalog as wit;
 use crate::host_info::LoadedPlugins;
 use crate::limits::shares::Share;
-use crate::loading::source::Source;
-use crate::registry::attempt::{Attempt, Loading, Phase, end_of};
-use crate::registry::load::{FileState, Outcome, Work};
+use crate::loading::source::{FileOrigin, Source};
+use crate::loading::stamp::Stamp;
+use crate::policy::PluginPolicy;
+use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
+use crate::registry::batch::Begun;
+use crate::registry::load::{Outcome, Reason, Work};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::names::displaced;
 use crate::registry::notice::{Notice, NoticeEvent};
@@ -36,6 +40,8 @@ use crate::registry::plugin_set::PluginSet;
 use crate::registry::slot::Slot;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -48,11 +54,39 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 /// Time that a call waits for the reload of its plugin, from the beginning of the attempt.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(12);
 
+/// The state of the files on which a policy depends.
+#[derive(PartialEq, Eq)]
+struct PolicyFiles(Vec<Option<Stamp>>);
+
+impl PolicyFiles {
+    fn of(policy: &dyn PluginPolicy) -> Self {
+        Self(policy.files().iter().map(|file| Stamp::of(file)).collect())
+    }
+}
+
+/// The place of a source, of which no two slots have the same.
+#[derive(PartialEq, Eq, Hash)]
+enum Place {
+    BuiltIn(&'static str),
+    File(PathBuf, FileOrigin),
+}
+
+impl Place {
+    fn of(source: &Source) -> Self {
+        match source {
+            Source::BuiltIn { name, .. } => Self::BuiltIn(name),
+            Source::File { path, origin } => Self::File(path.clone(), *origin),
+        }
+    }
+}
+
 /// All plugins of a runtime.
 pub(crate) struct Registry {
     pub(crate) shared: Arc<Shared>,
     slots: Mutex<Vec<Slot>>,
     numbers: AtomicU64,
+    /// The files of the policy as the last refresh found them.
+    policy_files: Mutex<PolicyFiles>,
     current: ArcSwap<PluginSet>,
     on_notice: Box<dyn Fn(Notice) + Send + Sync>,
 }
@@ -63,12 +97,11 @@ impl Registry {
         share: impl FnOnce(Weak<dyn LoadedPlugins>) -> Shared,
         on_notice: Box<dyn Fn(Notice) + Send + Sync>,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|this: &Weak<Self>| Self {
-            shared: Arc::new(share(this.clone())),
-            slots: Mutex::default(),
-            numbers: AtomicU64::new(0),
-            current: ArcSwap::default(),
-            on_notice,
+        Arc::new_cyclic(|this: &Weak<Self>| {
+            let shared = Arc::new(share(this.clone()));
+            let policy_files = Mutex::new(PolicyFiles::of(&*shared.policy));
+            let (slots, numbers, current) = (Mutex::default(), AtomicU64::new(0), ArcSwap::default());
+            Self { shared, slots, numbers, policy_files, current, on_notice }
         })
     }
 
@@ -85,7 +118,7 @@ impl Registry {
         token: &CancellationToken,
     ) -> Option<(Arc<Loaded>, ToolRef)> {
         let found = self.current().tool(name)?;
-        if !found.0.is_outdated() {
+        if found.0.is_ready() {
             return Some(found);
         }
         self.reload(&found.0, token).await;
@@ -95,7 +128,7 @@ impl Registry {
     /// The plugin that answers a command now, reloaded like that of a tool.
     pub(crate) async fn command(self: &Arc<Self>, name: &str, token: &CancellationToken) -> Option<Arc<Loaded>> {
         let found = self.current().command(name)?;
-        if !found.is_outdated() {
+        if found.is_ready() {
             return Some(found);
         }
         self.reload(&found, token).await;
@@ -105,30 +138,67 @@ impl Registry {
     /// Begins to load sources that have no slot yet.
     pub(crate) fn begin(self: &Arc<Self>, sources: Vec<Source>) -> Loading {
         let mut slots = self.slots();
-        let mut loading = Vec::new();
+        let mut known: HashSet<Place> = slots.iter().map(|slot| Place::of(&slot.source)).collect();
+        let (mut loading, mut begun) = (Vec::new(), Vec::new());
         for source in sources {
-            if !slots.iter().any(|slot| slot.source == source) {
+            if known.insert(Place::of(&source)) {
                 let number = self.next_number();
                 let mut slot = Slot::new(number, source, Share::new(number, &self.shared.counts));
-                loading.push(self.start(&mut slot));
+                let (beginning, phase) = self.attempt(&mut slot, Reason::Code);
+                begun.push(beginning);
+                loading.push(phase);
                 slots.push(slot);
+            }
+        }
+        drop(slots);
+        match &self.shared.cache {
+            _ if begun.is_empty() => {}
+            Some(_) => drop(tokio::spawn(batch::open(Arc::downgrade(self), begun))),
+            None => self.spawn(begun),
+        }
+        Loading::new(loading)
+    }
+
+    /// Begins to load the code of plugins that are only described: of the one with this name, or of all.
+    pub(crate) fn begin_code(self: &Arc<Self>, plugin: Option<&str>) -> Loading {
+        let mut slots = self.slots();
+        let is_meant = |slot: &&mut Slot| slot.is_described() && plugin.is_none_or(|plugin| slot.name() == plugin);
+        let described = slots.iter_mut().filter(is_meant);
+        Loading::new(
+            described
+                .map(|slot| {
+                    slot.attempt
+                        .as_ref()
+                        .map(|attempt| attempt.phase.clone())
+                        .unwrap_or_else(|| self.start(slot, Reason::Code))
+                })
+                .collect(),
+        )
+    }
+
+    /// Begins to reload every plugin whose file has changed, or for which the policy may decide differently.
+    pub(crate) fn begin_refresh(self: &Arc<Self>) -> Loading {
+        let mut slots = self.slots();
+        let has_policy_changed = self.has_policy_changed();
+        let mut loading = Vec::new();
+        for slot in slots.iter_mut() {
+            match &slot.attempt {
+                Some(attempt) => loading.push(attempt.phase.clone()),
+                None if slot.is_changed() => loading.push(self.start(slot, Reason::Code)),
+                None if has_policy_changed => loading.push(self.start(slot, Reason::Policy)),
+                None => {}
             }
         }
         Loading::new(loading)
     }
 
-    /// Begins to reload every plugin whose file has changed.
-    pub(crate) fn begin_refresh(self: &Arc<Self>) -> Loading {
-        let mut slots = self.slots();
-        let mut loading = Vec::new();
-        for slot in slots.iter_mut() {
-            match &slot.attempt {
-                Some(attempt) => loading.push(attempt.phase.clone()),
-                None if slot.is_changed() => loading.push(self.start(slot)),
-                None => {}
-            }
-        }
-        Loading::new(loading)
+    /// Returns whether a file of the policy differs from the last time. One `stat` for each.
+    fn has_policy_changed(&self) -> bool {
+        let now = PolicyFiles::of(&*self.shared.policy);
+        let mut known = self.policy_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = *known != now;
+        *known = now;
+        has_changed
     }
 
     /// The names of plugins, or of their files, that are being loaded for the first time.
@@ -137,10 +207,14 @@ impl Registry {
         slots.iter().filter(|slot| !slot.is_settled).map(|slot| slot.name().into_owned()).collect()
     }
 
-    /// Waits until a plugin whose file has changed was reloaded, as long as a call may be held for that.
+    /// Waits until a plugin whose file has changed was reloaded, as long as a call may be held for that; or until the
+    /// code of a described plugin was loaded, which the limits of loading bound.
     async fn reload(self: &Arc<Self>, outdated: &Loaded, token: &CancellationToken) {
         let Some((mut phase, begun)) = self.reload_of(outdated) else { return };
         let waiting = async {
+            if outdated.generation.is_described() {
+                return end_of(&mut phase).await;
+            }
             let rest = phase.wait_for(|phase| *phase == Phase::Loading);
             if timeout_at(begun + QUIET_PATIENCE, rest).await.is_ok() {
                 // A generation answers whether the attempt has ended or not.
@@ -156,14 +230,24 @@ impl Registry {
     fn reload_of(self: &Arc<Self>, outdated: &Loaded) -> Option<(channel::Receiver<Phase>, Instant)> {
         let mut slots = self.slots();
         let slot = slots.iter_mut().find(|slot| slot.source == *outdated.source())?;
-        if slot.attempt.is_none() && slot.is_changed() {
-            let _ = self.start(slot);
+        if slot.attempt.is_none() && (slot.is_described() || slot.is_changed()) {
+            let _ = self.start(slot, Reason::Code);
         }
         let attempt = slot.attempt.as_ref().filter(|attempt| attempt.is_waited_for)?;
         Some((attempt.phase.clone(), attempt.begun))
     }
 
-    fn start(self: &Arc<Self>, slot: &mut Slot) -> channel::Receiver<Phase> {
+    /// Begins an attempt, whose task is spawned at once.
+    fn start(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> channel::Receiver<Phase> {
+        let (Begun { work, phase }, receiver) = self.attempt(slot, reason);
+        if let Some(attempt) = &mut slot.attempt {
+            attempt.task = Some(tokio::spawn(work.run(phase)));
+        }
+        receiver
+    }
+
+    /// Begins an attempt without a task.
+    fn attempt(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> (Begun, channel::Receiver<Phase>) {
         let number = self.next_number();
         let (phase, receiver) = channel::channel(Phase::Waiting);
         let work = Work {
@@ -175,11 +259,11 @@ impl Registry {
             generation: slot.generations + 1,
             share: slot.share.clone(),
             old: slot.loaded.clone(),
+            reason,
         };
-        let task = tokio::spawn(work.run(phase));
-        let is_waited_for = !slot.is_restless;
-        slot.attempt = Some(Attempt { number, begun: Instant::now(), phase: receiver.clone(), task, is_waited_for });
-        receiver
+        let (begun, is_waited_for) = (Instant::now(), !slot.is_restless);
+        slot.attempt = Some(Attempt { number, begun, phase: receiver.clone(), task: None, is_waited_for });
+        (Begun { work, phase }, receiver)
     }
 
     /// Puts the result of an attempt in its place, unless the attempt was given up.
@@ -190,10 +274,7 @@ impl Registry {
             slot.number == work.slot && slot.attempt.as_ref().is_some_and(|attempt| attempt.number == work.number)
         };
         let Some(at) = slots.iter().position(is_current) else { return };
-        // Aborts this very task, which has no effect because it awaits nothing any more.
-        slots[at].attempt = None;
-        slots[at].stamp = state.stamp;
-        slots[at].is_restless = state.is_restless;
+        slots[at].end_attempt(state);
         match outcome {
             Outcome::Loaded(loaded) => match displaced(&slots, at, &loaded.generation) {
                 Ok(displaced) => {
@@ -202,6 +283,7 @@ impl Registry {
                 }
                 Err(error) => notices.push(slots[at].refuse(error)),
             },
+            Outcome::Unchanged => slots[at].is_settled = true,
             Outcome::Refused(error) if slots[at].is_disabled(&error) => slots[at].is_settled = true,
             Outcome::Refused(error) => notices.push(slots[at].refuse(error)),
             Outcome::Removed => {
@@ -212,10 +294,16 @@ impl Registry {
         self.current.store(Arc::new(PluginSet::of(&slots)));
         // A file that was written to while it was loaded may have been read half-written.
         if let Some(slot) = slots.get_mut(at).filter(|slot| slot.number == work.slot && slot.is_changed()) {
-            let _ = self.start(slot);
+            let _ = self.start(slot, Reason::Code);
         }
         drop(slots);
         notices.into_iter().for_each(|notice| (self.on_notice)(notice));
+    }
+
+    /// The reason why a plugin does not answer calls, if it does not.
+    pub(crate) fn problem(&self, plugin: &str) -> Option<String> {
+        let current = self.current();
+        current.problems().iter().find(|(name, _)| name == plugin).map(|(_, problem)| problem.clone())
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {

@@ -4,7 +4,7 @@ use crate::errors::load::LoadError;
 use crate::limits::shares::Share;
 use crate::loading::source::{FileOrigin, Source};
 use crate::loading::stamp::Stamp;
-use crate::registry::attempt::Attempt;
+use crate::registry::attempt::{Attempt, FileState};
 use crate::registry::loaded::Loaded;
 use crate::registry::notice::{Notice, NoticeEvent};
 use std::borrow::Cow;
@@ -66,11 +66,30 @@ impl Slot {
         self.source.has_changed_since(self.stamp)
     }
 
-    /// Makes a generation the current one. Returns the notices about it.
+    /// Returns whether the current generation has no code yet.
+    pub(super) fn is_described(&self) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| loaded.generation.is_described())
+    }
+
+    /// Records that the attempt has ended, and the file as it found it.
+    pub(super) fn end_attempt(&mut self, state: FileState) {
+        // Aborts the task of the attempt, which has no effect because it awaits nothing any more.
+        self.attempt = None;
+        self.stamp = state.stamp;
+        self.is_restless = state.is_restless;
+    }
+
+    /// Makes a generation the current one. Returns the notices about it: none when it only adds the code to the current
+    /// one.
     pub(super) fn accept(&mut self, loaded: Arc<Loaded>) -> Vec<Notice> {
         self.problem = None;
         self.is_settled = true;
-        self.generations = loaded.generation.program.number;
+        let number = loaded.generation.program.number;
+        if self.is_described() && self.generations == number {
+            self.loaded = Some(loaded);
+            return Vec::new();
+        }
+        self.generations = number;
         let version = loaded.generation.inspection.manifest.version.clone();
         let held_back = loaded.generation.held_back.clone().map(NoticeEvent::HeldBack);
         self.loaded = Some(loaded);
@@ -78,11 +97,15 @@ impl Slot {
         events.into_iter().flatten().map(|event| self.notice(event)).collect()
     }
 
-    /// Records that the last attempt failed. The current generation stays.
+    /// Records that the last attempt failed. The current generation stays, if it has code.
     pub(super) fn refuse(&mut self, error: LoadError) -> Notice {
         self.is_settled = true;
         self.problem = Some(error.clone());
-        self.notice(NoticeEvent::Refused(error))
+        let notice = self.notice(NoticeEvent::Refused(error));
+        if self.is_described() {
+            self.loaded = None;
+        }
+        notice
     }
 
     /// Removes the current generation, because an earlier slot takes one of its names.

@@ -1,0 +1,147 @@
+//! Descriptions of plugins on disk, so that a start reads, compiles and runs no component.
+//!
+//! A plugin that was loaded leaves its manifest and the list of what it offers beside its compiled code, under the same
+//! seal. A later start offers its tools from there and loads the code when one of them is called. That load asks the
+//! plugin again: if its answer or its bytes differ, the registry makes a new generation, and the call is decided on again.
+//! So a description decides what is shown to the model and to a person, and never what runs.
+//!
+//! A description is used only if all of these are as they were when the plugin described itself:
+//!
+//! 1. the engine and this crate,
+//! 2. the file: its device, inode, size, and the times of its last write and of its last change, which no program can set
+//!    back; for a built-in plugin, those of this program's own file,
+//! 3. the plugin's own section of the config, which its `init` reads. It describes itself without any authority, so its
+//!    grants do not matter; they are decided anew at each start.
+//!
+//! Plugins of lifetime `session` are not described, because their instance starts with the session.
+
+use crate::loading::cache::Cache;
+use crate::loading::offer::Description;
+use crate::loading::source::Source;
+use crate::manifest::{Inspection, Lifetime};
+use serde::{Deserialize, Serialize};
+use std::fs::Metadata;
+use std::time::{Duration, SystemTime};
+
+/// A file that was written this recently may be written again without another time of change.
+const SETTLED: Duration = Duration::from_millis(50);
+
+/// A plugin as it described itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Described {
+    engine: String,
+    seen: Seen,
+    config: String,
+    /// BLAKE3 of the component, in hexadecimal.
+    pub(crate) digest: String,
+    pub(crate) inspection: Inspection,
+    pub(crate) description: Description,
+}
+
+/// The state of the file that a component came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    device: u64,
+    inode: u64,
+    /// Bytes of the file.
+    length: u64,
+    /// Bytes of a built-in component; zero for a file.
+    built_in: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Seen {
+    /// Reads the state of the file that holds a component. None when there is none, or the system tells too little.
+    pub(crate) fn of(source: &Source) -> Option<Self> {
+        match source {
+            Source::File { path, .. } => Self::from_metadata(&std::fs::metadata(path).ok()?, 0),
+            Source::BuiltIn { bytes, .. } => Self::from_metadata(&own_file()?, bytes.len() as u64),
+        }
+    }
+
+    #[cfg(unix)]
+    #[allow(clippy::unnecessary_wraps, reason = "other systems tell too little")]
+    fn from_metadata(metadata: &Metadata, built_in: u64) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            built_in,
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn from_metadata(_metadata: &Metadata, _built_in: u64) -> Option<Self> {
+        None
+    }
+
+    /// Returns whether the file has rested long enough that another write would change its times.
+    fn is_settled(&self) -> bool {
+        let changed = u64::try_from(self.changed.0)
+            .ok()
+            .map(|seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(self.changed.1).unwrap_or(0)));
+        changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age >= SETTLED)
+    }
+}
+
+/// The metadata of the file of this program, even if another one has taken its path.
+fn own_file() -> Option<Metadata> {
+    #[cfg(target_os = "linux")]
+    let path = std::path::Path::new("/proc/self/exe");
+    #[cfg(not(target_os = "linux"))]
+    let path = std::env::current_exe().ok()?;
+    std::fs::metadata(path).ok()
+}
+
+impl Described {
+    /// Reads the description of a source, if it is still that of its file.
+    pub(crate) fn read(cache: &Cache, engine: &str, source: &Source) -> Option<Self> {
+        let seen = Seen::of(source)?;
+        let content = cache.load_description(source)?;
+        let described: Self = serde_json::from_slice(content.bytes()).ok()?;
+        (described.engine == engine && described.seen == seen).then_some(described)
+    }
+
+    /// Returns whether the plugin described itself with this config.
+    pub(crate) fn is_for_config(&self, config: &str) -> bool {
+        self.config == hash(config)
+    }
+
+    /// Stores what a plugin said, if a later start may rely on it. `seen` is the state of the file before it was read.
+    pub(crate) fn store(
+        cache: &Cache,
+        engine: &str,
+        source: &Source,
+        seen: Seen,
+        plugin: (&Inspection, &blake3::Hash, &str),
+        description: Description,
+    ) {
+        let (inspection, digest, config) = plugin;
+        if inspection.manifest.lifetime == Lifetime::Session || !seen.is_settled() {
+            return;
+        }
+        let described = Self {
+            engine: engine.to_owned(),
+            seen,
+            config: hash(config),
+            digest: digest.to_hex().to_string(),
+            inspection: inspection.clone(),
+            description,
+        };
+        let text = serde_json::to_vec(&described);
+        let is_known = |text: &Vec<u8>| cache.load_description(source).is_some_and(|known| known.bytes() == text);
+        if !text.as_ref().is_ok_and(is_known) {
+            cache.store_description(source, text);
+        }
+    }
+}
+
+/// Hashes a config, which may contain secrets.
+fn hash(config: &str) -> String {
+    blake3::hash(config.as_bytes()).to_hex().to_string()
+}

@@ -1,0 +1,33 @@
+//! What a plugin says that it offers, apart from the bindings in which it says so.
+
+use pinion_protocol::Authority;
+use serde::{Deserialize, Serialize};
+
+/// The tools and commands of a plugin, as it lists them. Nothing in it is checked yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub(crate) tools: Vec<OfferedTool>,
+    pub(crate) commands: Vec<OfferedCommand>,
+}
+
+/// A tool, as its plugin lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OfferedTool {
+    pub(crate) name: String,
+    pub(crate) label: String,
+    pub(crate) description: String,
+    /// JSON text.
+    pub(crate) input_schema: String,
+    pub(crate) guidelines: Vec<String>,
+    pub(crate) effects: Authority,
+    /// No other call runs at the same time.
+    pub(crate) is_sequential: bool,
+}
+
+/// A command, as its plugin lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OfferedCommand {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) argument_hint: Option<String>,
+}
