@@ -6,6 +6,7 @@ mod architecture;
 mod builtin;
 mod command;
 mod confinement;
+mod first_contact;
 mod generated;
 mod hostile;
 mod kill;
