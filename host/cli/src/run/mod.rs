@@ -9,6 +9,7 @@ pub(crate) mod notices;
 mod plan;
 mod print;
 pub(crate) mod render;
+pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 

@@ -4,7 +4,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
-use crate::output::{self, Text, note, stdout_failure, text};
+use crate::output::{self, Text, note, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::run::end::{self, problem, stop_reason};
@@ -35,6 +35,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
+    let text = if is_on_screen(args.output_format, global) { String::new() } else { text };
     headless.end().await?.answer(&text, &outcome, Map::new())?;
     verdict(outcome, was_interrupted, &agent)
 }
@@ -114,10 +115,28 @@ impl Finished {
             OutputFormat::Json | OutputFormat::StreamJson => {
                 let mut fields = summary(text, outcome, &ready, elapsed);
                 fields.extend(more);
-                output::json(&fields)
+                output::result(&fields)
             }
         };
-        written.and_then(|()| answer()).map_err(stdout_failure)
+        output::written(written.and_then(|()| answer()))
+    }
+}
+
+/// Returns whether the text of the model was written to the terminal that stdout is, while it arrived.
+fn is_on_screen(format: OutputFormat, global: &GlobalArgs) -> bool {
+    format == OutputFormat::Text
+        && detail(global) >= Detail::Conversation
+        && io::stdout().is_terminal()
+        && io::stderr().is_terminal()
+}
+
+/// Returns the amount of detail on stderr. A person at a terminal sees at least that the run makes progress.
+fn detail(global: &GlobalArgs) -> Detail {
+    match global.verbose {
+        0 if io::stderr().is_terminal() => Detail::Progress,
+        0 => Detail::Notices,
+        1 => Detail::Conversation,
+        _ => Detail::Ledgers,
     }
 }
 
@@ -163,12 +182,7 @@ async fn write(
     global: GlobalArgs,
     is_over: CancellationToken,
 ) -> io::Result<()> {
-    let detail = match global.verbose {
-        0 => Detail::Notices,
-        1 => Detail::Conversation,
-        _ => Detail::Ledgers,
-    };
-    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail);
+    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
     let (mut loops, mut denials) = (Loops::default(), Denials::default());
     loop {
         let event = tokio::select! {

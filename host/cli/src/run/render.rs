@@ -5,13 +5,13 @@
 //! a notice, even if it is longer than a row ([`Flow`]).
 
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, count, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
+use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
 use pinion_agent::{
     Content, Delta, Display, Event, EventKind, EventReceiver, Ledger, Message, RunEnd, StepStatus, StopReason, ToolCall,
 };
-use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -21,16 +21,13 @@ use std::sync::Arc;
 pub(crate) enum Detail {
     /// Only what the user must know.
     Notices,
+    /// One line for the model and for each call, and the first line of each failure.
+    Progress,
     /// The model's text, and one line for each call and result.
     Conversation,
     /// The conversation with the resource usage of each call.
     Ledgers,
 }
-
-/// Maximum lines of a result.
-const RESULT_LINES: usize = 6;
-/// Maximum columns of a line of a call or result.
-const LINE_CHARACTERS: usize = 160;
 
 /// Writes events to a terminal or a log.
 pub(crate) struct Renderer<W> {
@@ -43,6 +40,31 @@ pub(crate) struct Renderer<W> {
     /// Calls that have neither started nor got a result, by run and id.
     waiting: HashMap<(Arc<str>, String), ToolCall>,
     has_turn_headings: bool,
+    is_thinking: bool,
+    calls: OpenCalls,
+}
+
+/// The calls of the foreground run that have not ended.
+#[derive(Debug, Default)]
+struct OpenCalls {
+    calls: Vec<(String, Text)>,
+    /// The call in the last row, below which its result needs no label.
+    last: Option<String>,
+}
+
+impl OpenCalls {
+    fn begin(&mut self, call_id: &str, label: Text) {
+        self.calls.push((call_id.to_owned(), label));
+        self.last = Some(call_id.to_owned());
+    }
+
+    /// Ends a call and returns its label if its result does not follow its own row.
+    fn end(&mut self, call_id: &str) -> Option<Text> {
+        let at = self.calls.iter().position(|(id, _)| id == call_id)?;
+        let (_, label) = self.calls.remove(at);
+        let follows = self.last.take().is_some_and(|id| id == call_id);
+        (!follows).then_some(label)
+    }
 }
 
 /// Renders the events of one run until it ends.
@@ -73,8 +95,9 @@ enum ShownStep {
 impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
-        let (step, loops, waiting) = (ShownStep::None, Loops::default(), HashMap::new());
-        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false }
+        let (loops, calls, waiting) = (Loops::default(), OpenCalls::default(), HashMap::new());
+        let step = ShownStep::None;
+        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false, is_thinking: false, calls }
     }
 
     /// Adds a heading to each turn.
@@ -138,14 +161,25 @@ impl<W: Sink> Renderer<W> {
             EventKind::TurnStart { turn, .. } if self.has_turn_headings => {
                 self.line(&self.style.dim(text!("── turn {}", turn)))
             }
-            EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
-            EventKind::MessageEnd { .. } => self.end_line(),
-            EventKind::ToolExecutionStart { tool, arguments, .. } if self.detail > Detail::Notices => {
-                let line = call(tool, arguments, self.style, room(2));
-                self.line(&line)
+            EventKind::AgentStart { provider, model, .. } if self.detail == Detail::Progress => {
+                self.line(&self.style.dim(text!("{}/{} is working", provider, model)))
             }
-            EventKind::ToolExecutionEnd { is_error, content, ledger, .. } if self.detail > Detail::Notices => {
-                self.result(*is_error, content, ledger.as_ref())
+            EventKind::MessageUpdate { delta, .. } if self.detail >= Detail::Conversation => self.delta(delta),
+            EventKind::MessageEnd { .. } => {
+                self.is_thinking = false;
+                self.end_line()
+            }
+            EventKind::ToolExecutionStart { call_id, tool, arguments } if self.detail >= Detail::Progress => {
+                let line = call(tool, arguments, self.style, room(2));
+                self.line(&line)?;
+                self.calls.begin(call_id, call_label(tool, arguments, self.style, room(6)));
+                Ok(())
+            }
+            EventKind::ToolExecutionEnd { call_id, is_error, content, details, ledger, .. }
+                if self.detail >= Detail::Progress =>
+            {
+                let label = self.calls.end(call_id);
+                self.result(*is_error || has_failed(details.as_ref()), content, ledger.as_ref(), label)
             }
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 self.notice(&retry_text(*attempt, *max_attempts, *delay_ms, &cause.text()))
@@ -163,7 +197,7 @@ impl<W: Sink> Renderer<W> {
                 ))
             }
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
-            EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
+            EventKind::ParallelStart { loop_ids, .. } if self.detail >= Detail::Progress => {
                 self.line(&self.style.dim(text!("running {} branches", loop_ids.len())))
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
@@ -193,7 +227,8 @@ impl<W: Sink> Renderer<W> {
             }
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
-                self.style.dim(text!("{}: {} turns, {} tokens", how, turns, short(usage.total())))
+                let turns = count(u64::from(*turns), "turn");
+                self.style.dim(text!("{}: {}, {} tokens", how, turns, short(usage.total())))
             }
             _ => return Ok(()),
         };
@@ -207,7 +242,7 @@ impl<W: Sink> Renderer<W> {
             self.notice(&note.text())?;
         }
         let answer = chosen.and_then(|id| self.loops.last_words(id)).map(indented);
-        match answer.filter(|_| self.detail > Detail::Notices) {
+        match answer.filter(|_| self.detail >= Detail::Conversation) {
             Some(answer) => self.line(&answer),
             None => Ok(()),
         }
@@ -223,6 +258,7 @@ impl<W: Sink> Renderer<W> {
     pub(crate) fn line(&mut self, text: &Text) -> io::Result<()> {
         self.leave_step()?;
         self.end_line()?;
+        self.calls.last = None;
         self.out.text(&text!("{}\n", text))
     }
 
@@ -261,35 +297,65 @@ impl<W: Sink> Renderer<W> {
         Ok(())
     }
 
+    /// Writes a piece of the model's text. Thinking has a heading, and the answer after it begins on a new row.
     fn delta(&mut self, delta: &Delta) -> io::Result<()> {
-        let text = match delta {
-            Delta::Text { delta } => self.flow.push(delta),
-            Delta::Thinking { delta } => self.style.dim(self.flow.push(delta)),
+        let (is_thinking, delta) = match delta {
+            Delta::Text { delta } => (false, delta),
+            Delta::Thinking { delta } => (true, delta),
             Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
         };
+        if delta.is_empty() {
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.is_thinking, is_thinking) != is_thinking {
+            self.end_line()?;
+            if is_thinking {
+                self.line(&self.style.dim("thinking:"))?;
+            } else {
+                self.line(&text!(""))?;
+            }
+        }
+        let text = self.flow.push(delta);
         self.leave_step()?;
-        self.out.text(&text)
+        self.out.text(&if is_thinking { self.style.dim(text) } else { text })
     }
 
-    fn result(&mut self, is_error: bool, content: &[Content], ledger: Option<&Ledger>) -> io::Result<()> {
+    fn result(
+        &mut self,
+        is_error: bool,
+        content: &[Content],
+        ledger: Option<&Ledger>,
+        label: Option<Text>,
+    ) -> io::Result<()> {
+        if self.detail == Detail::Progress && !is_error {
+            return Ok(());
+        }
         let mark = if is_error { self.style.red("✗") } else { self.style.green("✓") };
         let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
-        let lines: Vec<&str> = text.lines().collect();
-        for (at, line) in lines.iter().take(RESULT_LINES).enumerate() {
+        let (mut rows, mut left) = excerpt(&text, self.style);
+        if self.detail == Detail::Progress {
+            (rows, left) = (rows.into_iter().take(1).collect(), 0);
+        }
+        for (at, row) in label.into_iter().chain(rows).enumerate() {
             let mark = if at == 0 { text!("  {} ", mark) } else { text!("    ") };
-            let line = self.style.dim(fit(line, room(6)));
-            self.line(&text!("{}{}", mark, line))?;
+            self.line(&text!("{}{}", mark, row))?;
         }
-        if lines.is_empty() {
-            self.line(&text!("  {}", mark))?;
-        }
-        if lines.len() > RESULT_LINES {
-            let more = self.style.dim(text!("    … {} more lines", lines.len() - RESULT_LINES));
-            self.line(&more)?;
+        if left > 0 {
+            self.line(&self.style.dim(text!("    … {}", count(left as u64, "more line"))))?;
         }
         match ledger.filter(|_| self.detail == Detail::Ledgers) {
             Some(ledger) => self.line(&self.style.dim(text!("    {}", account(ledger)))),
             None => Ok(()),
+        }
+    }
+
+    /// Says how a conversation continues after a limit, which applies to each message.
+    pub(crate) fn after_limit(&mut self, end: &Event) -> io::Result<()> {
+        match &end.kind {
+            EventKind::AgentEnd { end: RunEnd::Limit { .. }, .. } => {
+                self.line(&self.style.dim("  send a message to continue; the limit applies to each message"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -315,50 +381,10 @@ fn retry_text(attempt: u32, max_attempts: u32, delay_ms: u64, cause: &Text) -> T
     text!("{} (attempt {} of {} in {} s)", cause, attempt, max_attempts, seconds)
 }
 
-fn part(content: &Content) -> String {
-    match content {
-        Content::Text { text } => text.clone(),
-        Content::Image(image) => format!("[{}, {} bytes]", image.media_type, image.data.len()),
-        Content::Thinking(_) | Content::ToolCall(_) => String::new(),
-    }
-}
-
-/// Returns the columns left in a row, within bounds.
-fn room(used: usize) -> usize {
-    size().map_or(LINE_CHARACTERS, |(columns, _)| columns.saturating_sub(used + 1).clamp(10, LINE_CHARACTERS))
-}
-
-/// Renders a call in one row.
-fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
-    let tool = fit(tool, 64);
-    let rest = columns.saturating_sub(crate::output::width(tool.as_str()) + 1).max(10);
-    text!("{} {} {}", style.cyan("●"), style.bold(tool), summary(arguments, rest))
-}
-
-/// Renders the arguments of a call in one line, without names if there are few.
-pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
-    let text = match arguments {
-        Value::Object(fields) if fields.len() <= 3 => {
-            let values = fields.values().map(|value| match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            });
-            values.collect::<Vec<_>>().join("  ")
-        }
-        other => other.to_string(),
-    };
-    fit(&text, columns)
-}
-
-/// Renders a ledger in one line.
-pub(crate) fn account(ledger: &Ledger) -> Text {
-    ledger.to_string().text()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
         let mut out = Vec::new();
@@ -431,11 +457,11 @@ mod tests {
         say("b", said("answer of b"));
         let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
         say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
-        say("next", said_now("main again"));
+        say("next", said_now("main again\n"));
         let shown = String::from_utf8(out).unwrap();
         assert_eq!(
             shown,
-            "running 2 branches\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
+            "running 2 branches\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again\n"
         );
     }
 
@@ -446,19 +472,58 @@ mod tests {
         assert_eq!(shown, "! busy (attempt 1 of 3 in 1.5 s)\n");
     }
 
-    #[test]
-    fn long_results_and_arguments_are_clipped() {
-        let content = vec![Content::text((0..100).map(|n| format!("{n}\n")).collect::<String>())];
-        let ended = EventKind::ToolExecutionEnd {
-            call_id: "c".into(),
+    fn ended(call_id: &str, text: &str, details: Option<Value>) -> EventKind {
+        EventKind::ToolExecutionEnd {
+            call_id: call_id.into(),
             tool: "read".into(),
             is_error: false,
-            content,
-            details: None,
+            content: vec![Content::text(text)],
+            details,
             display: Default::default(),
             ledger: None,
             child_loop_id: None,
-        };
+        }
+    }
+
+    fn began(call_id: &str, path: &str) -> EventKind {
+        let arguments = json!({ "path": path });
+        EventKind::ToolExecutionStart { call_id: call_id.into(), tool: "read".into(), arguments }
+    }
+
+    #[test]
+    fn results_of_parallel_calls_are_labelled() {
+        let events = vec![began("1", "a"), began("2", "b"), ended("1", "A", None), ended("2", "B", None)];
+        let shown = rendered(Detail::Conversation, events);
+        assert_eq!(shown, "● read a\n● read b\n  ✓ read a\n    A\n  ✓ read b\n    B\n");
+        let alone = rendered(Detail::Conversation, vec![began("1", "a"), ended("1", "A", None)]);
+        assert_eq!(alone, "● read a\n  ✓ A\n");
+    }
+
+    #[test]
+    fn failed_program_is_not_shown_as_a_success() {
+        let failed = ended("1", "[exit code 3]", Some(json!({ "success": false })));
+        let shown = rendered(Detail::Conversation, vec![began("1", "a"), failed]);
+        assert_eq!(shown, "● read a\n  ✗ [exit code 3]\n");
+    }
+
+    #[test]
+    fn progress_shows_calls_and_failures_only() {
+        let failed = ended("2", "why\nmore", Some(json!({ "success": false })));
+        let events = vec![said_now("hi"), began("1", "a"), ended("1", "A", None), began("2", "b"), failed];
+        assert_eq!(rendered(Detail::Progress, events), "● read a\n● read b\n  ✗ why\n");
+    }
+
+    #[test]
+    fn thinking_is_separated_from_the_answer() {
+        let thought =
+            |delta: &str| EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: delta.into() } };
+        let shown = rendered(Detail::Conversation, vec![thought("Hm"), thought("m."), said_now("42\n")]);
+        assert_eq!(shown, "thinking:\n  Hmm.\n\n  42\n");
+    }
+
+    #[test]
+    fn long_results_and_arguments_are_clipped() {
+        let ended = ended("c", &(0..100).map(|n| format!("{n}\n")).collect::<String>(), None);
         let shown = rendered(Detail::Conversation, vec![called(json!({ "text": "y".repeat(10_000) })), ended]);
         assert!(shown.len() < 600 && shown.contains("… 94 more lines"), "{shown}");
     }
