@@ -41,7 +41,7 @@ async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
 async fn l19_model_that_never_answers_is_an_error() {
     let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
     let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
-    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3, last_error: None })), "{answer:?}");
+    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3, last_error: None, .. })), "{answer:?}");
     assert_eq!(harness.prompt("go on").await.text(), "nothing left to say", "the agent is as it was");
     assert_eq!(harness.model.requests.lock().unwrap().last().unwrap().tools.len(), 0);
 }
