@@ -275,3 +275,13 @@ fn demo_shows_the_fix_a_denied_call_and_the_next_step() {
         assert!(shown.contains(part), "`{part}` is not in:\n{shown}");
     }
 }
+
+#[test]
+fn models_fit_80_columns_and_can_be_filtered() {
+    let pinion = Pinion::default();
+    let all = pinion.run(["model", "list"]).stdout;
+    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+    let some = pinion.run(["model", "list", "Sonnet"]).stdout;
+    assert!(some.lines().skip(1).take(3).all(|line| line.contains("sonnet")) && some.len() < all.len(), "{some}");
+    assert_error(&pinion.run(["model", "list", "nonsense"]), 2, &["no known model contains `nonsense`"]);
+}
