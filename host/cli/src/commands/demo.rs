@@ -194,15 +194,15 @@ fn script() -> Script {
             .and_call("list", json!({ "path": "." }))
             .and_call("search", json!({ "pattern": "total" }))
             .and_call("bash", json!({ "command": "sh ./test.sh" })),
-        say("The sum is negative, so something subtracts. I'll read the program, and see what the sandbox makes of a \
-             file outside of the project.")
-        .and_call("read", json!({ "path": "total.sh" }))
-        .and_call("read", json!({ "path": "/etc/passwd" })),
+        say("The sum is negative, so something subtracts. I'll read the program.")
+            .and_call("read", json!({ "path": "total.sh" })),
         say("It subtracts where it should add.").and_call(
             "edit",
             json!({ "path": "total.sh", "edits": [{ "old_text": "total - number", "new_text": "total + number" }] }),
         ),
-        Reply::call("bash", json!({ "command": "sh ./test.sh" })),
+        say("I'll run the test again, and see what the sandbox makes of a file outside of the project.")
+            .and_call("bash", json!({ "command": "sh ./test.sh" }))
+            .and_call("read", json!({ "path": "/etc/passwd" })),
         say("The test passes. Now the greeter: three calls in one turn, and the second replaces its file.")
             .and_call("greet", json!({ "name": "world" }))
             .and_call("bash", json!({ "command": "cp new/greeter.wasm plugins/greeter.wasm" }))

@@ -344,7 +344,7 @@ impl<W: Sink> Renderer<W> {
             self.line(&self.style.dim(text!("    … {}", count(left as u64, "more line"))))?;
         }
         match ledger.filter(|_| self.detail == Detail::Ledgers) {
-            Some(ledger) => self.line(&self.style.dim(text!("    {}", account(ledger)))),
+            Some(ledger) => self.line(&self.style.dim(text!("    {}", fit(account(ledger).as_str(), room(4))))),
             None => Ok(()),
         }
     }
