@@ -37,6 +37,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const PROMPT: &str = "The tests of this small project fail. Find the bug, fix it, and check that they pass. Then greet the \
                       world, replace the greeter plugin with the file in `new/`, and greet it again.";
@@ -164,14 +165,19 @@ impl Pace {
 }
 
 impl Hooks for Pace {
-    fn after_turn<'a>(&'a self, _: &'a Conversation, _: &'a Usage) -> BoxFuture<'a, Flow> {
+    fn after_turn<'a>(&'a self, _: &'a Conversation, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
         Box::pin(async {
             tokio::time::sleep(self.turn).await;
             Flow::Continue
         })
     }
 
-    fn after_tool<'a>(&'a self, _: &'a ToolCall, _: &'a ToolResultMessage) -> BoxFuture<'a, ()> {
+    fn after_tool<'a>(
+        &'a self,
+        _: &'a ToolCall,
+        _: &'a ToolResultMessage,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(tokio::time::sleep(self.call))
     }
 }
