@@ -8,6 +8,7 @@ mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
 mod faults;
+mod first_contact;
 mod generated;
 mod hostile;
 mod kill;

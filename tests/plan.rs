@@ -82,9 +82,18 @@ fn plan_is_printed_and_saved_with_next_command() {
         ended.stderr,
         format!(
             "wrote the plan to {PLAN}; review and edit it, then run\n  \
-             pinion --approve all --execute {PLAN}\n"
+             pinion --execute {PLAN}\n"
         )
     );
+}
+
+#[test]
+fn next_command_keeps_the_model_and_does_not_approve_all() {
+    let pinion = Pinion::default();
+    let arguments = ["--plan", "-m", "openai-chat/gpt-x", "--base-url", "http://localhost:1/v1", "fix it"];
+    let ended = scripted(&pinion, &[planned()], &arguments);
+    let command = format!("pinion -m openai-chat/gpt-x --base-url http://localhost:1/v1 --execute {PLAN}\n");
+    assert!(ended.stderr.ends_with(&command), "{ended:?}");
 }
 
 #[test]
@@ -187,10 +196,12 @@ fn naming_tools_does_not_lift_plan_mode() {
 #[test]
 fn missing_plan_writes_nothing_and_is_reported() {
     let pinion = Pinion::default();
-    let silent = [json!({ "text": "no" }), json!({ "text": "no" }), json!({ "text": "no" })];
-    assert_error(&scripted(&pinion, &silent, &["--plan", "fix it"]), 1, &["no answer in 3 attempts"]);
+    let silent = [json!({ "text": "I would rewrite it." }), json!({ "text": "no" }), json!({ "text": "no" })];
+    let ended = scripted(&pinion, &silent, &["--plan", "fix it"]);
+    assert_error(&ended, 1, &["no valid answer in 3 attempts", "hint: stdout has what it wrote instead"]);
+    assert_eq!(ended.stdout, "I would rewrite it.\n", "what the model wrote is kept");
     let endless = [call("list", json!({ "path": "." })), call("list", json!({ "path": "." }))];
-    assert_error(&scripted(&pinion, &endless, &["--plan", "--max-turns", "1", "fix it"]), 3, &["limit of 1 turns"]);
+    assert_error(&scripted(&pinion, &endless, &["--plan", "--max-turns", "1", "fix it"]), 3, &["limit of 1 turn"]);
     assert!(!pinion.workspace().join(".pinion").exists());
 }
 
@@ -262,10 +273,7 @@ fn failed_step_stops_and_next_execution_resumes_there() {
         1,
         &["step 2 of 3: Fix it … failed", "step 2 of 3, `Fix it`, is not done: The disk is full."],
     );
-    assert!(
-        stopped.stderr.contains(&format!("hint: `pinion --approve all --execute {PLAN}` continues")),
-        "{stopped:?}"
-    );
+    assert!(stopped.stderr.contains(&format!("hint: `pinion --execute {PLAN}` continues")), "{stopped:?}");
     assert_eq!(stopped.stdout, "## Step 1: Find the bug\n\nFound.\n");
     assert_eq!(statuses(&read(&file)), ["done", "failed", "open"]);
     let replies = [report(true, "Fixed."), report(true, "Tested.")];
@@ -282,7 +290,7 @@ fn approval_and_limits_apply_to_each_step() {
     let file = plan(&pinion);
     let replies = [bash("touch made"), report(false, "It was denied.")];
     let denied = scripted(&pinion, &replies, &["--execute", PLAN]);
-    assert_error(&denied, 4, &["It was denied.", "allows every call", "no one could be asked"]);
+    assert_error(&denied, 4, &["It was denied.", "to allow every call", "no one could be asked"]);
     assert!(!pinion.workspace().join("made").exists());
     let replies = [bash("true"), report(true, "ok"), bash("true"), bash("true 2"), report(true, "never")];
     let limited = execute(&pinion, &replies, &["--max-turns", "2"]);

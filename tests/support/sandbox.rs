@@ -187,7 +187,7 @@ impl SandboxBuilder {
     pub fn process(mut self, plugin: &str) -> Self {
         let path = std::env::var("PATH").unwrap_or_default();
         let environment = BTreeMap::from([("PATH".to_owned(), path), ("GRANTED".to_owned(), "yes".to_owned())]);
-        self.settings(plugin).grants.process = Some(ProcessGrant { environment, spill_folder: PathBuf::new() });
+        self.settings(plugin).grants.process = Some(ProcessGrant { environment, spill_directory: PathBuf::new() });
         self
     }
 
@@ -318,7 +318,7 @@ fn resolve(mut settings: PluginSettings, outside: &Path) -> PluginSettings {
     settings.grants.files =
         files.into_iter().map(|(directory, access): (PathBuf, Access)| (join(directory), access)).collect();
     if let Some(process) = &mut settings.grants.process {
-        process.spill_folder = outside.join("spill");
+        process.spill_directory = outside.join("spill");
     }
     settings
 }

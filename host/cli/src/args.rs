@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Plan")]
     pub(crate) plan: bool,
     /// Write the plan to this file, replacing it if it exists [default: .pinion/plans/TITLE.md]
-    #[arg(long, value_name = "FILE", help_heading = "Plan", requires = "plan")]
+    #[arg(long, value_name = "FILE", help_heading = "Plan", requires = "plan", hide_short_help = true)]
     pub(crate) plan_file: Option<PathBuf>,
     /// Execute the unfinished steps of a plan in a new session, with the limits applied to each step
     #[arg(long, value_name = "PLAN", help_heading = "Plan",
@@ -48,22 +48,22 @@ pub(crate) struct RunArgs {
     pub(crate) execute: Option<PathBuf>,
 
     /// Provider to use [default: inferred from the model]
-    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    #[arg(long, value_name = "NAME", help_heading = "Model", hide_short_help = true)]
     pub(crate) provider: Option<String>,
     /// Model to use
     #[arg(short, long, value_name = "[PROVIDER/]MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Base URL of the provider's API [default: the vendor's endpoint]
-    #[arg(long, value_name = "URL", help_heading = "Model")]
+    #[arg(long, value_name = "URL", help_heading = "Model", hide_short_help = true)]
     pub(crate) base_url: Option<String>,
     /// Thinking level of the model [default: off]
     #[arg(long, value_name = "LEVEL", help_heading = "Model", value_parser = thinking_level())]
     pub(crate) thinking: Option<ThinkingLevel>,
     /// Record requests and responses to this file, without keys
-    #[arg(long, value_name = "FILE", help_heading = "Model", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", help_heading = "Model", conflicts_with = "replay", hide_short_help = true)]
     pub(crate) record: Option<PathBuf>,
     /// Replay the responses of a recording or a script instead of contacting a provider
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
     pub(crate) replay: Option<PathBuf>,
 
     /// Continue the last session of this directory
@@ -73,55 +73,61 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
     /// Save the session to this file, resuming it if the file exists
-    #[arg(long, value_name = "PATH", help_heading = "Session", conflicts_with = "resume")]
+    #[arg(long, value_name = "PATH", help_heading = "Session", conflicts_with = "resume", hide_short_help = true)]
     pub(crate) session: Option<PathBuf>,
     /// Continue a copy of the session whose ID begins with this
-    #[arg(long, value_name = "ID", help_heading = "Session", conflicts_with_all = ["resume", "session"])]
+    #[arg(long, value_name = "ID", help_heading = "Session", conflicts_with_all = ["resume", "session"], hide_short_help = true)]
     pub(crate) fork: Option<String>,
     /// Do not save the session
-    #[arg(long, help_heading = "Session", conflicts_with_all = ["continue_last", "resume", "session", "fork"])]
+    #[arg(long, help_heading = "Session", conflicts_with_all = ["continue_last", "resume", "session", "fork"], hide_short_help = true)]
     pub(crate) no_session: bool,
 
     /// Load the plugin in this file, with the grants that it has in the config
-    #[arg(long = "plugin", value_name = "PATH", help_heading = "Tools")]
+    #[arg(long = "plugin", value_name = "PATH", help_heading = "Tools", hide_short_help = true)]
     pub(crate) plugins: Vec<PathBuf>,
     /// Load only built-in plugins and those given with --plugin
-    #[arg(long, help_heading = "Tools")]
+    #[arg(long, help_heading = "Tools", hide_short_help = true)]
     pub(crate) no_plugins: bool,
     /// Do not load built-in plugins
-    #[arg(long, help_heading = "Tools")]
+    #[arg(long, help_heading = "Tools", hide_short_help = true)]
     pub(crate) no_builtin_plugins: bool,
     /// Offer the model only these tools
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
     pub(crate) tools: Option<Vec<String>>,
     /// Offer the model no tools
-    #[arg(long, help_heading = "Tools", conflicts_with = "tools")]
+    #[arg(long, help_heading = "Tools", conflicts_with = "tools", hide_short_help = true)]
     pub(crate) no_tools: bool,
     /// Tool calls that need approval [default: smart]
     #[arg(long, value_name = "MODE", help_heading = "Tools")]
     pub(crate) approve: Option<Approve>,
 
     /// Stop after this many turns, 0 for no limit [default: 50]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
     /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
     pub(crate) max_tokens: Option<u64>,
     /// Stop at this cost in US dollars (requires known prices of all models)
-    #[arg(long, value_name = "USD", value_parser = positive, help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = positive, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
     /// Stop after this many seconds, 0 for no limit [default: 600]
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "SECONDS",
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub(crate) timeout: Option<u64>,
 
     /// Replace the built-in system prompt
-    #[arg(long, value_name = "TEXT", help_heading = "Prompt")]
+    #[arg(long, value_name = "TEXT", help_heading = "Prompt", hide_short_help = true)]
     pub(crate) system_prompt: Option<String>,
     /// Append to the system prompt
-    #[arg(long, value_name = "TEXT", help_heading = "Prompt")]
+    #[arg(long, value_name = "TEXT", help_heading = "Prompt", hide_short_help = true)]
     pub(crate) append_system_prompt: Option<String>,
     /// Ignore AGENTS.md and CLAUDE.md
-    #[arg(long, help_heading = "Prompt")]
+    #[arg(long, help_heading = "Prompt", hide_short_help = true)]
     pub(crate) no_context_files: bool,
 }
 

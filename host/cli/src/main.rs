@@ -6,12 +6,14 @@
 mod approve;
 mod args;
 mod base;
+mod command_line;
 mod commands;
 mod config;
 mod failure;
 mod files;
 mod invocation;
 mod model;
+mod names;
 mod output;
 mod plugins;
 mod process;
@@ -19,6 +21,7 @@ mod prompt;
 mod run;
 mod trust;
 
+use crate::args::OutputFormat;
 use crate::commands::Cli;
 use crate::config::secrets;
 use crate::failure::{Failure, Result, Status};
@@ -26,7 +29,7 @@ use crate::invocation::Invocation;
 use crate::output::{Text, note, text};
 use crate::plugins::runtime::{COMPILE_COMPONENT, GUARD_PROGRAMS};
 use crate::process::{hardening, logging, signals};
-use clap::Parser as _;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -53,14 +56,17 @@ fn main() -> ExitCode {
         // Signals still end the program, but without restoring its terminal.
         note(&text!("! could not handle signals: {}", error.to_string()));
     }
-    let cli = match Cli::try_parse() {
+    let args: Vec<_> = std::env::args_os().collect();
+    let format = command_line::output_format(&args);
+    let cli = match command_line::parse(args.clone()) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, format),
     };
-    match check_environment(SystemTime::now()).and_then(|()| start(cli)) {
+    let checked = check_environment(SystemTime::now()).and_then(|()| command_line::check_prompt(&cli, &args));
+    match checked.and_then(|()| start(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::report(&failure);
+            output::report(&failure, format);
             status(&failure)
         }
     }
@@ -97,14 +103,17 @@ fn status(failure: &Failure) -> ExitCode {
 }
 
 /// Writes help and version to stdout, wrong usage to stderr. Either may be closed.
-fn usage(error: &clap::Error) -> ExitCode {
-    match output::usage(error) {
-        Ok(()) if error.use_stderr() => Status::Usage.into(),
+fn usage(error: &clap::Error, format: OutputFormat) -> ExitCode {
+    let written = output::usage(error);
+    match written {
+        _ if error.use_stderr() => {
+            output::report_usage(error, format);
+            Status::Usage.into()
+        }
         Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => {
-            if failed.kind() != std::io::ErrorKind::BrokenPipe {
-                output::report(&output::stdout_failure(failed));
-            }
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            output::report(&output::stdout_failure(error), format);
             Status::Failed.into()
         }
     }

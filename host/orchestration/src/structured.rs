@@ -62,6 +62,8 @@ pub enum AnswerError {
         attempts: u32,
         /// The problem with the last invalid answer; `None` if the model never called the tool.
         last_error: Option<String>,
+        /// Text of the model in the first run, before the reminders.
+        text: String,
     },
     /// The schema is too large or too complex.
     #[error(transparent)]
@@ -122,6 +124,7 @@ pub(crate) async fn answer_with(
     let attempts = Arc::new(Attempts { tools: tools.clone(), max: max_retries, failed: Mutex::default() });
     config.ports.hooks.push(attempts.clone());
     let mut prompts = prompts;
+    let mut text = None;
     loop {
         let outcome = agent.run_with(&config, instructions, prompts).await?;
         if let Some(value) = tools.take() {
@@ -130,8 +133,9 @@ pub(crate) async fn answer_with(
         if !matches!(outcome.end, RunEnd::Done { .. }) {
             return Err(AnswerError::Ended { end: outcome.end });
         }
+        let text = text.get_or_insert_with(|| outcome.text());
         if let Some(Failed { count, last_error }) = attempts.end_run() {
-            return Err(AnswerError::NoAnswer { attempts: count, last_error });
+            return Err(AnswerError::NoAnswer { attempts: count, last_error, text: std::mem::take(text) });
         }
         prompts = vec![Message::user(REMINDER)];
         config.policy.tool_choice = ToolChoice::Tool(ANSWER_TOOL.to_owned());

@@ -41,7 +41,7 @@ async fn l19_answer_matches_its_schema_after_fixes_and_reminders() {
 async fn l19_model_that_never_answers_is_an_error() {
     let harness = Setup::new(vec![says("no"), says("no"), says("no")]).build();
     let answer = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await;
-    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3, last_error: None })), "{answer:?}");
+    assert!(matches!(answer, Err(AnswerError::NoAnswer { attempts: 3, last_error: None, .. })), "{answer:?}");
     assert_eq!(harness.prompt("go on").await.text(), "nothing left to say", "the agent is as it was");
     assert_eq!(harness.model.requests.lock().unwrap().last().unwrap().tools.len(), 0);
 }
@@ -52,7 +52,7 @@ async fn l19_invalid_answers_are_bounded_and_the_last_problem_is_reported() {
     let replies = vec![invalid(1), says("It is five."), invalid(2), invalid(3), says("never")];
     let harness = Setup::new(replies).build();
     let failed = answer(&harness.agent, vec![Message::user("add")], schema(), 2).await.unwrap_err();
-    let AnswerError::NoAnswer { attempts: 3, last_error: Some(problem) } = &failed else { panic!("{failed:?}") };
+    let AnswerError::NoAnswer { attempts: 3, last_error: Some(problem), .. } = &failed else { panic!("{failed:?}") };
     assert!(problem.contains("wrong 2") && failed.to_string().ends_with(problem), "{failed}");
     assert_eq!(harness.requests(), 3);
 }

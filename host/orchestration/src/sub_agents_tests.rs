@@ -135,11 +135,11 @@ async fn runs_and_sessions_are_linked_both_ways() {
         .collect();
     assert_eq!(starts, [("s.scripted.m.1", None, "s"), ("child1.scripted.m.1", Some("s.scripted.m.1"), "child1")]);
     assert_eq!(result_of(&outcome).child_loop_id.as_deref(), Some("child1.scripted.m.1"));
-    let told = events.iter().find_map(|event| match &event.kind {
+    let child = events.iter().find_map(|event| match &event.kind {
         EventKind::ToolExecutionEnd { child_loop_id, .. } => child_loop_id.as_deref(),
         _ => None,
     });
-    assert_eq!(told, Some("child1.scripted.m.1"));
+    assert_eq!(child, Some("child1.scripted.m.1"));
     let children = harness.store.children.lock().unwrap();
     assert_eq!(children[0].0, "task call-0 s.scripted.m.1");
     let kept: Vec<String> = children[0].1.kept.lock().unwrap().iter().map(|message| letters(message)).collect();

@@ -20,7 +20,7 @@ pub(crate) fn open_locked(path: &Path) -> Result<File, SessionError> {
     }
 }
 
-/// Takes away the permissions of other users, such as those of a copied file. A failure is ignored: the session is
+/// Revokes the permissions of other users, such as those of a copied file. A failure is ignored: the session is
 /// usable anyway.
 #[cfg(unix)]
 fn make_private(file: &File) {

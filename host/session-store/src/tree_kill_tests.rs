@@ -19,7 +19,7 @@ enum Step {
     Say,
     Record,
     GoBack(usize),
-    BeginAnew,
+    StartOver,
     /// The messages of two runs, and the chosen one.
     Group(Vec<bool>, Option<bool>),
 }
@@ -29,7 +29,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         5 => Just(Step::Say),
         2 => Just(Step::Record),
         3 => any::<usize>().prop_map(Step::GoBack),
-        1 => Just(Step::BeginAnew),
+        1 => Just(Step::StartOver),
         2 => (prop::collection::vec(any::<bool>(), 0..5), any::<Option<bool>>())
             .prop_map(|(turns, chosen)| Step::Group(turns, chosen)),
     ]
@@ -74,7 +74,7 @@ impl Writer {
                 assert_eq!(texts(&messages), said);
                 self.now = said;
             }
-            Step::BeginAnew => {
+            Step::StartOver => {
                 assert!(self.session.go_back(None).unwrap().is_empty());
                 self.now.clear();
             }

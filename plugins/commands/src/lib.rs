@@ -43,6 +43,12 @@ impl Plugin for Commands {
                 matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
             }),
             plain("new", "Start a new session", || Effect::NewSession),
+            plain("clear", "Start a new session", || Effect::NewSession),
+            Command::new("resume", "Resume a session, or list sessions", |typed, _call| {
+                Ok(vec![Effect::Resume(one_word("resume", typed)?)])
+            })
+            .argument("[id]"),
+            plain("fork", "Continue in a copy of the session", || Effect::Fork),
             Command::new("compact", "Replace the conversation with a summary", |typed, _call| {
                 let instructions = typed.trim();
                 Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
@@ -87,6 +93,10 @@ mod tests {
     #[test]
     fn commands_have_their_effects() {
         assert!(matches!(run("new", "").unwrap()[..], [Effect::NewSession]));
+        assert!(matches!(run("clear", "").unwrap()[..], [Effect::NewSession]));
+        assert!(matches!(run("fork", "").unwrap()[..], [Effect::Fork]));
+        assert!(matches!(run("resume", "").unwrap()[..], [Effect::Resume(None)]));
+        assert!(matches!(&run("resume", "5c25").unwrap()[..], [Effect::Resume(Some(id))] if id == "5c25"));
         assert!(matches!(run("reload", " ").unwrap()[..], [Effect::ReloadPlugins]));
         assert!(matches!(run("quit", "").unwrap()[..], [Effect::Quit]));
         assert!(matches!(run("exit", "").unwrap()[..], [Effect::Quit]));

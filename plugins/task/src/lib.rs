@@ -21,7 +21,7 @@ struct Arguments {
     /// Run this many read-only attempts in parallel and keep one answer.
     #[schemars(range(min = 2, max = 8))]
     attempts: Option<u32>,
-    /// How to choose the answer; default: judge.
+    /// Strategy that chooses the answer (default: judge).
     choose: Option<Choose>,
 }
 

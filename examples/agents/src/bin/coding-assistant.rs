@@ -86,7 +86,7 @@ fn approval(yes: bool) -> Approval {
 fn grants(directory: &Path, scratch: &Path) -> [(&'static str, Grants); 2] {
     let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
     let environment = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter().filter_map(variable).collect();
-    let process = ProcessGrant { environment, spill_folder: scratch.join("output") };
+    let process = ProcessGrant { environment, spill_directory: scratch.join("output") };
     [
         ("fs", Grants { files: BTreeMap::from([(directory.to_owned(), Access::Write)]), ..Grants::default() }),
         ("shell", Grants { process: Some(process), ..Grants::default() }),

@@ -21,7 +21,7 @@ pub(crate) fn confirm(question: &Text) -> io::Result<bool> {
             break false;
         }
         if !std::mem::replace(&mut has_choice, true) {
-            screen.write(&text!(" y yes   n no  "))?;
+            screen.write(&text!(" [y] yes   [n] no  "))?;
         }
         match keys.next()? {
             Key::Yes => break true,

@@ -1,7 +1,7 @@
 //! The rows of a question.
 
 use crate::output::terminal::Style;
-use crate::output::{Text, fit, row, split_at_width, text};
+use crate::output::{Text, break_words, fit, row, split_at_width, text};
 use pinion_agent::Question;
 use pinion_agent::text::{exposed, one_line};
 use serde_json::Value;
@@ -75,8 +75,12 @@ impl Asked {
 
     /// Renders the keys that answer, and the meaning of "always".
     pub(super) fn choice(&self, style: Style, columns: usize) -> Vec<Text> {
-        let keys =
-            text!("  {} yes  {} always in this session  {} no", style.bold("y"), style.bold("a"), style.bold("n"));
+        let keys = text!(
+            "  [{}] yes   [{}] always in this session   [{}] no",
+            style.bold("y"),
+            style.bold("a"),
+            style.bold("n")
+        );
         let of = if self.plugin.is_empty() { String::new() } else { format!(" of this version of {}", self.plugin) };
         let scope = format!("always: every call of {}{of} in this session, as long as it can do no more", self.tool);
         let mut rows: Vec<Text> = host_rows("  ", &scope, columns).into_iter().map(|row| style.dim(row)).collect();
@@ -118,20 +122,11 @@ fn host_rows(mark: &'static str, line: &str, columns: usize) -> Vec<Text> {
     let mut rows = Vec::new();
     let mut rest = line;
     while !rest.is_empty() {
-        let (row, more) = break_words(rest, columns.saturating_sub(3).max(10));
+        let (row, more) = break_words(rest, columns.saturating_sub(5).max(8));
         rows.push(text!("{}{}", if rows.is_empty() { mark } else { "    " }, row));
         rest = more;
     }
     rows
-}
-
-/// Splits a line at the last blank that fits, or else at the last column.
-fn break_words(line: &str, columns: usize) -> (&str, &str) {
-    let (row, more) = split_at_width(line, columns.saturating_sub(2));
-    match row.rfind(' ').filter(|at| !more.is_empty() && *at > 0 && !more.starts_with(' ')) {
-        Some(at) => (&line[..at], line[at..].trim_start()),
-        None => (row, more.trim_start()),
-    }
 }
 
 /// Wraps a line of a model or a guest behind a bar, with a different bar on continuation rows.

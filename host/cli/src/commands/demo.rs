@@ -14,7 +14,7 @@ use crate::invocation::Invocation;
 use crate::model::Chosen;
 use crate::model::exchanges::Exchanges;
 use crate::output::terminal::Style;
-use crate::output::{Stdout, print, stdout_failure, text};
+use crate::output::{Stdout, indented, print, text, written};
 use crate::plugins::builtin::GREETER;
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
@@ -25,14 +25,19 @@ use crate::run::render::{Detail, Renderer, show};
 use crate::run::session::OpenSession;
 use crate::run::setup::AgentParts;
 use clap::Args;
-use pinion_agent::{ApprovalMode, DenyAll, Message, RunEnd};
+use futures_util::future::BoxFuture;
+use pinion_agent::{
+    ApprovalMode, Context as Conversation, DenyAll, Flow, Hooks, Message, RunEnd, ToolCall, ToolResultMessage, Usage,
+};
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Reply, Script};
 use serde_json::json;
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const PROMPT: &str = "The tests of this small project fail. Find the bug, fix it, and check that they pass. Then greet the \
                       world, replace the greeter plugin with the file in `new/`, and greet it again.";
@@ -55,6 +60,9 @@ got=$(sh ./total.sh numbers.txt)
 if [ \"$got\" = 42 ]; then echo \"ok: $got\"; else echo \"FAILED: expected 42, got $got\"; exit 1; fi
 ";
 
+/// Pauses after a turn and after a call on a terminal: about seven seconds in all.
+const TURN_AND_CALL: (Duration, Duration) = (Duration::from_millis(600), Duration::from_millis(350));
+
 /// The arguments of `pinion demo`.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {}
@@ -75,14 +83,17 @@ async fn run(global: &GlobalArgs) -> Result<()> {
     print(&text!(
         "{}\n{}\n\n",
         style.bold("pinion demo: a scripted model, real plugins, a scratch directory"),
-        style.dim(PROMPT)
+        style.dim(indented(PROMPT))
     ))?;
     let end = work(&base, style, global).await?;
     verdict(end, true)?;
     check(&base.workspace)?;
     print(&text!(
-        "\n{}\n",
-        style.green("Fixed the bug, passed the test, and replaced a plugin in the middle of a turn.")
+        "\n{}\n\n{}\n  {}\n  {}\n",
+        style.green("Fixed the bug, passed the test, and replaced a plugin in the middle of a turn."),
+        style.bold("Next: set the key of your provider, and start in a project of yours:"),
+        "export ANTHROPIC_API_KEY=…    # or OPENAI_API_KEY, GEMINI_API_KEY, …",
+        "cd your/project && pinion"
     ))
 }
 
@@ -131,12 +142,44 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     let chosen = Chosen::scripted(script(), "demo");
     let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
     let agent = Arc::new(base.agent(&args, parts));
+    agent.configure(|config| config.ports.hooks.push(Arc::new(Pace::of_stdout())));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };
     let showing = tokio::spawn(show(agent.subscribe(256), Renderer::new(Stdout, style, detail).with_turn_headings()));
     let (outcome, _) = interruptible(&agent, agent.run(vec![Message::user(PROMPT)])).await;
     let shown = showing.await.map_err(|error| Failure::failed("the display failed").because(error))?;
-    shown.map_err(stdout_failure)?;
+    written(shown)?;
     outcome.map(|outcome| outcome.end).map_err(Failure::from)
+}
+
+/// Slows the run down for a person, who wants to follow it. Programs get it at once.
+struct Pace {
+    turn: Duration,
+    call: Duration,
+}
+
+impl Pace {
+    fn of_stdout() -> Self {
+        let (turn, call) = if io::stdout().is_terminal() { TURN_AND_CALL } else { (Duration::ZERO, Duration::ZERO) };
+        Self { turn, call }
+    }
+}
+
+impl Hooks for Pace {
+    fn after_turn<'a>(&'a self, _: &'a Conversation, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
+        Box::pin(async {
+            tokio::time::sleep(self.turn).await;
+            Flow::Continue
+        })
+    }
+
+    fn after_tool<'a>(
+        &'a self,
+        _: &'a ToolCall,
+        _: &'a ToolResultMessage,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(tokio::time::sleep(self.call))
+    }
 }
 
 fn report(style: Style) -> impl Fn(Notice) + Send + Sync {
@@ -163,7 +206,9 @@ fn script() -> Script {
             "edit",
             json!({ "path": "total.sh", "edits": [{ "old_text": "total - number", "new_text": "total + number" }] }),
         ),
-        Reply::call("bash", json!({ "command": "sh ./test.sh" })),
+        say("I'll run the test again, and see what the sandbox makes of a file outside of the project.")
+            .and_call("bash", json!({ "command": "sh ./test.sh" }))
+            .and_call("read", json!({ "path": "/etc/passwd" })),
         say("The test passes. Now the greeter: three calls in one turn, and the second replaces its file.")
             .and_call("greet", json!({ "name": "world" }))
             .and_call("bash", json!({ "command": "cp new/greeter.wasm plugins/greeter.wasm" }))

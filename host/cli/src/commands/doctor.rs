@@ -2,14 +2,19 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
+use crate::config::Config;
 use crate::failure::{Failure, Result, chain};
+use crate::files::paths::Paths;
 use crate::invocation::Invocation;
-use crate::output::bytes;
+use crate::model::Chosen;
+use crate::names::nearest;
 use crate::output::terminal::Style;
-use crate::output::{Text, print, text};
+use crate::output::{Text, bytes, count, print, text};
 use crate::plugins::sources::Purpose;
 use clap::Args;
 use pinion_plugin_runtime::Origin;
+use pinion_providers::{PROVIDERS, resolve};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The result of one check.
@@ -27,31 +32,64 @@ pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
-        examine(&invocation.base()?).await
+        let (paths, workspace) = (Paths::from_environment()?, invocation.workspace()?);
+        let (config, problem) = match invocation.config(&paths, &workspace) {
+            Ok(config) => (config, None),
+            Err(failure) => {
+                (Config::without_users_file(&paths, &workspace, &invocation.run)?, Some(Finding::of(&failure)))
+            }
+        };
+        examine(&invocation.base_with(paths, workspace, config)?, problem).await
     }
 }
 
-async fn examine(base: &Base) -> Result<()> {
+/// Examines everything. `config_problem` is the reason that the user's config is not in effect.
+async fn examine(base: &Base, config_problem: Option<Finding>) -> Result<()> {
     let mut findings = vec![
         Finding::Good(format!("pinion {} in `{}`", env!("CARGO_PKG_VERSION"), base.workspace.display())),
-        config(base),
+        config_problem.unwrap_or_else(|| config(base)),
         directory("data", &base.paths.data),
         directory("cache", &base.paths.cache),
         cache(base),
     ];
     findings.extend(cache_key(base));
     findings.extend(keys(base).await);
-    findings.push(model(base).await);
+    findings.extend(unknown_providers(base));
+    let chosen = base.chosen(&RunArgs::default()).await;
+    findings.push(model(&chosen));
+    findings.extend(unknown_fallbacks(base));
     findings.extend(plugins(base).await);
     findings.extend([program("git", "the model uses it with `bash`"), toolchain()]);
     findings.extend(base.project_notices().into_iter().map(Finding::Missing));
     let style = Style::of_stdout();
     let mut lines = Text::default();
     findings.iter().for_each(|finding| lines.line(line(finding, style)));
+    let broken = findings.iter().filter(|finding| matches!(finding, Finding::Broken(_))).count();
+    lines.push(text!("\n{}", verdict(&chosen, broken, style)));
     print(&lines)?;
-    match findings.iter().filter(|finding| matches!(finding, Finding::Broken(_))).count() {
+    match broken {
         0 => Ok(()),
-        n => Err(Failure::failed(format!("{n} checks failed"))),
+        n => Err(Failure::failed(format!("{} failed", count(n as u64, "check")))),
+    }
+}
+
+/// Sums up whether pinion can be used, and names the next command.
+fn verdict(chosen: &Result<Chosen>, broken: usize, style: Style) -> Text {
+    match chosen {
+        _ if broken > 0 => text!(
+            "{}: fix what is marked ✗ above, then run `pinion doctor` again\n",
+            style.red(text!("not ready, {}", count(broken as u64, "problem")))
+        ),
+        Ok(chosen) => text!("{}: start with `pinion` (model {})\n", style.green("ready"), chosen.label),
+        Err(failure) => {
+            text!("{}: {}\n", style.yellow("not ready"), Text::block(failure.remedy().unwrap_or("no model selected")))
+        }
+    }
+}
+
+impl Finding {
+    fn of(failure: &Failure) -> Self {
+        Self::Broken(failure.to_string())
     }
 }
 
@@ -64,7 +102,7 @@ fn line(finding: &Finding, style: Style) -> Text {
     text!("{} {}", mark, Text::block(text))
 }
 
-/// Reports the config file. It was read before this command began.
+/// Reports a config file without problems.
 fn config(base: &Base) -> Finding {
     let file = base.paths.config_file();
     match file.exists() {
@@ -99,24 +137,61 @@ fn cache_key(base: &Base) -> Option<Finding> {
     Some(Finding::Missing(format!("cache key `{}` was replaced, so plugins compile again: {damage}", file.display())))
 }
 
-/// Reports the origin of each key, never the key itself.
+/// Reports the origin of each key, never the key itself. A problem of several providers, such as a broken file, is
+/// reported once.
 async fn keys(base: &Base) -> Vec<Finding> {
-    let found = base.key_origins().await.into_iter().filter_map(|(info, origin)| match origin {
-        Ok(origin) => Some(Finding::Good(format!("key for {}: {}", info.name, origin?))),
-        Err(error) => Some(Finding::Broken(format!("key for {}: {}", info.name, chain(&error)))),
-    });
-    let found: Vec<Finding> = found.collect();
-    match found.is_empty() {
-        true => vec![Finding::Missing("no key (set one such as ANTHROPIC_API_KEY)".to_owned())],
-        false => found,
+    let (mut found, mut problems) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
+    for (info, origin) in base.key_origins().await {
+        match origin {
+            Ok(Some(origin)) => found.push(Finding::Good(format!("key for {}: {origin}", info.name))),
+            Ok(None) => {}
+            Err(error) => problems.entry(chain(&error)).or_default().push(info.name),
+        }
+    }
+    found.extend(problems.into_iter().map(|(problem, providers)| match providers[..] {
+        [provider] => Finding::Broken(format!("key for {provider}: {problem}")),
+        _ => Finding::Broken(format!("keys: {problem}")),
+    }));
+    if found.is_empty() {
+        found.push(Finding::Missing("no key (set one such as ANTHROPIC_API_KEY)".to_owned()));
+    }
+    found
+}
+
+/// Reports tables of `auth.toml` that no provider reads. A file that cannot be read is reported with the keys.
+fn unknown_providers(base: &Base) -> Vec<Finding> {
+    let text = std::fs::read_to_string(base.paths.auth_file()).unwrap_or_default();
+    let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+    let names: Vec<&str> =
+        PROVIDERS.iter().map(|info| info.name).chain(base.config.providers.keys().map(String::as_str)).collect();
+    let unknown = table.keys().filter(|name| !names.contains(&name.as_str()));
+    unknown.map(|name| unused(&format!("`[{name}]` in auth.toml"), "provider", name, names.iter().copied())).collect()
+}
+
+/// Describes a setting for something that does not exist, with the name that was probably meant.
+fn unused<'a>(setting: &str, thing: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> Finding {
+    let meant = nearest(name, names).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
+    Finding::Missing(format!("{setting} has no effect: no {thing} has this name{meant}"))
+}
+
+fn model(chosen: &Result<Chosen>) -> Finding {
+    match chosen {
+        Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
+        Err(failure) => Finding::Missing(failure.message()),
     }
 }
 
-async fn model(base: &Base) -> Finding {
-    match base.chosen(&RunArgs::default()).await {
-        Ok(chosen) => Finding::Good(format!("model {}", chosen.label)),
-        Err(failure) => Finding::Missing(failure.to_string()),
-    }
+/// Reports fallbacks that no provider or no list of models knows.
+fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
+    let Ok(models) = base.models() else { return Vec::new() };
+    let check = |name: &String| match resolve(None, name, &models) {
+        Ok((info, model)) if !models.find(info.name, &model).known => {
+            Some(Finding::Missing(format!("the fallback `{name}` is not a known model (`pinion model list`)")))
+        }
+        Ok(_) => None,
+        Err(error) => Some(Finding::Broken(format!("the fallback `{name}`: {}", chain(&error)))),
+    };
+    base.config.fallback.iter().filter_map(check).collect()
 }
 
 async fn plugins(base: &Base) -> Vec<Finding> {
@@ -133,7 +208,17 @@ async fn plugins(base: &Base) -> Vec<Finding> {
     });
     let problems = runtime.problems();
     let broken = problems.iter().map(|(plugin, problem)| Finding::Broken(format!("plugin {plugin}: {problem}")));
-    loaded.chain(broken).collect()
+    let plugins = runtime.plugins();
+    let names: Vec<&str> =
+        plugins.iter().map(|plugin| &*plugin.name).chain(problems.iter().map(|(plugin, _)| &**plugin)).collect();
+    let unknown = base
+        .config
+        .plugins
+        .iter()
+        .filter(|(name, plugin)| plugin.enabled != Some(false) && !names.contains(&name.as_str()));
+    let unknown = unknown
+        .map(|(name, _)| unused(&format!("`[plugins.{name}]` in the config"), "plugin", name, names.iter().copied()));
+    loaded.chain(broken).chain(unknown).collect()
 }
 
 fn program(name: &str, why: &str) -> Finding {

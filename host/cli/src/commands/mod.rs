@@ -19,7 +19,14 @@ use clap::{Parser, Subcommand};
 
 /// A coding agent for the terminal whose every tool is a sandboxed WebAssembly component
 #[derive(Debug, Parser)]
-#[command(name = "pinion", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "pinion",
+    version,
+    max_term_width = 80,
+    args_conflicts_with_subcommands = true,
+    after_help = "`pinion --help` explains all options, with examples, exit statuses and files.",
+    after_long_help = include_str!("help.txt")
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) run: RunArgs,

@@ -1,7 +1,7 @@
 //! `pinion model`: known models, their features and prices, and the keys of their providers.
 
 use crate::base::Base;
-use crate::failure::{Result, chain};
+use crate::failure::{Failure, Result, chain};
 use crate::invocation::Invocation;
 use crate::output::{Text, left, print, text};
 use clap::{Args, Subcommand};
@@ -17,60 +17,75 @@ pub(crate) struct Model {
 #[derive(Debug, Subcommand)]
 enum ModelCommand {
     /// List known models with their limits, prices and features, and the providers' keys
-    List,
+    List {
+        /// List only models and providers whose names contain this
+        #[arg(value_name = "TEXT", default_value = "", hide_default_value = true)]
+        filter: String,
+    },
 }
 
 impl Model {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         match self.command {
-            ModelCommand::List => list(&invocation.base()?).await,
+            ModelCommand::List { filter } => list(&invocation.base()?, &filter.to_lowercase()).await,
         }
     }
 }
 
-async fn list(base: &Base) -> Result<()> {
+async fn list(base: &Base, filter: &str) -> Result<()> {
     let models = base.models()?;
     let origins = base.key_origins().await;
     let is_configured = |model: &KnownModel| {
         origins.iter().any(|(info, origin)| info.name == model.provider && matches!(origin, Ok(Some(_))))
     };
-    let mut text = Text::default();
-    text.line(columns(["model (* has a key)", "context", "output", "US$/M in, out, cached", "can", "as of"]));
-    for model in models.iter() {
-        text.line(row(model, is_configured(model)));
+    let matches = |name: &str| name.to_lowercase().contains(filter);
+    let found: Vec<&KnownModel> = models
+        .iter()
+        .map(|model| &**model)
+        .filter(|model| matches(&format!("{}/{}", model.provider, model.id)))
+        .collect();
+    let providers: Vec<_> = origins.iter().filter(|(info, _)| matches(info.name)).collect();
+    if found.is_empty() && providers.is_empty() {
+        return Err(Failure::usage(format!("no known model contains `{filter}`"))
+            .hint("`pinion model list` lists all; a model that is not listed can be used as PROVIDER/MODEL"));
     }
-    text.push(text!("\nprovider         default model                  key\n"));
-    for (info, origin) in &origins {
+    let mut text = Text::default();
+    if !found.is_empty() {
+        text.line(columns(["model (* has a key)", "context", "output", "$/M in/out", "features"]));
+        found.iter().for_each(|model| text.line(row(model, is_configured(model))));
+        text.line(text!("features: i images, t thinking, c caching, p parallel calls\n"));
+    }
+    if !providers.is_empty() {
+        text.line(text!("provider         default model                  key"));
+    }
+    for (info, origin) in providers {
         let default = info.default_model.unwrap_or("none");
         text.line(text!("{} {} {}", left(info.name, 16), left(default, 30), key(info, origin)));
     }
     print(&text)
 }
 
-fn columns([model, context, output, prices, can, date]: [&str; 6]) -> Text {
-    let (context, output) = (format!("{context:>7}"), format!("{output:>7}"));
-    let numbers = text!("{} {}", context.as_str(), output.as_str());
-    text!("{} {}  {} {} {}", left(model, 46), numbers, left(prices, 21), left(can, 33), date)
+/// Lays out a row of at most 80 columns, unless a name is very long.
+fn columns([model, context, output, prices, features]: [&str; 5]) -> Text {
+    let numbers = format!("{context:>7} {output:>6}  {prices:<10}");
+    text!("{} {} {}", left(model, 44), numbers.as_str(), features)
 }
 
 fn row(model: &KnownModel, is_configured: bool) -> Text {
     let name = format!("{}{}/{}", if is_configured { "* " } else { "  " }, model.provider, model.id);
-    let prices = model
-        .prices(0)
-        .map_or("unknown".to_owned(), |prices| format!("{}, {}, {}", prices.input, prices.output, prices.cache_read));
-    let can = abilities(model).join(" ");
-    let (context, output) = (thousands(model.context_window), thousands(model.max_output));
-    columns([&name, &context, &output, &prices, &can, &model.date])
+    let prices = model.prices(0).map_or("unknown".to_owned(), |prices| format!("{}/{}", prices.input, prices.output));
+    let (context, output) = (tokens(model.context_window), tokens(model.max_output));
+    columns([&name, &context, &output, &prices, &features(model)])
 }
 
-fn abilities(model: &KnownModel) -> Vec<&'static str> {
+fn features(model: &KnownModel) -> String {
     let all = [
-        ("images", model.images),
-        ("thinking", model.thinking != ThinkingStyle::None),
-        ("caching", model.caching != Caching::None),
-        ("parallel", model.parallel_tools),
+        ('i', model.images),
+        ('t', model.thinking != ThinkingStyle::None),
+        ('c', model.caching != Caching::None),
+        ('p', model.parallel_tools),
     ];
-    all.into_iter().filter_map(|(name, can)| can.then_some(name)).collect()
+    all.map(|(letter, has)| if has { letter } else { '-' }).iter().collect()
 }
 
 /// Describes the origin of a provider's key, or names the variable that sets it.
@@ -83,6 +98,21 @@ fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> Str
     }
 }
 
-fn thousands(tokens: u64) -> String {
-    if tokens >= 1_000_000 { format!("{:.1} M", tokens as f64 / 1e6) } else { format!("{} k", tokens / 1000) }
+/// Formats a number of tokens in at most six characters: `64k`, `1M`, `1.5M`.
+fn tokens(n: u64) -> String {
+    match n {
+        0..1_000_000 => format!("{}k", n / 1000),
+        _ if n % 1_000_000 < 100_000 => format!("{}M", n / 1_000_000),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_short() {
+        assert_eq!([64_000, 200_000, 1_000_000, 1_048_576, 1_500_000].map(tokens), ["64k", "200k", "1M", "1M", "1.5M"]);
+    }
 }

@@ -1,21 +1,25 @@
 //! `pinion session`: lists, shows, exports, forks and deletes sessions.
 
+use crate::approve::confirm::confirm;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::files::repository::{Located, Make, Refusal};
 use crate::invocation::Invocation;
 use crate::output::CleanWriter;
-use crate::output::bytes;
-use crate::output::{Text, document, fit, left, note, print, stdout_failure, text};
+use crate::output::terminal::is_interactive;
+use crate::output::{PartExt, Text, count, document, fit, left, note, print, stdout_failure, text};
 use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
 use pinion_session_store::{
-    EntryId, ExportFormat, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
+    EntryId, ExportFormat, Loops, RenderError, Scope, SessionDirectory, Summary, Transcript, render, render_branch,
 };
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Columns of a title.
-const TITLE: usize = 60;
+const TITLE: usize = 27;
+/// Columns of the name of a model.
+const MODEL: usize = 20;
 
 /// The arguments of `pinion session`.
 #[derive(Debug, Args)]
@@ -44,7 +48,7 @@ enum SessionCommand {
     Export {
         /// ID of the session, or a unique prefix of it
         id: String,
-        /// Format of the document [default: markdown if FILE ends in .md, html otherwise]
+        /// Format of the document [default: from the extension of FILE, or html on stdout]
         #[arg(short, long, value_name = "FORMAT")]
         format: Option<Export>,
         /// Write the document to this file [default: stdout]
@@ -64,6 +68,9 @@ enum SessionCommand {
         /// IDs of the sessions, or unique prefixes of them
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
+        /// Delete without asking
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
@@ -85,7 +92,7 @@ impl Session {
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
-            SessionCommand::Delete { ids } => delete(&base, &directory, &ids),
+            SessionCommand::Delete { ids, yes } => delete(&base, &directory, &ids, yes),
         }
     }
 }
@@ -103,6 +110,10 @@ fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
         ));
     }
     let mut lines = Text::default();
+    // Programs that read the list do not expect a heading.
+    if !listing.sessions.is_empty() && io::stdout().is_terminal() {
+        lines.line(columns(["id", "last used", "turns", "cost", "model", "prompt"].map(PartExt::text)));
+    }
     listing.sessions.iter().for_each(|summary| lines.line(row(summary, all)));
     print(&lines)
 }
@@ -112,13 +123,61 @@ fn row(summary: &Summary, all: bool) -> Text {
     text!("{}{}", line(summary), directory)
 }
 
-/// Describes a session in one line: a prefix of its ID, the time of its last use, its size and its title.
+/// Describes a session in one line: a prefix of its ID, its age, what it did and spent, and its title.
 pub(crate) fn line(summary: &Summary) -> Text {
-    let id: String = summary.id.chars().take(8).collect();
-    let when = summary.last_activity.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
+    let age = age(Timestamp::now().duration_since(summary.last_activity).as_secs());
     let title = summary.title.as_deref().unwrap_or("(no prompt)");
-    let size = format!("{:>9}", bytes(summary.size));
-    text!("{}  {}  {}  {}", left(id, 8), when.to_string(), size.as_str(), fit(title, TITLE))
+    let work = Work::of(summary);
+    let cost = work.cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.2}"));
+    let id = short_id(&summary.id);
+    columns([id.text(), age.text(), work.turns.text(), cost.text(), fit(&work.model, MODEL), fit(title, TITLE)])
+}
+
+fn columns([id, age, turns, cost, model, title]: [Text; 6]) -> Text {
+    text!("{} {} {} {} {} {}", left(id, 8), left(age, 9), left(turns, 5), left(cost, 6), left(model, MODEL), title)
+}
+
+/// Returns the beginning of an ID, which is enough to name a session.
+pub(crate) fn short_id(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+/// Describes a time in the past in at most nine columns.
+fn age(seconds: i64) -> String {
+    let (n, unit) = match seconds.max(0) {
+        0..60 => return "now".to_owned(),
+        s @ 60..3600 => (s / 60, "min"),
+        s @ 3600..86_400 => (s / 3600, "h"),
+        s => (s / 86_400, "d"),
+    };
+    format!("{n} {unit} ago")
+}
+
+/// The sum of the runs of a session.
+#[derive(Default)]
+struct Work {
+    turns: u32,
+    /// None while no run has ended whose prices are known.
+    cost: Option<f64>,
+    /// The model of the last run.
+    model: String,
+}
+
+impl Work {
+    /// Reads the records of a session. One that cannot be read is listed without them.
+    fn of(summary: &Summary) -> Self {
+        let loops = Transcript::open(&summary.path).and_then(|mut transcript| transcript.loops());
+        let mut work = Self::default();
+        for run in loops.iter().flat_map(Loops::iter) {
+            let model = run.start.as_ref().and_then(|start| start.start.model.clone());
+            work.model = model.unwrap_or(work.model);
+            if let Some((_, end)) = &run.end {
+                work.turns = work.turns.saturating_add(end.turns);
+                work.cost = end.cost.map(|cost| work.cost.unwrap_or_default() + cost.total()).or(work.cost);
+            }
+        }
+        work
+    }
 }
 
 fn show(directory: &SessionDirectory, id: &str, branch: Option<EntryId>) -> Result<()> {
@@ -152,12 +211,10 @@ fn export(
     format: Option<Export>,
     file: Option<&Path>,
 ) -> Result<()> {
-    let is_markdown = file.and_then(Path::extension).is_some_and(|ending| ending == "md" || ending == "markdown");
     let format = match format {
         Some(Export::Markdown) => ExportFormat::Markdown,
         Some(Export::Html) => ExportFormat::Html,
-        None if is_markdown => ExportFormat::Markdown,
-        None => ExportFormat::Html,
+        None => file.map_or(Ok(ExportFormat::Html), format_of)?,
     };
     let mut transcript = open(directory, id)?;
     let Some(file) = file else {
@@ -177,6 +234,16 @@ fn export(
     replaced.map_err(|error| Failure::failed(format!("could not write `{}`", file.display())).because(error))
 }
 
+/// Returns the format that the extension of a file stands for.
+fn format_of(file: &Path) -> Result<ExportFormat> {
+    match file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).as_deref() {
+        Some("md" | "markdown") => Ok(ExportFormat::Markdown),
+        Some("html" | "htm") => Ok(ExportFormat::Html),
+        _ => Err(Failure::usage(format!("no format is known for the extension of `{}`", file.display()))
+            .hint("use `.html` or `.md`, or name one with --format")),
+    }
+}
+
 fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>) -> Result<()> {
     let forked =
         directory.find(id).and_then(|path| directory.fork(&path, at, &base.workspace)).map_err(Failure::from)?;
@@ -185,11 +252,15 @@ fn fork(base: &Base, directory: &SessionDirectory, id: &str, at: Option<EntryId>
     print(&text!("{}\n", id))
 }
 
-/// Deletes sessions up to the first failure, each with the long output of its programs.
-fn delete(base: &Base, directory: &SessionDirectory, ids: &[String]) -> Result<()> {
+/// Deletes sessions up to the first failure, each with the long output of its programs. Asks first on a terminal.
+fn delete(base: &Base, directory: &SessionDirectory, ids: &[String], yes: bool) -> Result<()> {
     let paths: std::result::Result<Vec<_>, _> = ids.iter().map(|id| directory.find(id)).collect();
     let mut paths = paths.map_err(Failure::from)?;
     paths.dedup();
+    if !yes && is_interactive() && !confirm_deletion(directory, &paths)? {
+        note(&text!("nothing was deleted"));
+        return Ok(());
+    }
     for path in &paths {
         let transcript = Transcript::open(path).ok();
         directory.delete(path).map_err(Failure::from)?;
@@ -198,6 +269,38 @@ fn delete(base: &Base, directory: &SessionDirectory, ids: &[String]) -> Result<(
                 |error: io::Error| Failure::failed("could not delete the output of its programs").because(error);
             crate::files::spill::delete(&base.paths.output(), &header.id).map_err(failed)?;
         }
+        let header = transcript.as_ref().and_then(Transcript::header);
+        let name = header.map_or_else(|| path.display().to_string(), |header| short_id(&header.id).to_owned());
+        note(&text!("deleted session {}", name));
     }
     Ok(())
+}
+
+/// Lists sessions and asks whether to delete them.
+fn confirm_deletion(directory: &SessionDirectory, paths: &[PathBuf]) -> Result<bool> {
+    let listing = directory.list(Scope::All).map_err(Failure::from)?;
+    let named = listing.sessions.iter().filter(|summary| paths.contains(&summary.path));
+    named.for_each(|summary| note(&line(summary)));
+    let question = format!("Permanently delete {}?", count(paths.len() as u64, "session"));
+    confirm(&text!("{}", question)).map_err(stdout_failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [-5, 59, 60, 7_199, 86_399, 86_400 * 400].map(age);
+        assert_eq!(ages, ["now", "now", "1 min ago", "1 h ago", "23 h ago", "400 d ago"]);
+    }
+
+    #[test]
+    fn unknown_extension_is_not_a_format() {
+        assert!(matches!(format_of(Path::new("a.HTML")), Ok(ExportFormat::Html)));
+        assert!(matches!(format_of(Path::new("a.md")), Ok(ExportFormat::Markdown)));
+        for file in ["a.pdf", "a", "md"] {
+            assert!(format_of(Path::new(file)).is_err(), "{file}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::private::read_settings;
+use crate::names::nearest;
 use crate::output::line;
 use crate::trust::{CONFIG, Project};
 use pinion_agent::{ApprovalMode, Backoff, CachePolicy, CompactionPolicy, RunLimits, SubAgentPolicy, ThinkingLevel};
@@ -73,7 +74,16 @@ impl Config {
     /// # Errors
     /// A file cannot be read, or is invalid; the error names the file, the line and the key.
     pub(crate) fn load(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
-        let mut merged = users(paths)?;
+        Self::over(users(paths)?, paths, workspace, args)
+    }
+
+    /// Loads everything except the user's file, for commands that explain what is wrong with that.
+    pub(crate) fn without_users_file(paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
+        Self::over(layer(DEFAULTS, "the built-in defaults")?, paths, workspace, args)
+    }
+
+    /// Loads the project's layer and the command line over the user's layers.
+    fn over(mut merged: toml::Table, paths: &Paths, workspace: &Path, args: &RunArgs) -> Result<Self> {
         // Trust is the user's decision, so it is looked up before the project may set anything.
         let user = typed(&merged)?;
         let project = Project::open(paths, workspace, &user.trusted)?;
@@ -146,11 +156,33 @@ fn read(path: &Path) -> Result<Option<String>> {
 
 /// Parses one file and checks it by itself.
 fn layer(text: &str, name: &str) -> Result<toml::Table> {
-    let failed =
-        |error: toml::de::Error| Failure::usage(format!("invalid config `{name}`\n{}", error.to_string().trim_end()));
+    let failed = |error: toml::de::Error| invalid(name, &error);
     toml::from_str::<File>(text).map_err(failed)?;
     toml::from_str(text).map_err(failed)
 }
+
+/// Describes an error in a file with its place. A mistyped key gets a suggestion instead of a list of all keys.
+fn invalid(name: &str, error: &toml::de::Error) -> Failure {
+    let (text, message) = (error.to_string(), error.message());
+    let mut names = message.split('`').skip(1).step_by(2);
+    let typed = names.next().filter(|_| message.starts_with("unknown field") || message.starts_with("unknown variant"));
+    let meant = typed.and_then(|typed| nearest(typed, names));
+    let shorter = meant.and(message.split_once(", ")).map_or(message, |(mistake, _)| mistake);
+    let shorter = TYPES.iter().fold(shorter.to_owned(), |text, (rust, plain)| text.replace(rust, plain));
+    let failure = Failure::usage(format!("invalid config `{name}`\n{}", text.trim_end().replace(message, &shorter)));
+    match meant {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure,
+    }
+}
+
+/// Names of types in the parser's messages, and what people call them.
+const TYPES: &[(&str, &str)] = &[
+    ("expected f64", "expected a number"),
+    ("expected u32", "expected a whole number"),
+    ("expected u64", "expected a whole number"),
+    ("expected usize", "expected a whole number"),
+];
 
 /// Converts the merged layers, each of which is valid by itself.
 fn typed(merged: &toml::Table) -> Result<File> {
@@ -334,6 +366,18 @@ mod tests {
         for part in ["config.toml", "line 2", "modle"] {
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn mistyped_key_gets_a_suggestion_instead_of_a_list() {
+        let error = Setup::new("modle = \"b\"\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("did you mean `model`?") && !error.contains("`fallback`"), "{error}");
+        let error = Setup::new("approve = \"smrt\"\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("did you mean `smart`?"), "{error}");
+        let error = Setup::new("something-else = 1\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("`model`") && !error.contains("did you mean"), "{error}");
+        let error = Setup::new("[limits]\nmax-cost = \"x\"\n", "").load(&[]).unwrap_err().to_string();
+        assert!(error.contains("expected a number"), "{error}");
     }
 
     #[test]

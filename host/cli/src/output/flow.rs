@@ -1,7 +1,7 @@
 //! Untrusted text that arrives in pieces, such as a model's answer.
 
 use crate::output::terminal::size;
-use crate::output::text::{Text, text};
+use crate::output::text::{Text, text, width};
 use pinion_agent::text::{bounded, printable};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     /// Columns of a row.
     columns: Option<usize>,
     column: usize,
-    /// The end of the last piece, whose meaning depends on what follows.
+    /// The end of the last piece: a word that may go on, or bytes whose meaning depends on what follows.
     held: String,
 }
 
@@ -35,8 +35,8 @@ impl Flow {
     /// Takes a piece and returns what can be written now.
     pub(crate) fn push(&mut self, piece: &str) -> Text {
         self.held.push_str(piece);
-        let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !c.is_ascii()).len();
-        // Enough for any emoji or syllable; anything longer is not held back.
+        let mut end = self.held.trim_end_matches(|c: char| c == '\r' || !matches!(c, ' ' | '\n' | '\t')).len();
+        // Enough for any word or emoji; anything longer is not held back.
         if self.held.len() - end > 64 {
             end = self.held.char_indices().next_back().map_or(0, |(at, _)| at);
         }
@@ -57,21 +57,44 @@ impl Flow {
 
     fn rows(&mut self, piece: &str) -> Text {
         let mut rows = String::with_capacity(piece.len() + 16);
-        for c in printable(piece).chars() {
-            match c {
-                '\n' => {
+        for word in printable(piece).split_inclusive([' ', '\n', '\t']) {
+            let (letters, end) = match word.char_indices().next_back() {
+                Some((at, c @ (' ' | '\n' | '\t'))) => (&word[..at], Some(c)),
+                _ => (word, None),
+            };
+            self.put_word(&mut rows, letters);
+            match end {
+                Some('\n') => {
                     rows.push('\n');
                     self.column = 0;
                 }
-                '\t' => {
-                    for _ in 0..TAB - self.column % TAB {
-                        self.put(&mut rows, ' ');
-                    }
-                }
-                c => self.put(&mut rows, c),
+                Some('\t') => (0..TAB - self.column % TAB).for_each(|_| self.blank(&mut rows)),
+                Some(_) => self.blank(&mut rows),
+                None => {}
             }
         }
         Text::neutral(rows)
+    }
+
+    /// Writes a word, on a new row if this one has no room for it and a whole row has.
+    fn put_word(&mut self, rows: &mut String, word: &str) {
+        let wide = width(word);
+        if let Some(columns) = self.columns
+            && self.column > self.indent.len()
+            && self.column + wide > columns
+            && self.indent.len() + wide <= columns
+        {
+            rows.push('\n');
+            self.column = 0;
+        }
+        word.chars().for_each(|c| self.put(rows, c));
+    }
+
+    /// Writes a blank unless the row is full, which separates words as well.
+    fn blank(&mut self, rows: &mut String) {
+        if self.columns.is_none_or(|columns| self.column < columns.max(self.indent.len() + 2)) {
+            self.put(rows, ' ');
+        }
     }
 
     fn put(&mut self, rows: &mut String, c: char) {
@@ -102,7 +125,17 @@ pub(crate) fn indented(text: &str) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::text::width;
+
+    #[test]
+    fn words_are_not_broken_unless_they_are_longer_than_a_row() {
+        let mut flow = Flow::new("  ", Some(12));
+        let mut shown = String::new();
+        for piece in ["one tw", "o three fo", "ur ", "abcdefghijklmnop"] {
+            shown.push_str(flow.push(piece).as_str());
+        }
+        shown.push_str(flow.end().as_str());
+        assert_eq!(shown, "  one two \n  three four\n  abcdefghij\n  klmnop\n");
+    }
 
     #[test]
     fn flowing_text_never_reaches_the_first_column() {

@@ -14,11 +14,13 @@ mod text;
 
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
-pub(crate) use self::numbers::{bytes, short};
-pub(crate) use self::report::report;
+pub(crate) use self::numbers::{bytes, count, short};
+pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
-    Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, say,
-    stdout_failure, usage,
+    Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, result, say,
+    stdout_failure, usage, written,
 };
 pub(crate) use self::terminal::size;
-pub(crate) use self::text::{Part, PartExt, Text, fit, left, line, row, split_at_width, text, width};
+pub(crate) use self::text::{
+    Part, PartExt, Text, break_words, fit, left, line, row, split_at_width, text, width, wrapped,
+};

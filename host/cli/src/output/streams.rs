@@ -9,6 +9,7 @@ use pinion_agent::text::printable;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -125,7 +126,13 @@ fn write(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes to stdout. A reader that closed the pipe, such as `head`, is not an error.
 pub(crate) fn print(text: &Text) -> Result<()> {
-    match Stdout.text(text) {
+    written(Stdout.text(text))
+}
+
+/// Turns the outcome of a write to stdout into that of a command. A reader that closed the pipe, such as `head`, has
+/// seen enough, so the command ends as if all was written.
+pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
+    match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
         _ => Ok(()),
     }
@@ -165,6 +172,23 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value)?;
     write(out, b"\n")
+}
+
+/// True once stdout has the result of a run.
+static HAS_RESULT: AtomicBool = AtomicBool::new(false);
+
+/// Writes the result of a run, the last line of JSON output.
+pub(crate) fn result(fields: &impl Serialize) -> io::Result<()> {
+    HAS_RESULT.store(true, Ordering::Release);
+    json(fields)
+}
+
+/// Writes the result of a command that failed before it had another one. Ignores that stdout may be closed or full,
+/// because the failure is on stderr as well.
+pub(super) fn result_if_none(fields: &impl Serialize) {
+    if !HAS_RESULT.load(Ordering::Acquire) {
+        let _ = result(fields);
+    }
 }
 
 /// Returns a writer to stdout for documents that are generated while they are written: raw to a pipe or file,

@@ -200,6 +200,27 @@ pub(crate) fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
     text.split_at(end.map_or(text.len(), |(at, _)| at))
 }
 
+/// Splits a line at the last blank that fits, or else at the last column.
+pub(crate) fn break_words(line: &str, columns: usize) -> (&str, &str) {
+    let (row, more) = split_at_width(line, columns);
+    match row.rfind(' ').filter(|at| !more.is_empty() && *at > 0 && !more.starts_with(' ')) {
+        Some(at) => (&line[..at], line[at..].trim_start()),
+        None => (row, more.trim_start()),
+    }
+}
+
+/// Wraps a line at blanks into rows of at most `columns`. A word that is longer is split.
+pub(crate) fn wrapped(line: &str, columns: usize) -> Vec<&str> {
+    let mut rows = Vec::new();
+    let mut rest = line;
+    while !rest.is_empty() {
+        let (row, more) = break_words(rest, columns.max(2));
+        rows.push(row);
+        rest = more;
+    }
+    rows
+}
+
 /// Shortens untrusted text to one line of at most `columns`.
 pub(crate) fn fit(text: &str, columns: usize) -> Text {
     let line = one_line(text, columns);
@@ -232,5 +253,12 @@ mod tests {
     fn line_is_cut_to_its_columns() {
         assert_eq!(fit("世界世界", 5).as_str(), "世界…");
         assert_eq!(left("ab", 4).as_str(), "ab  ");
+    }
+
+    #[test]
+    fn lines_are_wrapped_at_blanks() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("世界世界", 5), ["世界", "世界"]);
+        assert!(wrapped("", 5).is_empty());
     }
 }

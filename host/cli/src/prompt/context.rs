@@ -153,6 +153,11 @@ impl Context {
         }
     }
 
+    /// Returns the names of the files.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files.iter().map(|file| file.name.clone()).collect()
+    }
+
     /// Returns the section of the system prompt, which is empty without files.
     pub(crate) fn prompt(&self) -> String {
         let mut prompt = String::new();

@@ -6,18 +6,21 @@
 use crate::approve::TerminalApprover;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::base::Base;
+use crate::commands::session::short_id;
 use crate::failure::{Failure, Result, Status};
 use crate::files::private::create_directory;
+use crate::names::nearest;
 use crate::output::terminal::Style;
-use crate::output::{self, Stdout, Text, stdout_failure, text};
+use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::effects::Next;
+use crate::run::loops::Loops;
 use crate::run::notices::describe;
-use crate::run::render::{Detail, Renderer, show};
+use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use pinion_agent::text::{find_unsafe, one_line};
-use pinion_agent::{Message, Secrets};
+use pinion_agent::{ApprovalMode, EventReceiver, Message, Secrets};
 use pinion_plugin_runtime::{Notice, NoticeEvent, Runtime};
 use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
@@ -26,12 +29,14 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{CompletionType, Editor, Helper};
+use rustyline::{CompletionType, Editor, ExternalPrinter, Helper};
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of events that wait for the terminal.
@@ -56,8 +61,10 @@ pub(crate) struct Chat<'a> {
 /// Input of the user.
 enum Input {
     Line(String),
-    /// Ctrl-C.
+    /// Ctrl-C on an empty line.
     Interrupt,
+    /// Ctrl-C on a line with text, which it discards.
+    Cleared,
     /// Ctrl-D.
     End,
 }
@@ -79,8 +86,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let conversed = chat.converse(prompt, &notices).await;
     let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
-        let id: String = session.id().chars().take(8).collect();
-        chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", id)));
+        chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
     }
     conversed.and(saved)
 }
@@ -89,9 +95,27 @@ impl Chat<'_> {
     fn greet(&self) {
         let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
         self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
-        self.say(&self.style.dim("/help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
+        self.say(&self.style.dim(indented(&self.facts().join(" · "))));
+        self.say(&self.style.dim("  /help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
         let notices = self.ready.notices(self.base).into_iter();
         notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
+    }
+
+    /// Describes what is in effect: approval, session, context files and tools.
+    fn facts(&self) -> Vec<String> {
+        let approval = match self.base.config.approve {
+            ApprovalMode::Ask => "asks before every call",
+            ApprovalMode::Smart => "asks before calls that write, run or send",
+            ApprovalMode::All => "runs every call without asking",
+        };
+        let session = &self.ready.session;
+        let saved = match (session.on_disk.is_some(), session.messages.len()) {
+            (false, _) => "session is not saved".to_owned(),
+            (true, 0) => format!("session {}", short_id(&session.id)),
+            (true, n) => format!("session {}, {} so far", short_id(&session.id), count(n as u64, "message")),
+        };
+        let tools = count(self.ready.agent.config().ports.tools.definitions().len() as u64, "tool");
+        [vec![approval.to_owned(), saved], self.ready.context_files(), vec![tools]].concat()
     }
 
     /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
@@ -99,7 +123,7 @@ impl Chat<'_> {
         output::say(line);
     }
 
-    async fn converse(&mut self, first: String, notices: &Notices) -> Result<()> {
+    async fn converse(&mut self, first: String, notices: &Arc<Notices>) -> Result<()> {
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
         let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
         let mut insert = String::new();
@@ -112,11 +136,12 @@ impl Chat<'_> {
             }
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
-                self.ask(text).await?;
+                self.ask(text, notices).await?;
                 continue;
             }
-            match editor.read(std::mem::take(&mut insert)).await? {
+            match editor.read(std::mem::take(&mut insert), notices, self.style).await? {
                 Input::End => return Ok(()),
+                Input::Cleared => signals.forget(),
                 Input::Interrupt if signals.key() => return Ok(()),
                 Input::Interrupt => remark_on_interrupt(),
                 Input::Line(line) => {
@@ -134,45 +159,87 @@ impl Chat<'_> {
 
     /// Handles a line of the user: a command or a message.
     async fn enter(&mut self, line: &str) -> Next {
-        let Some(command) = line.strip_prefix('/') else {
+        if matches!(line, "exit" | "quit") {
+            return Next { quit: true, ..Next::default() };
+        }
+        let Some((name, arguments)) = command(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
             return Next { submit, ..Next::default() };
         };
-        let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         let runtime = self.ready.runtime.clone();
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
-        let running = runtime.run_command(name, arguments.trim(), &session, token.clone());
+        let running = runtime.run_command(name, arguments, &session, token.clone());
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
                 self.say(&self.style.red(text!("! {}", Text::block(format_args!("{error:#}")))));
+                let commands = self.ready.runtime.commands();
+                if let Some(meant) = nearest(name, commands.iter().map(|command| &*command.name))
+                    && meant != name
+                {
+                    self.say(&text!("  did you mean `/{}`?", meant));
+                }
                 Next::default()
             }
         }
     }
 
     /// Runs the agent on one message.
-    async fn ask(&mut self, text: String) -> Result<()> {
+    async fn ask(&mut self, text: String, notices: &Arc<Notices>) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
-        let rendering = tokio::spawn(show(events, Renderer::new(Stdout, self.style, self.detail)));
+        let rendering =
+            tokio::spawn(render(events, Renderer::new(Stdout, self.style, self.detail), notices.clone(), self.style));
         let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
-        rendered.map_err(stdout_failure)?;
+        written(rendered)?;
         outcome.map_err(Failure::from)?;
         Ok(())
     }
+}
+
+/// Renders the events of a run, and notices about plugins when they arrive.
+async fn render(
+    mut events: EventReceiver,
+    mut renderer: Renderer<Stdout>,
+    notices: Arc<Notices>,
+    style: Style,
+) -> io::Result<()> {
+    let mut loops = Loops::default();
+    loop {
+        tokio::select! {
+            event = events.recv() => {
+                let Some(event) = event else { return Ok(()) };
+                renderer.event(&event)?;
+                if loops.is_end(&event) {
+                    return renderer.after_limit(&event);
+                }
+            }
+            () = notices.arrived.notified() => {
+                notices.take().iter().try_for_each(|notice| renderer.line(&style.dim(notice)))?;
+            }
+        }
+    }
+}
+
+/// Splits a line into a command and its arguments. A line that begins with a path is not a command.
+fn command(line: &str) -> Option<(&str, &str)> {
+    let command = line.strip_prefix('/')?;
+    let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    (!name.contains('/')).then_some((name, arguments.trim()))
 }
 
 fn remark_on_interrupt() {
     output::say(&Style::of_stdout().dim("Press Ctrl-C again to exit"));
 }
 
-/// Notices about plugins, held back while the user is in the middle of something.
+/// Notices about plugins on their way to the terminal.
 #[derive(Default)]
 struct Notices {
     waiting: Mutex<Vec<Text>>,
+    /// Wakes whoever has the terminal: the editor or the renderer.
+    arrived: Notify,
     is_started: AtomicBool,
 }
 
@@ -185,6 +252,7 @@ impl Notices {
         }
         let line = describe(notice);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.arrived.notify_one();
     }
 
     fn startup_is_over(&self) {
@@ -199,6 +267,10 @@ impl Notices {
 /// rustyline, on the thread that it blocks.
 struct LineEditor {
     editor: Option<Editor<Prompting, FileHistory>>,
+    /// Writes above the line that is being edited; none on a terminal that cannot.
+    printer: Option<Box<dyn ExternalPrinter + Send>>,
+    /// True while the line being edited has text.
+    has_text: Arc<AtomicBool>,
     history: PathBuf,
     secrets: Secrets,
 }
@@ -208,33 +280,51 @@ impl LineEditor {
         let history = base.paths.history_file();
         let failed = |error: ReadlineError| Failure::failed("could not read a line").because(error);
         let mut editor = Editor::new().map_err(failed)?;
-        editor.set_helper(Some(Prompting { runtime, handle: Handle::current() }));
+        let has_text = Arc::new(AtomicBool::new(false));
+        editor.set_helper(Some(Prompting { runtime, handle: Handle::current(), has_text: has_text.clone() }));
+        let printer = editor.create_external_printer().ok().map(|printer| Box::new(printer) as Box<_>);
         editor.set_completion_type(CompletionType::List);
         editor.set_max_history_size(HISTORY_LINES).map_err(failed)?;
         // There is no history the first time.
         let _ = editor.load_history(&history);
-        Ok(Self { editor: Some(editor), history, secrets: base.secrets.clone() })
+        Ok(Self { editor: Some(editor), printer, has_text, history, secrets: base.secrets.clone() })
     }
 
-    async fn read(&mut self, initial: String) -> Result<Input> {
+    /// Reads a line, and writes notices above it when they arrive.
+    async fn read(&mut self, initial: String, notices: &Notices, style: Style) -> Result<Input> {
         let Some(mut editor) = self.editor.take() else { return Ok(Input::End) };
-        let reading = tokio::task::spawn_blocking(move || {
+        self.has_text.store(!initial.is_empty(), Ordering::Release);
+        let mut reading = tokio::task::spawn_blocking(move || {
             let line = editor.readline_with_initial("› ", (&one_line(&initial, MAX_INSERT), ""));
             (editor, line)
         });
-        let (mut editor, line) =
-            reading.await.map_err(|error| Failure::failed("could not read a line").because(error))?;
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                () = notices.arrived.notified(), if self.printer.is_some() => self.print(&notices.take(), style),
+            }
+        };
+        let (mut editor, line) = read.map_err(|error| Failure::failed("could not read a line").because(error))?;
         let input = match line {
             Ok(line) => {
                 self.remember(&mut editor, &line);
                 Ok(Input::Line(line))
             }
+            Err(ReadlineError::Interrupted) if self.has_text.load(Ordering::Acquire) => Ok(Input::Cleared),
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
             Err(ReadlineError::Eof) => Ok(Input::End),
             Err(error) => Err(Failure::failed("could not read a line").because(error)),
         };
         self.editor = Some(editor);
         input
+    }
+
+    /// Writes notices above the line that is being edited. Ignores errors, because the editor meets them as well.
+    fn print(&mut self, notices: &[Text], style: Style) {
+        for notice in notices {
+            let line = self.secrets.clean(style.dim(notice).as_str()).into_owned();
+            let _ = self.printer.as_mut().map(|printer| printer.print(line + "\n"));
+        }
     }
 
     /// Adds a line to the history. Ignores errors, because the history is only a convenience.
@@ -252,6 +342,7 @@ impl LineEditor {
 struct Prompting {
     runtime: Arc<Runtime>,
     handle: Handle,
+    has_text: Arc<AtomicBool>,
 }
 
 impl Completer for Prompting {
@@ -288,8 +379,14 @@ impl Completer for Prompting {
     }
 }
 
+/// Gives no hints, but learns at each key whether the line has text.
 impl Hinter for Prompting {
     type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<String> {
+        self.has_text.store(!line.is_empty(), Ordering::Release);
+        None
+    }
 }
 
 impl Highlighter for Prompting {}

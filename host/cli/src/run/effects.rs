@@ -1,7 +1,8 @@
 //! The effects of slash commands on a conversation.
 
+use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
-use crate::output::{Text, indented, text};
+use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::session::OpenSession;
@@ -65,7 +66,8 @@ impl Chat<'_> {
         let (compaction, _) = interruptible(&agent, agent.compact(instructions)).await;
         let compaction = compaction.map_err(Failure::from)?;
         let summary = indented(&compaction.summary);
-        self.say(&text!("replaced {} messages with this summary:\n\n{}", compaction.dropped, summary));
+        let messages = count(compaction.dropped as u64, "message");
+        self.say(&text!("replaced {} with this summary:\n\n{}", messages, summary));
         Ok(())
     }
 
@@ -107,7 +109,7 @@ impl Chat<'_> {
         if let Err(failure) = self.ready.session.sync() {
             self.say(&text!("! {}", Text::block(failure.message())));
         }
-        self.say(&text!("{}: {}", what, session.id));
+        self.say(&text!("{}: {}", what, short_id(&session.id)));
         session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
         self.ready.session = session;
         Ok(())
@@ -133,7 +135,8 @@ impl Chat<'_> {
         self.ready.slow_plugins().iter().for_each(|notice| self.say(&text!("! {}", notice)));
         let plugins = runtime.plugins();
         let problems = runtime.problems();
-        self.say(&text!("loaded {} plugins, {} failed", plugins.len(), problems.len()));
+        let loaded = count(plugins.len() as u64, "plugin");
+        self.say(&text!("loaded {}, {} failed", loaded, problems.len()));
         problems.iter().for_each(|(plugin, problem)| self.say(&text!("! {}: {}", plugin, Text::block(problem))));
     }
 }

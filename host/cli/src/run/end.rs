@@ -1,6 +1,7 @@
 //! The end of a run: in words, as a stop reason in JSON, and as an exit status.
 
 use crate::failure::{Failure, Result, Status};
+use crate::output::count;
 use pinion_agent::{Limit, RunEnd, RunErrorKind, StopReason};
 
 /// Returns the stop reason in JSON output, which is part of the interface.
@@ -49,9 +50,9 @@ pub(crate) fn verdict(end: RunEnd, was_interrupted: bool) -> Result<()> {
 /// Names a limit and the option that raises it.
 pub(crate) fn limit_text(limit: &Limit) -> String {
     match limit {
-        Limit::Turns(n) => format!("reached the limit of {n} turns (--max-turns)"),
-        Limit::Tokens(n) => format!("reached the limit of {n} tokens (--max-tokens)"),
-        Limit::Time(n) => format!("reached the time limit of {n} seconds (--timeout)"),
+        Limit::Turns(n) => format!("reached the limit of {} (--max-turns)", count(u64::from(*n), "turn")),
+        Limit::Tokens(n) => format!("reached the limit of {} (--max-tokens)", count(*n, "token")),
+        Limit::Time(n) => format!("reached the time limit of {} (--timeout)", count(*n, "second")),
         Limit::Cost(n) => format!("reached the limit of {n} US dollars (--max-cost)"),
         other => other.to_string(),
     }

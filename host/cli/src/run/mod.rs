@@ -10,6 +10,9 @@ pub(crate) mod notices;
 mod plan;
 mod print;
 pub(crate) mod render;
+#[cfg(test)]
+mod render_tests;
+pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 

@@ -4,10 +4,10 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::Style;
-use crate::output::{self, Text, note, stdout_failure, text};
+use crate::output::{self, Text, note, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
-use crate::run::end::{self, problem, stop_reason};
+use crate::run::end::{self, error_kind, problem, stop_reason};
 use crate::run::input::prompt;
 use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
@@ -34,6 +34,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();
+    let text = if is_on_screen(args.output_format, global) { String::new() } else { text };
     let finished = headless.end().await?;
     finished.answer(&text, &outcome, Map::new())?;
     finished.verdict(outcome, was_interrupted)
@@ -114,12 +115,12 @@ impl Finished {
             OutputFormat::Json | OutputFormat::StreamJson => {
                 let mut fields = self.summary(text, outcome);
                 fields.extend(more);
-                output::json(&fields)
+                output::result(&fields)
             }
         };
         match &self.written {
-            Ok(()) => answer().map_err(stdout_failure),
-            Err(error) => Err(stdout_failure(io::Error::new(error.kind(), error.to_string()))),
+            Ok(()) => output::written(answer()),
+            Err(error) => output::written(Err(io::Error::new(error.kind(), error.to_string()))),
         }
     }
 
@@ -131,9 +132,10 @@ impl Finished {
             ("result", json!(text)),
             ("stop_reason", json!(stop_reason(&outcome.end))),
             ("error", json!(problem(&outcome.end).or(saving))),
+            ("error_kind", json!(error_kind(&outcome.end))),
             ("denied", json!(unanswered(&ready.agent))),
-            ("usage", json!(outcome.usage)),
-            ("cost", json!(outcome.cost.map(|cost| cost.total()))),
+            ("usage", json!(outcome.spend.usage)),
+            ("cost", json!(outcome.spend.cost.map(|cost| cost.total()))),
             ("session_id", json!(ready.session.id)),
             ("model", json!(ready.info.model())),
             ("turns", json!(outcome.turns)),
@@ -151,6 +153,24 @@ impl Finished {
     }
 }
 
+/// Returns whether the text of the model was written to the terminal that stdout is, while it arrived.
+fn is_on_screen(format: OutputFormat, global: &GlobalArgs) -> bool {
+    format == OutputFormat::Text
+        && detail(global) >= Detail::Conversation
+        && io::stdout().is_terminal()
+        && io::stderr().is_terminal()
+}
+
+/// Returns the amount of detail on stderr. A person at a terminal sees at least that the run makes progress.
+fn detail(global: &GlobalArgs) -> Detail {
+    match global.verbose {
+        0 if io::stderr().is_terminal() => Detail::Progress,
+        0 => Detail::Notices,
+        1 => Detail::Conversation,
+        _ => Detail::Ledgers,
+    }
+}
+
 /// Reports plugins that were not loaded, or that do not have all their grants.
 fn report_problem(notice: Notice) {
     if let Some(problem) = describe_problem(&notice) {
@@ -165,12 +185,7 @@ async fn write(
     global: GlobalArgs,
     is_over: CancellationToken,
 ) -> io::Result<()> {
-    let detail = match global.verbose {
-        0 => Detail::Notices,
-        1 => Detail::Conversation,
-        _ => Detail::Ledgers,
-    };
-    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail);
+    let mut stderr = Renderer::new(output::Stderr, Style::of_stderr(), detail(&global));
     let (mut loops, mut denials) = (Loops::default(), Denials::default());
     loop {
         let event = tokio::select! {

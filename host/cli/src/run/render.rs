@@ -5,13 +5,13 @@
 //! a notice, even if it is longer than a row ([`Flow`]).
 
 use crate::output::terminal::Style;
-use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, fit, indented, short, size, text};
+use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, count, fit, indented, short, size, text};
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
+use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
 use pinion_agent::{
     Content, Delta, Display, Event, EventKind, EventReceiver, Ledger, Message, RunEnd, StepStatus, StopReason, ToolCall,
 };
-use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -21,16 +21,13 @@ use std::sync::Arc;
 pub(crate) enum Detail {
     /// Only what the user must know.
     Notices,
+    /// One line for the model and for each call, and the first line of each failure.
+    Progress,
     /// The model's text, and one line for each call and result.
     Conversation,
     /// The conversation with the resource usage of each call.
     Ledgers,
 }
-
-/// Maximum lines of a result.
-const RESULT_LINES: usize = 6;
-/// Maximum columns of a line of a call or result.
-const LINE_CHARACTERS: usize = 160;
 
 /// Writes events to a terminal or a log.
 pub(crate) struct Renderer<W> {
@@ -43,6 +40,31 @@ pub(crate) struct Renderer<W> {
     /// Calls that have neither started nor got a result, by run and id.
     waiting: HashMap<(Arc<str>, String), ToolCall>,
     has_turn_headings: bool,
+    is_thinking: bool,
+    calls: OpenCalls,
+}
+
+/// The calls of the foreground run that have not ended.
+#[derive(Debug, Default)]
+struct OpenCalls {
+    calls: Vec<(String, Text)>,
+    /// The call in the last row, below which its result needs no label.
+    last: Option<String>,
+}
+
+impl OpenCalls {
+    fn begin(&mut self, call_id: &str, label: Text) {
+        self.calls.push((call_id.to_owned(), label));
+        self.last = Some(call_id.to_owned());
+    }
+
+    /// Ends a call and returns its label if its result does not follow its own row.
+    fn end(&mut self, call_id: &str) -> Option<Text> {
+        let at = self.calls.iter().position(|(id, _)| id == call_id)?;
+        let (_, label) = self.calls.remove(at);
+        let follows = self.last.take().is_some_and(|id| id == call_id);
+        (!follows).then_some(label)
+    }
 }
 
 /// Renders the events of one run until it ends.
@@ -73,8 +95,9 @@ enum ShownStep {
 impl<W: Sink> Renderer<W> {
     pub(crate) fn new(out: W, style: Style, detail: Detail) -> Self {
         let flow = Flow::new("  ", size().map(|(columns, _)| columns));
-        let (step, loops, waiting) = (ShownStep::None, Loops::default(), HashMap::new());
-        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false }
+        let (loops, calls, waiting) = (Loops::default(), OpenCalls::default(), HashMap::new());
+        let step = ShownStep::None;
+        Self { out, style, detail, flow, step, loops, waiting, has_turn_headings: false, is_thinking: false, calls }
     }
 
     /// Adds a heading to each turn.
@@ -138,14 +161,25 @@ impl<W: Sink> Renderer<W> {
             EventKind::TurnStart { turn, .. } if self.has_turn_headings => {
                 self.line(&self.style.dim(text!("── turn {}", turn)))
             }
-            EventKind::MessageUpdate { delta, .. } if self.detail > Detail::Notices => self.delta(delta),
-            EventKind::MessageEnd { .. } => self.end_line(),
-            EventKind::ToolExecutionStart { tool, arguments, .. } if self.detail > Detail::Notices => {
-                let line = call(tool, arguments, self.style, room(2));
-                self.line(&line)
+            EventKind::AgentStart { provider, model, .. } if self.detail == Detail::Progress => {
+                self.line(&self.style.dim(text!("{}/{} is working", provider, model)))
             }
-            EventKind::ToolExecutionEnd { is_error, content, ledger, .. } if self.detail > Detail::Notices => {
-                self.result(*is_error, content, ledger.as_ref())
+            EventKind::MessageUpdate { delta, .. } if self.detail >= Detail::Conversation => self.delta(delta),
+            EventKind::MessageEnd { .. } => {
+                self.is_thinking = false;
+                self.end_line()
+            }
+            EventKind::ToolExecutionStart { call_id, tool, arguments } if self.detail >= Detail::Progress => {
+                let line = call(tool, arguments, self.style, room(2));
+                self.line(&line)?;
+                self.calls.begin(call_id, call_label(tool, arguments, self.style, room(6)));
+                Ok(())
+            }
+            EventKind::ToolExecutionEnd { call_id, is_error, content, details, ledger, .. }
+                if self.detail >= Detail::Progress =>
+            {
+                let label = self.calls.end(call_id);
+                self.result(*is_error || has_failed(details.as_ref()), content, ledger.as_ref(), label)
             }
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 self.notice(&retry_text(*attempt, *max_attempts, *delay_ms, &cause.text()))
@@ -163,7 +197,7 @@ impl<W: Sink> Renderer<W> {
                 ))
             }
             EventKind::PlanStep { step, steps, title, status } => self.step((*step, *steps), title, *status),
-            EventKind::ParallelStart { loop_ids, .. } if self.detail > Detail::Notices => {
+            EventKind::ParallelStart { loop_ids, .. } if self.detail >= Detail::Progress => {
                 self.line(&self.style.dim(text!("running {} branches", loop_ids.len())))
             }
             EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
@@ -193,7 +227,8 @@ impl<W: Sink> Renderer<W> {
             }
             EventKind::AgentEnd { end, turns, usage, .. } => {
                 let how = if matches!(end, RunEnd::Done { .. }) { "done" } else { "stopped" };
-                self.style.dim(text!("{}: {} turns, {} tokens", how, turns, short(usage.total())))
+                let turns = count(u64::from(*turns), "turn");
+                self.style.dim(text!("{}: {}, {} tokens", how, turns, short(usage.total())))
             }
             _ => return Ok(()),
         };
@@ -207,7 +242,7 @@ impl<W: Sink> Renderer<W> {
             self.notice(&note.text())?;
         }
         let answer = chosen.and_then(|id| self.loops.last_words(id)).map(indented);
-        match answer.filter(|_| self.detail > Detail::Notices) {
+        match answer.filter(|_| self.detail >= Detail::Conversation) {
             Some(answer) => self.line(&answer),
             None => Ok(()),
         }
@@ -223,6 +258,7 @@ impl<W: Sink> Renderer<W> {
     pub(crate) fn line(&mut self, text: &Text) -> io::Result<()> {
         self.leave_step()?;
         self.end_line()?;
+        self.calls.last = None;
         self.out.text(&text!("{}\n", text))
     }
 
@@ -261,35 +297,65 @@ impl<W: Sink> Renderer<W> {
         Ok(())
     }
 
+    /// Writes a piece of the model's text. Thinking has a heading, and the answer after it begins on a new row.
     fn delta(&mut self, delta: &Delta) -> io::Result<()> {
-        let text = match delta {
-            Delta::Text { delta } => self.flow.push(delta),
-            Delta::Thinking { delta } => self.style.dim(self.flow.push(delta)),
+        let (is_thinking, delta) = match delta {
+            Delta::Text { delta } => (false, delta),
+            Delta::Thinking { delta } => (true, delta),
             Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return Ok(()),
         };
+        if delta.is_empty() {
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.is_thinking, is_thinking) != is_thinking {
+            self.end_line()?;
+            if is_thinking {
+                self.line(&self.style.dim("thinking:"))?;
+            } else {
+                self.line(&text!(""))?;
+            }
+        }
+        let text = self.flow.push(delta);
         self.leave_step()?;
-        self.out.text(&text)
+        self.out.text(&if is_thinking { self.style.dim(text) } else { text })
     }
 
-    fn result(&mut self, is_error: bool, content: &[Content], ledger: Option<&Ledger>) -> io::Result<()> {
+    fn result(
+        &mut self,
+        is_error: bool,
+        content: &[Content],
+        ledger: Option<&Ledger>,
+        label: Option<Text>,
+    ) -> io::Result<()> {
+        if self.detail == Detail::Progress && !is_error {
+            return Ok(());
+        }
         let mark = if is_error { self.style.red("✗") } else { self.style.green("✓") };
         let text: String = content.iter().map(part).collect::<Vec<_>>().join("\n");
-        let lines: Vec<&str> = text.lines().collect();
-        for (at, line) in lines.iter().take(RESULT_LINES).enumerate() {
+        let (mut rows, mut left) = excerpt(&text, self.style);
+        if self.detail == Detail::Progress {
+            (rows, left) = (rows.into_iter().take(1).collect(), 0);
+        }
+        for (at, row) in label.into_iter().chain(rows).enumerate() {
             let mark = if at == 0 { text!("  {} ", mark) } else { text!("    ") };
-            let line = self.style.dim(fit(line, room(6)));
-            self.line(&text!("{}{}", mark, line))?;
+            self.line(&text!("{}{}", mark, row))?;
         }
-        if lines.is_empty() {
-            self.line(&text!("  {}", mark))?;
-        }
-        if lines.len() > RESULT_LINES {
-            let more = self.style.dim(text!("    … {} more lines", lines.len() - RESULT_LINES));
-            self.line(&more)?;
+        if left > 0 {
+            self.line(&self.style.dim(text!("    … {}", count(left as u64, "more line"))))?;
         }
         match ledger.filter(|_| self.detail == Detail::Ledgers) {
-            Some(ledger) => self.line(&self.style.dim(text!("    {}", account(ledger)))),
+            Some(ledger) => self.line(&self.style.dim(text!("    {}", fit(account(ledger).as_str(), room(4))))),
             None => Ok(()),
+        }
+    }
+
+    /// Says how a conversation continues after a limit, which applies to each message.
+    pub(crate) fn after_limit(&mut self, end: &Event) -> io::Result<()> {
+        match &end.kind {
+            EventKind::AgentEnd { end: RunEnd::Limit { .. }, .. } => {
+                self.line(&self.style.dim("  send a message to continue; the limit applies to each message"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -314,153 +380,4 @@ impl<W: Sink> Renderer<W> {
 fn retry_text(attempt: u32, max_attempts: u32, delay_ms: u64, cause: &Text) -> Text {
     let seconds = format!("{:.1}", delay_ms as f64 / 1000.0);
     text!("{} (attempt {} of {} in {} s)", cause, attempt, max_attempts, seconds)
-}
-
-fn part(content: &Content) -> String {
-    match content {
-        Content::Text { text } => text.clone(),
-        Content::Image(image) => format!("[{}, {} bytes]", image.media_type, image.data.len()),
-        Content::Thinking(_) | Content::ToolCall(_) => String::new(),
-    }
-}
-
-/// Returns the columns left in a row, within bounds.
-fn room(used: usize) -> usize {
-    size().map_or(LINE_CHARACTERS, |(columns, _)| columns.saturating_sub(used + 1).clamp(10, LINE_CHARACTERS))
-}
-
-/// Renders a call in one row.
-fn call(tool: &str, arguments: &Value, style: Style, columns: usize) -> Text {
-    let tool = fit(tool, 64);
-    let rest = columns.saturating_sub(crate::output::width(tool.as_str()) + 1).max(10);
-    text!("{} {} {}", style.cyan("●"), style.bold(tool), summary(arguments, rest))
-}
-
-/// Renders the arguments of a call in one line, without names if there are few.
-pub(crate) fn summary(arguments: &Value, columns: usize) -> Text {
-    let text = match arguments {
-        Value::Object(fields) if fields.len() <= 3 => {
-            let values = fields.values().map(|value| match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            });
-            values.collect::<Vec<_>>().join("  ")
-        }
-        other => other.to_string(),
-    };
-    fit(&text, columns)
-}
-
-/// Renders a ledger in one line.
-pub(crate) fn account(ledger: &Ledger) -> Text {
-    ledger.to_string().text()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn rendered(detail: Detail, events: Vec<EventKind>) -> String {
-        let mut out = Vec::new();
-        let mut renderer = Renderer::new(&mut out, Style::Plain, detail);
-        for kind in events {
-            renderer.event(&Event { loop_id: "l".into(), kind }).unwrap();
-        }
-        String::from_utf8(out).unwrap()
-    }
-
-    fn said_now(delta: &str) -> EventKind {
-        EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: delta.into() } }
-    }
-
-    fn called(arguments: Value) -> EventKind {
-        EventKind::ToolExecutionStart { call_id: "c".into(), tool: "read".into(), arguments }
-    }
-
-    #[test]
-    fn text_streams_and_each_call_has_its_own_line() {
-        let shown =
-            rendered(Detail::Conversation, vec![said_now("I "), said_now("look."), called(json!({ "path": "a.rs" }))]);
-        assert_eq!(shown, "  I look.\n● read a.rs\n");
-    }
-
-    #[test]
-    fn control_sequences_of_a_model_do_not_reach_the_terminal() {
-        let shown =
-            rendered(Detail::Conversation, vec![said_now("\x1b[2J\x07hi"), called(json!({ "path": "\x1b]0;x\x07" }))]);
-        assert!(!shown.contains('\x1b') && !shown.contains('\x07'), "{shown:?}");
-    }
-
-    fn step(status: StepStatus) -> EventKind {
-        EventKind::PlanStep { step: 2, steps: 5, title: "Fix\x07 it".into(), status }
-    }
-
-    #[test]
-    fn plan_step_is_one_line_unless_other_rows_come_in_between() {
-        use StepStatus::{Done, Failed, Running};
-        let shown = |events| rendered(Detail::Conversation, events);
-        assert_eq!(shown(vec![step(Running), step(Done)]), "step 2 of 5: Fix␇ it … done\n");
-        assert_eq!(shown(vec![step(Running), step(Running)]), "step 2 of 5: Fix␇ it … interrupted\n");
-        assert_eq!(
-            shown(vec![step(Running), said_now("Hm."), step(Failed), step(Running), step(Done)]),
-            "step 2 of 5: Fix␇ it … \n  Hm.\nstep 2 of 5: Fix␇ it … failed\nstep 2 of 5: Fix␇ it … done\n"
-        );
-        assert_eq!(
-            shown(vec![step(Running), called(json!({})), step(Running)]),
-            "step 2 of 5: Fix␇ it … \n● read \nstep 2 of 5: Fix␇ it … interrupted\n"
-        );
-    }
-
-    #[test]
-    fn background_calls_are_numbered_and_only_the_chosen_text_is_shown() {
-        let mut out = Vec::new();
-        let mut renderer = Renderer::new(&mut out, Style::Plain, Detail::Conversation);
-        let mut say = |loop_id: &str, kind| renderer.event(&Event { loop_id: loop_id.into(), kind }).unwrap();
-        let said = |text: &str| {
-            let message = serde_json::json!({
-                "role": "assistant", "content": [{ "type": "text", "text": text }], "stop_reason": "stop",
-                "provider": "p", "model": "m", "usage": { "input": 0, "output": 0 }, "timestamp": "2026-01-02T03:04:05Z"
-            });
-            EventKind::MessageEnd { message: serde_json::from_value(message).unwrap() }
-        };
-        say("g", EventKind::ParallelStart { group_id: "g".into(), loop_ids: vec!["a".into(), "b".into()] });
-        say("a", called(json!({ "path": "one" })));
-        say("b", called(json!({ "path": "two" })));
-        say("b", said_now("not shown as it comes"));
-        say("a", said("answer of a"));
-        say("b", said("answer of b"));
-        let (chosen, note) = (Some("b".into()), Some("the judge was silent".to_owned()));
-        say("g", EventKind::ParallelEnd { group_id: "g".into(), chosen, note, usage: Default::default() });
-        say("next", said_now("main again"));
-        let shown = String::from_utf8(out).unwrap();
-        assert_eq!(
-            shown,
-            "running 2 branches\n  1│ ● read one\n  2│ ● read two\n! the judge was silent\n  answer of b\n  main again"
-        );
-    }
-
-    #[test]
-    fn notices_alone_hide_text_and_calls() {
-        let retry = EventKind::Retry { attempt: 1, max_attempts: 3, delay_ms: 1500, cause: "busy".into() };
-        let shown = rendered(Detail::Notices, vec![said_now("hi"), called(json!({})), retry]);
-        assert_eq!(shown, "! busy (attempt 1 of 3 in 1.5 s)\n");
-    }
-
-    #[test]
-    fn long_results_and_arguments_are_clipped() {
-        let content = vec![Content::text((0..100).map(|n| format!("{n}\n")).collect::<String>())];
-        let ended = EventKind::ToolExecutionEnd {
-            call_id: "c".into(),
-            tool: "read".into(),
-            is_error: false,
-            content,
-            details: None,
-            display: Default::default(),
-            ledger: None,
-            child_loop_id: None,
-        };
-        let shown = rendered(Detail::Conversation, vec![called(json!({ "text": "y".repeat(10_000) })), ended]);
-        assert!(shown.len() < 600 && shown.contains("… 94 more lines"), "{shown}");
-    }
 }

@@ -48,6 +48,11 @@ impl Ready {
         notices.chain(self.slow_plugins()).collect()
     }
 
+    /// Returns the names of the context files that the model reads.
+    pub(crate) fn context_files(&self) -> Vec<String> {
+        self.context.names()
+    }
+
     /// Runs prompts, on branches if the config asks for them.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
         match &self.branches {

@@ -31,16 +31,16 @@
 //!
 //! This module performs no file I/O; the application does.
 
-mod carry_out;
+mod agents;
 #[cfg(test)]
-mod carry_out_tests;
+mod agents_tests;
 mod line;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use carry_out::{StepReport, execute_step, make_plan};
+pub use agents::{StepReport, execute_step, make_plan};
 use pinion_protocol::step::StepStatus;
 pub use read::PlanError;
 

@@ -35,7 +35,7 @@ fn plan_file_looks_hand_written() {
 #[test]
 fn hand_written_plans_are_parsed() {
     let text = "\u{feff}Just do it.\r\n\r\n## First thing\r\nDo it well.\r\n\r\nfiles:\r\n  * a.rs\r\n  * b.rs,\r\n    c.rs\r\n\r\n\
-                done when: \r\n1. it works\r\n2) it is told\r\nAnd mind the gap.\r\n## step 7:\r\n\r\n  \r\nstatus:  FAILED \r\n## Files: x\r\nLast\r\nStatus: done";
+                done when: \r\n1. it works\r\n2) it is shown\r\nAnd mind the gap.\r\n## step 7:\r\n\r\n  \r\nstatus:  FAILED \r\n## Files: x\r\nLast\r\nStatus: done";
     let expected = Plan {
         title: "Untitled".into(),
         summary: "Just do it.".into(),
@@ -44,7 +44,7 @@ fn hand_written_plans_are_parsed() {
                 title: "First thing".into(),
                 description: "Do it well.\n\nAnd mind the gap.".into(),
                 files: vec!["a.rs".into(), "b.rs, c.rs".into()],
-                acceptance: vec!["it works".into(), "it is told".into()],
+                acceptance: vec!["it works".into(), "it is shown".into()],
                 status: StepStatus::Open,
             },
             step("Untitled", StepStatus::Failed),
@@ -67,23 +67,23 @@ fn texts_that_look_like_syntax_are_escaped() {
 
 #[test]
 fn errors_name_the_line_and_the_fix() {
-    let told = |text: &str| Plan::parse(text).unwrap_err().to_string();
-    assert_eq!(told(""), "the plan has no steps: start each with a line such as `## Step 1: what to do`");
+    let refusal = |text: &str| Plan::parse(text).unwrap_err().to_string();
+    assert_eq!(refusal(""), "the plan has no steps: start each with a line such as `## Step 1: what to do`");
     assert_eq!(
-        told("# x\n## a\n\nStatus: finished\n"),
+        refusal("# x\n## a\n\nStatus: finished\n"),
         "line 4: unknown status `finished`: write `open`, `running`, `done` or `failed`"
     );
     assert_eq!(
-        told("## a\nStatus: done\ntext\nStatus: open"),
+        refusal("## a\nStatus: done\ntext\nStatus: open"),
         "line 4: duplicate status in the same step: remove one of them"
     );
     assert_eq!(
-        told("## a\n```rust\ncode\n## b\n"),
+        refusal("## a\n```rust\ncode\n## b\n"),
         "line 2: unclosed code fence: close it with a line of the same marks"
     );
-    assert!(told(&"## a\n".repeat(Plan::MAX_STEPS + 1)).starts_with("line 201: more than 200 steps"));
-    assert!(told(&"x".repeat(Plan::MAX_BYTES + 1)).contains("maximum is 1048576"));
-    assert!(told(&format!("## a\nStatus: \x1b[2J{}", "x".repeat(1000))).len() < 200, "and bounded, for terminals");
+    assert!(refusal(&"## a\n".repeat(Plan::MAX_STEPS + 1)).starts_with("line 201: more than 200 steps"));
+    assert!(refusal(&"x".repeat(Plan::MAX_BYTES + 1)).contains("maximum is 1048576"));
+    assert!(refusal(&format!("## a\nStatus: \x1b[2J{}", "x".repeat(1000))).len() < 200, "and bounded, for terminals");
     assert_eq!(Plan::set_status("## a\n", 3, StepStatus::Done), Err(PlanError::NoSuchStep { step: 4, steps: 1 }),);
 }
 

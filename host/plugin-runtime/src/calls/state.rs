@@ -118,7 +118,7 @@ impl State {
         self.limiter.begin();
     }
 
-    /// Ends a call on an instance that stays: closes everything that it opened, and takes away all authority until the next
+    /// Ends a call on an instance that stays: closes everything that it opened, and revokes all authority until the next
     /// call.
     pub(crate) fn end(&mut self) {
         self.handles.end_call(&mut self.table);
@@ -127,7 +127,7 @@ impl State {
         self.call.agents = None;
     }
 
-    /// Takes away the call's authority for code that runs before it. Returns the authority, for [`State::entitle`].
+    /// Revokes the call's authority for code that runs before it. Returns the authority, for [`State::entitle`].
     pub(crate) fn disentitle(&mut self) -> CallAuthority {
         let none = self.call.authority.none();
         std::mem::replace(&mut self.call.authority, none)

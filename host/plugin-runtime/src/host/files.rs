@@ -132,14 +132,14 @@ macro_rules! on_path {
 impl HostDescriptor for Files<'_> {
     async fn open_at(
         &mut self,
-        folder: Fd,
+        directory: Fd,
         path_flags: PathFlags,
         path: String,
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
         let permit = self.call.plugin().descriptors().take().ok_or(ErrorCode::Quota)?;
-        let at = self.at(&folder, path_flags, path, Purpose::Open(needed(open_flags, flags)))?;
+        let at = self.at(&directory, path_flags, path, Purpose::Open(needed(open_flags, flags)))?;
         let opened = self.open_checked(&at, open_flags, flags).await;
         let handled = opened.and_then(|fd| self.keep(fd, &at, permit));
         self.release(at)?;
@@ -316,7 +316,7 @@ impl Files<'_> {
     }
 }
 
-/// Anything but a file, a folder or a link.
+/// Anything but a file, a directory or a link.
 fn refuse_special(kind: DescriptorType) -> FsResult<()> {
     match kind {
         DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink => Ok(()),

@@ -51,11 +51,12 @@ enum Cause {
 }
 
 impl Run {
-    pub(crate) async fn carry_out(self, command: Command) -> Result<Output, ProcessError> {
+    pub(crate) async fn execute(self, command: Command) -> Result<Output, ProcessError> {
         let started = Instant::now();
         let mut child = self.spawn(&command)?;
         let group = Group::of(&child);
-        let mut streams = Streams::new(&self.grant.spill_folder, &self.written, command.max_output.min(MAX_KEPT_BYTES));
+        let mut streams =
+            Streams::new(&self.grant.spill_directory, &self.written, command.max_output.min(MAX_KEPT_BYTES));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (cause, status) = {
             let feeding = feed(stdin, command.stdin);
@@ -93,21 +94,21 @@ impl Run {
     }
 
     fn spawn(&self, command: &Command) -> Result<Child, ProcessError> {
-        let folder = match &command.working_directory {
-            Some(folder) => self.workspace.join(folder),
+        let directory = match &command.working_directory {
+            Some(directory) => self.workspace.join(directory),
             None => self.workspace.clone(),
         };
-        if !folder.is_dir() {
-            return Err(ProcessError::NotFound(format!("no such working directory: `{}`", folder.display())));
+        if !directory.is_dir() {
+            return Err(ProcessError::NotFound(format!("no such working directory: `{}`", directory.display())));
         }
         let mut builder = tokio::process::Command::new(&command.program);
         builder
             .args(&command.arguments)
-            .current_dir(&folder)
+            .current_dir(&directory)
             .env_clear()
             .envs(&self.grant.environment)
             .envs(command.environment.iter().map(|(name, value)| (name, value)))
-            .env("PWD", &folder)
+            .env("PWD", &directory)
             .stdin(if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -162,9 +163,9 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(spill_folder: &Path, written: &Arc<Written>, max_output: u64) -> Self {
+    fn new(spill_directory: &Path, written: &Arc<Written>, max_output: u64) -> Self {
         let kept = || Kept::new(usize::try_from(max_output / 2).unwrap_or(0));
-        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_folder, written.clone()) }
+        Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_directory, written.clone()) }
     }
 
     /// Reads both to their ends, and shows now and then what there is.

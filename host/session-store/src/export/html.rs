@@ -142,7 +142,7 @@ impl<W: Write> Renderer for Html<'_, W> {
 
     fn begin_call(&mut self, call: &Call<'_>) -> io::Result<()> {
         let class = match call.result {
-            Some((_, result)) if result.is_error => "tool failed",
+            Some((_, result)) if has_failed(result) => "tool failed",
             Some(_) => "tool",
             None => "tool unanswered",
         };
@@ -286,12 +286,18 @@ fn brief(call: &ToolCall) -> String {
     words
 }
 
+/// Returns whether a call failed: with an error, or because the program that it ran did, as `bash` says in its details.
+fn has_failed(result: &ToolResultMessage) -> bool {
+    let success = result.details.as_ref().and_then(|details| details.get("success"));
+    result.is_error || success.and_then(serde_json::Value::as_bool) == Some(false)
+}
+
 /// Sums up the result of a call in a few words.
 fn outcome(call: &Call<'_>) -> String {
     let Some((_, result)) = call.result else { return "no result".to_owned() };
     let texts = || result.content.iter().filter_map(Content::as_text);
     match texts().find(|text| diff::is_diff(text)).map(diff::counts) {
-        _ if result.is_error => "failed".to_owned(),
+        _ if has_failed(result) => "failed".to_owned(),
         Some((added, removed)) => format!("+{added} −{removed}"),
         None => match texts().map(|text| text.lines().count()).sum() {
             0 => String::new(),

@@ -46,6 +46,31 @@ fn answer(call_id: &str, content: Vec<Content>, is_error: bool) -> Arc<Message> 
     }))
 }
 
+#[test]
+fn failed_program_is_marked() {
+    let page = |success: bool| {
+        let call = ToolCall {
+            id: "1".into(),
+            name: "bash".into(),
+            arguments: json!({ "command": "exit 3" }),
+            partial: None,
+            signature: None,
+        };
+        let ended = ToolResultMessage {
+            call_id: "1".into(),
+            tool_name: "bash".into(),
+            content: vec![Content::text("[exit code 3]")],
+            details: Some(json!({ "success": success })),
+            is_error: false,
+            child_loop_id: None,
+            timestamp: time(),
+        };
+        html_of(&[reply(vec![Content::ToolCall(call)]), Arc::new(Message::ToolResult(ended))])
+    };
+    let is_marked = |page: String| page.contains("class=\"tool failed\"");
+    assert!(is_marked(page(false)) && !is_marked(page(true)));
+}
+
 /// The only tags and attributes of an exported page.
 const TAGS: &str = "html head meta title style body main header h1 h2 h3 h4 h5 h6 dl dt dd nav ol li a section span p \
     article div b time pre code details summary img footer em strong ul table thead tbody tr th td blockquote hr br del input";

@@ -6,11 +6,11 @@ use crate::commands::plugin::grant;
 use crate::commands::plugin::show::{is_target, locate, missing, not_found};
 use crate::failure::{Failure, Result};
 use crate::output::terminal::Style;
-use crate::output::{Text, answer, note, stdout_failure, text};
+use crate::output::{Text, answer, note, text, written};
 use crate::plugins::policy::{Binding, CallGrants, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
-use crate::run::render::account;
+use crate::run::rows::account;
 use pinion_agent::{
     Authority, Content, RedactedTools, Schemas, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
 };
@@ -53,10 +53,7 @@ pub(crate) async fn run(base: &Base, plugin: &str, tool: &str, arguments: &str, 
         note(&style.dim(account(ledger)));
     }
     match reply.result {
-        Ok(output) => match answer(&content(&output)) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(stdout_failure(error)),
-            _ => Ok(()),
-        },
+        Ok(output) => written(answer(&content(&output))),
         Err(error) => {
             let (is_denied, missing) = (matches!(error, ToolError::Denied { .. }), missing(&info));
             let failure = Failure::failed(error);

@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{Failure, Result};
 use crate::output::bytes;
-use crate::output::{Text, left, print, text};
+use crate::output::{Text, left, print, size, text, wrapped};
 use crate::plugins::policy::{Target, shown};
 use crate::plugins::sources::Purpose;
 use crate::plugins::sources::identity;
@@ -135,15 +135,13 @@ pub(crate) fn not_found(plugin: &str, runtime: &Runtime) -> Failure {
 
 fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
     let mut text = text!("{} {}\n", info.name, info.version);
+    let room = size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(16).max(20));
     let mut line = |name: &str, value: &str| {
-        if !value.is_empty() {
-            text.line(text!("  {} {}", left(name, 12), value));
-        }
+        let rows = wrapped(value, room).into_iter().enumerate();
+        rows.for_each(|(at, row)| text.line(text!("  {} {}", left(if at == 0 { name } else { "" }, 12), row)));
     };
     line("about", &info.description);
     line("source", &format!("{}{}", info.source, origin(&info.component_source)));
-    line("digest", &info.digest);
-    line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
     for capability in &info.capabilities {
         let granted = capability.granted.as_ref().map_or("not granted".to_owned(), |extent| format!("granted{extent}"));
         line("asks to", &format!("{}: {granted}", capability.asks));
@@ -161,6 +159,8 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         line("tool", &format!("{} ({can}): {}", tool.name, tool.description.lines().next().unwrap_or_default()));
     }
     line("commands", &info.commands.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(" "));
+    line("lifetime", if info.lifetime == Lifetime::Session { "session" } else { "call" });
+    line("digest", &info.digest);
     if let Some(why) = &info.held_back {
         line("held back", &why.replace('\n', "; "));
     } else if let Some(command) = grant_command(info) {

@@ -12,7 +12,7 @@ use crate::args::{GlobalArgs, OutputFormat, RunArgs};
 use crate::base::Base;
 use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
-use crate::output::{self, note, stdout_failure, text};
+use crate::output::{self, note, text, written};
 use crate::process::signals::interruptible_runs;
 use crate::run::print::{Finished, Headless, deny_unattended, fields};
 use pinion_agent::{Agent, ApprovalMode, Approver, DeniedCall, Outcome, RunEnd, RunErrorKind, StepStatus, StopReason};
@@ -45,7 +45,7 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     let outcome = total(&agent, end);
     answer(&finished, &file, &completed, &outcome)?;
     let ended = failure.map_or_else(|| finished.verdict(outcome, was_interrupted), Err);
-    ended.map_err(|failure| failure.or_hint(hint(base, &file, global)))
+    ended.map_err(|failure| failure.or_hint(hint(base, args, &file, global)))
 }
 
 /// Asks on the terminal if there is one.
@@ -54,12 +54,14 @@ fn approver() -> Arc<dyn Approver> {
 }
 
 /// Returns the remedy for an unfinished step.
-fn hint(base: &Base, file: &PlanFile, global: &GlobalArgs) -> String {
+fn hint(base: &Base, args: &RunArgs, file: &PlanFile, global: &GlobalArgs) -> String {
     let more = match base.config.approve {
-        ApprovalMode::All => "",
-        ApprovalMode::Ask | ApprovalMode::Smart => " and allows every call",
+        ApprovalMode::Ask | ApprovalMode::Smart if !is_interactive() => {
+            "; run it on a terminal to be asked, or with --approve all to allow every call"
+        }
+        _ => "",
     };
-    format!("`{}` continues with this step{more}", command(file, global))
+    format!("`{}` continues with this step{more}", command(file, args, global))
 }
 
 fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &GlobalArgs) -> Result<()> {
@@ -68,7 +70,7 @@ fn nothing_left(file: &PlanFile, plan: &Plan, format: OutputFormat, global: &Glo
         let fields = json!({
             "type": "result", "result": text, "stop_reason": "stop", "error": null, "plan": file.path.display().to_string(), "steps": [],
         });
-        return output::json(&fields).map_err(stdout_failure);
+        return written(output::result(&fields));
     }
     if !global.quiet {
         note(&text!("{}", text));
@@ -145,7 +147,10 @@ impl Execution<'_> {
                 (StepStatus::Failed, report, Some(RunEnd::failed(RunErrorKind::Other, message)))
             }
             Err(error) if error.is_abort() => return Ok(Some(RunEnd::Aborted)),
-            Err(error) => (StepStatus::Failed, String::new(), Some(end_of(error))),
+            Err(error) => {
+                let report = if let AnswerError::NoAnswer { text, .. } = &error { text.clone() } else { String::new() };
+                (StepStatus::Failed, report, Some(end_of(error)))
+            }
         };
         let marked = self.file.finish(index, &title, status);
         self.completed.push(StepReport { step, title: title.clone(), status, report });

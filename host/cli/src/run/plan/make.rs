@@ -10,8 +10,9 @@ use crate::process::signals::interruptible;
 use crate::run::input::prompt;
 use crate::run::print::{Headless, deny_unattended, fields};
 use pinion_agent::Message;
-use pinion_orchestration::{Plan, make_plan};
+use pinion_orchestration::{AnswerError, Plan, make_plan};
 use serde_json::json;
+use std::ops::Not as _;
 use std::path::Path;
 
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
@@ -20,21 +21,27 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let headless = Headless::begin(base, args, global, deny_unattended()).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
-    let (plan, end) = match answer {
-        Ok(answer) => (Some(answer.value), answer.outcome.end),
-        Err(error) => (None, end_of(error)),
+    let (plan, end, said) = match answer {
+        Ok(answer) => (Some(answer.value), answer.outcome.end, String::new()),
+        Err(error) => {
+            // What the model wrote instead of a plan was paid for.
+            let said = if let AnswerError::NoAnswer { text, .. } = &error { text.clone() } else { String::new() };
+            (None, end_of(error), said)
+        }
     };
+    let hint = said.is_empty().not().then_some("stdout has what it wrote instead; try again, or another model");
     let outcome = total(&agent, end);
-    let text = plan.as_ref().map(Plan::to_markdown).unwrap_or_default();
+    let text = plan.as_ref().map_or(base.secrets.clean(&said).into_owned(), Plan::to_markdown);
     let kept = plan.map(|plan| keep(base, named, &plan, &text));
     let path = kept.as_ref().and_then(|kept| kept.as_ref().ok()).map(|file| file.path.display().to_string());
     // A plan that could not be saved is still shown.
     let finished = headless.end().await?;
     finished.answer(&text, &outcome, fields([("plan", json!(path))]))?;
     if let Some(file) = kept.transpose()?.filter(|_| !global.quiet) {
-        tell(&file, global);
+        tell(&file, args, global);
     }
-    finished.verdict(outcome, was_interrupted)
+    let ended = finished.verdict(outcome, was_interrupted);
+    ended.map_err(|failure| hint.into_iter().fold(failure, Failure::or_hint))
 }
 
 /// Resolves the file that the user named. An unsuitable one fails before a model is asked.
@@ -51,8 +58,8 @@ fn keep(base: &Base, named: Option<PlanFile>, plan: &Plan, text: &str) -> Result
     }
 }
 
-fn tell(file: &PlanFile, global: &GlobalArgs) {
-    let command = command(file, global);
+fn tell(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) {
+    let command = command(file, args, global);
     if !gap().is_empty() {
         note(&text!(""));
     }

@@ -11,7 +11,7 @@ pub(crate) use execute::execute;
 pub(crate) use make::make;
 
 use self::file::PlanFile;
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, RunArgs};
 use crate::failure::chain;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
 use pinion_orchestration::AnswerError;
@@ -32,10 +32,18 @@ fn total(agent: &Agent, end: RunEnd) -> Outcome {
     Outcome::new(end, totals.spend, turns)
 }
 
-/// Returns the command that executes or continues a plan.
-fn command(file: &PlanFile, global: &GlobalArgs) -> String {
-    let directory = global.work_in.as_ref().map(|directory| format!("-C {} ", word(&directory.display().to_string())));
-    format!("pinion {}--approve all --execute {}", directory.unwrap_or_default(), word(&file.shown))
+/// Returns the command that executes or continues a plan with the same model.
+fn command(file: &PlanFile, args: &RunArgs, global: &GlobalArgs) -> String {
+    let directory = global.work_in.as_ref().map(|directory| directory.display().to_string());
+    let options = [
+        ("-C", directory),
+        ("--provider", args.provider.clone()),
+        ("-m", args.model.clone()),
+        ("--base-url", args.base_url.clone()),
+        ("--execute", Some(file.shown.clone())),
+    ];
+    let options = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", word(&value?))));
+    format!("pinion{}", options.collect::<String>())
 }
 
 /// Returns a blank line that separates stdout from stderr if both are the same terminal.

@@ -145,9 +145,9 @@ async fn agent_continues_from_the_chosen_branch() {
 async fn branches_without_prompts_resume_the_conversation() {
     let harness = branch(vec![fails(), says("one"), says("two")]);
     let branches = || branches_of(&harness.config(), 2);
-    let told = |error: Result<ParallelOutcome, AgentError>| error.unwrap_err().to_string();
+    let message = |error: Result<ParallelOutcome, AgentError>| error.unwrap_err().to_string();
     let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
-    assert_eq!(told(nothing), "there is nothing to continue: nothing was said yet");
+    assert_eq!(message(nothing), "there is nothing to continue: nothing was said yet");
 
     let said = vec![Arc::new(Message::user("go"))];
     harness.agent.reset("s".into(), said, 0).unwrap();
@@ -156,7 +156,7 @@ async fn branches_without_prompts_resume_the_conversation() {
     assert_eq!(outcome.outcome.messages.iter().map(|m| letters(m)).collect::<Vec<_>>(), ["assistant: one"]);
 
     let nothing = run_branches(&harness.agent, vec![], branches(), &First).await;
-    assert_eq!(told(nothing), "there is nothing to continue: the model has spoken last");
+    assert_eq!(message(nothing), "there is nothing to continue: the model has spoken last");
 }
 
 #[tokio::test(start_paused = true)]

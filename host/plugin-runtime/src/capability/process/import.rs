@@ -30,6 +30,6 @@ impl process::Host for State {
             written: account.files.written.clone(),
             grant,
         };
-        Ok(run.carry_out(command).await)
+        Ok(run.execute(command).await)
     }
 }

@@ -22,7 +22,7 @@ pub struct ProcessGrant {
     /// Their whole environment, by name.
     pub environment: BTreeMap<String, String>,
     /// The directory for output that is too long to be kept in memory; made when it is needed.
-    pub spill_folder: PathBuf,
+    pub spill_directory: PathBuf,
 }
 
 impl std::fmt::Debug for ProcessGrant {
@@ -68,7 +68,7 @@ impl Capability for Process {
             })
         };
         let environment = (context.variables)().into_iter().filter(|(name, _)| is_granted(name)).collect();
-        Some(ProcessGrant { environment, spill_folder: context.output.to_owned() })
+        Some(ProcessGrant { environment, spill_directory: context.output.to_owned() })
     }
 
     fn held(grant: &Grant) -> Option<&ProcessGrant> {

@@ -2,7 +2,7 @@
 //!
 //! WASI's own table knows what a handle is; this one knows where it lies, and that it belongs to the call that opened it.
 //! Granted directories belong to the instance, because guests look them up once and keep them; what may be done with them
-//! is asked anew for each operation. Everything else ends with its call: its entry here is gone, so that no operation
+//! is asked again for each operation. Everything else ends with its call: its entry here is gone, so that no operation
 //! finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the guest's later
 //! `drop` of it does no harm.
 

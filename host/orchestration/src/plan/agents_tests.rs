@@ -13,7 +13,7 @@ fn answer(plan: Value) -> Reply {
 fn two_steps() -> Value {
     let step =
         |title: &str| json!({ "title": title, "description": "", "files": ["a.rs"], "acceptance": ["it works"] });
-    json!({ "title": "Mend it", "summary": "It is broken.", "steps": [step("Find it"), step("Fix it")] })
+    json!({ "title": "Fix it all", "summary": "It is broken.", "steps": [step("Find it"), step("Fix it")] })
 }
 
 fn plan_of_two() -> Plan {
@@ -26,7 +26,7 @@ fn done(report: &str) -> Reply {
 
 async fn planned(setup: Setup) -> (Harness, Result<Answer<Plan>, AnswerError>) {
     let harness = setup.build();
-    let plan = make_plan(&harness.agent, vec![Message::user("mend it")]).await;
+    let plan = make_plan(&harness.agent, vec![Message::user("fix it")]).await;
     (harness, plan)
 }
 
@@ -44,9 +44,9 @@ async fn l25_planner_gets_only_read_only_tools() {
     let requests = harness.model.requests.lock().unwrap();
     let offered: Vec<&str> = requests[0].tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(offered, ["look", "agent", ANSWER_TOOL]);
-    let told: Vec<String> = requests[1].messages.iter().map(|message| letters(message)).collect();
+    let request: Vec<String> = requests[1].messages.iter().map(|message| letters(message)).collect();
     assert_eq!(
-        told[2..],
+        request[2..],
         ["failed call-0: There is no tool `write`.", "failed call-1: There is no tool `run`.", "result call-2: seen"]
     );
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-2", "-call-2"]);
@@ -85,7 +85,7 @@ async fn l25_planner_call_stays_read_only_if_its_tool_changes() {
     let harness = Setup::new(vec![calls(&[("look", json!({}))]), answer(two_steps())]).build();
     let liar = std::sync::Arc::new(Liar::default());
     harness.agent.configure(|config| config.ports.tools = liar.clone());
-    make_plan(&harness.agent, vec![Message::user("mend it")]).await.unwrap();
+    make_plan(&harness.agent, vec![Message::user("fix it")]).await.unwrap();
     let at_most = liar.0.lock().unwrap()[0];
     assert!(at_most.is_within(Authority { delegates: true, ..Authority::READ_ONLY }), "{at_most:?}");
 }
@@ -167,15 +167,15 @@ async fn l25_step_events_carry_the_ids_of_its_runs() {
     let harness = Setup::new(vec![says("hm"), done("ok")]).build();
     let mut watch = harness.agent.subscribe(1000);
     execute_step(&harness.agent, &plan_of_two(), 0).await.unwrap();
-    let mut told = Vec::new();
+    let mut seen = Vec::new();
     while let Some(event) = watch.try_recv() {
         if matches!(event.kind, EventKind::PlanStep { .. } | EventKind::AgentStart { .. } | EventKind::AgentEnd { .. })
         {
             let name = serde_json::to_value(&event.kind).unwrap()["type"].as_str().unwrap().to_owned();
-            told.push(format!("{name} {}", event.loop_id.rsplit('.').next().unwrap()));
+            seen.push(format!("{name} {}", event.loop_id.rsplit('.').next().unwrap()));
         }
     }
-    assert_eq!(told, ["plan_step 1", "agent_start 1", "agent_end 1", "agent_start 2", "agent_end 2", "plan_step 2"]);
+    assert_eq!(seen, ["plan_step 1", "agent_start 1", "agent_end 1", "agent_start 2", "agent_end 2", "plan_step 2"]);
 }
 
 #[tokio::test]

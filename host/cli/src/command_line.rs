@@ -1,0 +1,136 @@
+//! The command line before it is run: its parse, and mistakes that the parser cannot see.
+
+use crate::args::OutputFormat;
+use crate::commands::Cli;
+use crate::failure::{Failure, Result};
+use crate::names::nearest;
+use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
+use std::ffi::OsString;
+
+/// Parses the arguments of the program, the first of which is its name.
+pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
+    Cli::try_parse_from(command_first(args))
+}
+
+/// Returns the value of `--output-format`, even on a command line that cannot be parsed.
+pub(crate) fn output_format(args: &[OsString]) -> OutputFormat {
+    let words = || args.iter().map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
+    let named = words().find_map(|arg| arg.strip_prefix("--output-format=").map(str::to_owned));
+    let next = || words().skip_while(|arg| arg != "--output-format").nth(1).map(std::borrow::Cow::into_owned);
+    let format = named.or_else(next).and_then(|name| OutputFormat::from_str(&name, false).ok());
+    format.unwrap_or_default()
+}
+
+/// Refuses a prompt of one word that is a command or nearly one, because a prompt is sent to a model. The option
+/// `--print`, or `--` before it, means that the word is a prompt.
+pub(crate) fn check_prompt(cli: &Cli, args: &[OsString]) -> Result<()> {
+    let run = &cli.run;
+    let is_meant = run.print || run.plan || args.iter().any(|arg| arg == "--");
+    let [word] = &run.prompt[..] else { return Ok(()) };
+    if is_meant || cli.command.is_some() || word.contains(char::is_whitespace) {
+        return Ok(());
+    }
+    let send = format!("`pinion -p {word}` sends the word to the model");
+    match nearest_command(word) {
+        Some(command) if command == *word => {
+            Err(Failure::usage(format!("the options before the command `{word}` do not apply to it"))
+                .hint(format!("run `pinion {word}`; {send}")))
+        }
+        Some(command) => {
+            Err(Failure::usage(format!("no command `{word}`")).hint(format!("did you mean `pinion {command}`? {send}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn nearest_command(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
+    nearest(word, names).map(str::to_owned)
+}
+
+/// Moves options that every command has behind the command that follows them: the parser looks for a command only in
+/// the first place.
+fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(arg) = args.get(at).and_then(|arg| arg.to_str()) {
+        match words_of_global(arg) {
+            0 => break,
+            words => at += words,
+        }
+    }
+    let is_command = |word: &str| Cli::command().find_subcommand(word).is_some();
+    if args.get(at).and_then(|arg| arg.to_str()).is_some_and(is_command) {
+        args[1..=at].rotate_right(1);
+    }
+    args
+}
+
+/// Returns the number of arguments that an option of every command takes, itself included, or 0 for anything else.
+fn words_of_global(arg: &str) -> usize {
+    match arg {
+        "--cd" => 2,
+        "--verbose" | "--quiet" => 1,
+        _ if arg.starts_with("--cd=") => 1,
+        _ if !arg.starts_with('-') || arg.starts_with("--") || arg == "-" => 0,
+        _ => match arg[1..].trim_start_matches(['v', 'q']) {
+            "" => 1,
+            "C" => 2,
+            directory if directory.starts_with('C') => 1,
+            _ => 0,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Command;
+
+    fn args(words: &[&str]) -> Vec<OsString> {
+        ["pinion"].iter().chain(words).map(OsString::from).collect()
+    }
+
+    fn checked(words: &[&str]) -> Result<()> {
+        check_prompt(&parse(args(words)).unwrap(), &args(words))
+    }
+
+    #[test]
+    fn command_is_found_after_options_of_every_command() {
+        for words in
+            [&["-C", "/x", "doctor"][..], &["-vC/x", "doctor"], &["--cd=/x", "-q", "doctor"], &["doctor", "-v"]]
+        {
+            let cli = parse(args(words)).unwrap();
+            assert!(matches!(cli.command, Some(Command::Doctor(_))), "{words:?}");
+        }
+        let cli = parse(args(&["-C", "/x", "doctor"])).unwrap();
+        assert_eq!(cli.global.work_in.as_deref(), Some(std::path::Path::new("/x")));
+        assert!(parse(args(&["-C", "doctor", "go", "on"])).unwrap().command.is_none());
+    }
+
+    #[test]
+    fn word_near_a_command_is_not_a_prompt() {
+        for (words, hint) in [
+            (&["doctr"][..], "`pinion doctor`"),
+            (&["models"], "`pinion model`"),
+            (&["-m", "a/b", "session"], "`pinion session`"),
+            (&["-C", "/x", "halp"], "`pinion help`"),
+        ] {
+            let failure = checked(words).unwrap_err();
+            assert!(
+                failure.remedy().is_some_and(|text| text.contains(hint) && text.contains("pinion -p ")),
+                "{failure}"
+            );
+        }
+        for words in [&["-p", "doctr"][..], &["--", "doctr"], &["explain"], &["doctr it"], &["--plan", "models"]] {
+            assert!(checked(words).is_ok(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn output_format_is_found_on_a_broken_command_line() {
+        assert_eq!(output_format(&args(&["--nonsense", "--output-format", "json"])), OutputFormat::Json);
+        assert_eq!(output_format(&args(&["--output-format=stream-json", "--x"])), OutputFormat::StreamJson);
+        assert_eq!(output_format(&args(&["--", "--output-format", "json"])), OutputFormat::Text);
+    }
+}
