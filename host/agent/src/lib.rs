@@ -57,12 +57,11 @@ pub use pinion_protocol::{
     Execution, ExtensionMessage, FilterVerdict, FoundModel, FunctionTool, FunctionTools, Image, ImageProblem,
     InputFilter, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome,
     OutputBounds, PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools,
-    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError, Secrets,
-    Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError,
-    SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor,
-    ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage,
-    check_schema,
-    sort_results, text, view,
+    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError,
+    Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent,
+    SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, ToolCall, ToolChoice, ToolDefinition, ToolError,
+    ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger,
+    Usage, UserMessage, check_schema, sort_results, text, view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};

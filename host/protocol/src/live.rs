@@ -113,8 +113,8 @@ impl State {
             EventKind::AgentEnd { end, .. } => {
                 self.partial = None;
                 self.executing.clear();
-                if let RunEnd::Error { message } = end {
-                    self.last_error = Some(message.clone());
+                if let RunEnd::Failed(error) = end {
+                    self.last_error = Some(error.message.clone());
                 }
             }
             _ => {}

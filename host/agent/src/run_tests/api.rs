@@ -117,7 +117,7 @@ async fn panic_of_a_tool_or_a_store_leaves_no_call_without_a_result() {
     let mut broken = Setup::new(replies).tool("look", Act::Answer("seen")).build();
     broken.agent.configure(|config| config.ports.store = Arc::new(Broken));
     let outcome = broken.prompt("go").await;
-    assert!(matches!(&outcome.end, RunEnd::Error { message } if message.contains("no result")), "{outcome:?}");
+    assert!(matches!(&outcome.end, RunEnd::Failed(error) if error.message.contains("no result")), "{outcome:?}");
     crate::testing::assert_paired(&broken.agent.history());
     for names in [harness.event_names(), broken.event_names()] {
         assert_eq!(crate::testing::counts(&names)["agent_end"], 1);

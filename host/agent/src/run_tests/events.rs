@@ -83,7 +83,7 @@ async fn full_store_ends_the_run_and_only_stored_messages_are_shown() {
 async fn reply_that_cannot_be_stored_is_in_the_outcome_only() {
     let harness = Setup::new(vec![says("paid for"), says("later")]).full_after(1).build();
     let outcome = harness.prompt("go").await;
-    assert!(matches!(outcome.end, RunEnd::Error { .. }) && outcome.text() == "paid for", "{outcome:?}");
+    assert!(matches!(outcome.end, RunEnd::Failed(_)) && outcome.text() == "paid for", "{outcome:?}");
     assert_eq!(harness.agent.snapshot().unwrap().messages.len(), 1, "the history holds only what is stored");
 }
 

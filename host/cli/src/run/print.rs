@@ -17,7 +17,7 @@ use pinion_agent::{Agent, Approver, DeniedCall, DenyAll, Event, EventKind, Event
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
