@@ -23,7 +23,7 @@ const LINGER_TICKS: u32 = 40;
 const MEMORIES: u32 = 3;
 /// Tables of one component: usually one for each program that it is composed of, and one for the component. The pool
 /// keeps 56 bytes for each table of each instance, and writes them when it starts.
-const TABLES: u32 = 16;
+const TABLES: u32 = 20;
 /// Core instances of one component.
 const CORE_INSTANCES: u32 = 64;
 
