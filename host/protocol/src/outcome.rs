@@ -2,7 +2,6 @@
 
 use crate::message::{Message, StopReason};
 use crate::provider::ProviderError;
-use crate::store::StoreError;
 use crate::usage::Spend;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -107,13 +106,6 @@ impl RunError {
 impl From<&ProviderError> for RunError {
     fn from(error: &ProviderError) -> Self {
         Self::new(error.into(), error.to_string())
-    }
-}
-
-impl From<StoreError> for RunError {
-    fn from(error: StoreError) -> Self {
-        let kind = if error.is_full() { RunErrorKind::StoreFull } else { RunErrorKind::Store };
-        Self::new(kind, error.full_text())
     }
 }
 
@@ -224,17 +216,5 @@ mod tests {
         let written = to_value(&end).unwrap();
         assert_eq!(written, json!({ "how": "error", "kind": "store_full", "message": "no space" }));
         assert_eq!(serde_json::from_value::<RunEnd>(written).unwrap(), end);
-    }
-
-    #[test]
-    fn full_disk_and_exceeded_quota_differ_from_other_failures_of_the_store() {
-        let kind = |source: Option<std::io::ErrorKind>| {
-            let source = source.map(std::io::Error::from);
-            RunError::from(StoreError { message: "s.jsonl".into(), source }).kind
-        };
-        assert_eq!(kind(Some(std::io::ErrorKind::StorageFull)), RunErrorKind::StoreFull);
-        assert_eq!(kind(Some(std::io::ErrorKind::QuotaExceeded)), RunErrorKind::StoreFull);
-        assert_eq!(kind(Some(std::io::ErrorKind::PermissionDenied)), RunErrorKind::Store);
-        assert_eq!(kind(None), RunErrorKind::Store);
     }
 }

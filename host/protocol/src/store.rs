@@ -2,6 +2,7 @@
 
 use crate::event::EventKind;
 use crate::message::Message;
+use crate::outcome::{RunError, RunErrorKind};
 use crate::usage::Usage;
 use std::sync::Arc;
 
@@ -113,5 +114,29 @@ impl StoreError {
             Some(source) => format!("{self}: {source}"),
             None => self.to_string(),
         }
+    }
+}
+
+impl From<StoreError> for RunError {
+    fn from(error: StoreError) -> Self {
+        let kind = if error.is_full() { RunErrorKind::StoreFull } else { RunErrorKind::Store };
+        Self::new(kind, error.full_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_and_exceeded_quota_differ_from_other_failures_of_the_store() {
+        let kind = |source: Option<std::io::ErrorKind>| {
+            let source = source.map(std::io::Error::from);
+            RunError::from(StoreError { message: "s.jsonl".into(), source }).kind
+        };
+        assert_eq!(kind(Some(std::io::ErrorKind::StorageFull)), RunErrorKind::StoreFull);
+        assert_eq!(kind(Some(std::io::ErrorKind::QuotaExceeded)), RunErrorKind::StoreFull);
+        assert_eq!(kind(Some(std::io::ErrorKind::PermissionDenied)), RunErrorKind::Store);
+        assert_eq!(kind(None), RunErrorKind::Store);
     }
 }
