@@ -28,7 +28,7 @@ use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
 use jiff::Timestamp;
-use pinion_protocol::content::{Content, ToolCall};
+use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::filter::admit;
 use pinion_protocol::guard::{Panicked, caught_async};
@@ -297,15 +297,7 @@ impl<'a> Run<'a> {
         tracing::error!(%panicked, "the run ends");
         let why = ToolError::Cancelled { tool: String::new() }.for_model();
         for call in open_calls(&self.context.messages) {
-            let message = Message::ToolResult(ToolResultMessage {
-                call_id: call.id,
-                tool_name: call.name,
-                content: vec![Content::text(&why)],
-                details: None,
-                is_error: true,
-                child_loop_id: None,
-                timestamp: Timestamp::now(),
-            });
+            let message = Message::ToolResult(ToolResultMessage::error(&call, &why));
             // The store may be the part that panics.
             let kept = caught_async(self.append(message.clone())).await;
             if !matches!(kept, Ok(Ok(()))) {

@@ -113,6 +113,21 @@ pub struct ToolResultMessage {
     pub timestamp: Timestamp,
 }
 
+impl ToolResultMessage {
+    /// Creates the result of a call that failed, with a text for the model and the current time.
+    pub fn error(call: &ToolCall, text: &str) -> Self {
+        Self {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: vec![Content::text(text)],
+            details: None,
+            is_error: true,
+            child_loop_id: None,
+            timestamp: Timestamp::now(),
+        }
+    }
+}
+
 /// Data that an application keeps in the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionMessage {
