@@ -14,7 +14,7 @@ mod writer;
 
 pub use decoder::Decoder;
 pub(crate) use decoder::{EventDecoder, ReplyState, began_again, broke_off, settled};
-pub(crate) use parts::Parts;
+pub(crate) use parts::{MAX_PARTS, Parts, too_many_parts};
 pub(crate) use sse::SseParser;
 pub(crate) use writer::{Writer, Writing};
 

@@ -7,7 +7,12 @@
 use pinion_protocol::{PartKind, ProviderError, StopReason, StreamEvent, Usage};
 
 /// The limit on parts per reply. A real reply has a few dozen.
-const MAX_PARTS: usize = 4096;
+pub(crate) const MAX_PARTS: usize = 4096;
+
+/// Returns the error of a reply that exceeds [`MAX_PARTS`].
+pub(crate) fn too_many_parts() -> ProviderError {
+    ProviderError::Malformed { message: format!("the reply has more than {MAX_PARTS} parts") }
+}
 
 /// The limit on the size of a signature, in bytes.
 const MAX_SIGNATURE: usize = 16 << 20;
@@ -81,7 +86,7 @@ impl<K: PartialEq> Parts<K> {
     /// Begins a part and assigns an ID to a tool call without one.
     pub(crate) fn begin(&mut self, key: K, kind: PartKind, events: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         if self.count == MAX_PARTS {
-            return Err(ProviderError::Malformed { message: format!("the reply has more than {MAX_PARTS} parts") });
+            return Err(too_many_parts());
         }
         self.start(None, events);
         let part = match kind {

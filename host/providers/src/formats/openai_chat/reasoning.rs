@@ -13,7 +13,11 @@ pub(super) type Detail = Map<String, Value>;
 pub(super) type Field = (Cow<'static, str>, Value);
 
 /// The limit on the size of all details, in bytes.
-const MAX_DETAILS: usize = 16 << 20;
+const MAX_SIZE: usize = 16 << 20;
+/// The limit on the number of details, each of which is compared with those before it.
+const MAX_DETAILS: usize = 1024;
+/// The fields that servers use for the readable text. A stored session may name any other, such as `role`.
+const TEXT_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// The form of a reply's thinking, stored as the signature of its part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -35,7 +39,8 @@ impl Reasoning {
     /// Reads the form from a signature; the default where none is stored, as in older sessions.
     pub(super) fn read(thinking: &Thinking) -> Self {
         let signature = thinking.signature.as_deref().unwrap_or_default();
-        serde_json::from_str(signature).unwrap_or_default()
+        let stored: Self = serde_json::from_str(signature).unwrap_or_default();
+        Self { field: stored.field.filter(|field| TEXT_FIELDS.contains(&&**field)), ..stored }
     }
 
     pub(super) fn to_signature(&self) -> Result<String, ProviderError> {
@@ -44,26 +49,46 @@ impl Reasoning {
 
     /// Adds a streamed detail, which may continue an earlier one.
     pub(super) fn add(&mut self, detail: Detail) -> Result<(), ProviderError> {
-        let texts = detail.iter().map(|(name, value)| name.len() + value.as_str().map_or(16, str::len));
-        self.size += texts.sum::<usize>();
-        if self.size > MAX_DETAILS {
+        self.size += size_of_fields(&detail);
+        if self.size > MAX_SIZE {
             return Err(ProviderError::Malformed { message: "the reasoning details are too large".to_owned() });
         }
         let last = self.details.len().saturating_sub(1);
-        let continued =
-            self.details.iter_mut().enumerate().rev().find(|(at, known)| continues(&detail, known, *at == last));
+        let continued = (0..self.details.len()).rfind(|at| continues(&detail, &self.details[*at], *at == last));
         match continued {
-            Some((_, known)) => merge(known, detail),
-            None => self.details.push(detail),
+            Some(at) => merge(&mut self.details[at], detail),
+            None if self.details.len() < MAX_DETAILS => self.details.push(detail),
+            None => {
+                let message = format!("the reply has more than {MAX_DETAILS} reasoning details");
+                return Err(ProviderError::Malformed { message });
+            }
         }
         Ok(())
     }
 }
 
+/// Returns the approximate size of an object in memory, in bytes.
+fn size_of_fields(fields: &Detail) -> usize {
+    16 + fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum::<usize>()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => 16 + values.iter().map(size_of_value).sum::<usize>(),
+        Value::Object(fields) => size_of_fields(fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 16,
+    }
+}
+
+/// Returns a field, unless it is missing or null.
+fn of<'a>(detail: &'a Detail, field: &str) -> Option<&'a Value> {
+    detail.get(field).filter(|value| !value.is_null())
+}
+
 /// Returns whether `detail` continues `known`: they share index, type and ID. Without an index, readable text continues
 /// the text directly before it.
 fn continues(detail: &Detail, known: &Detail, is_last: bool) -> bool {
-    let of = |object: &Detail, field: &str| object.get(field).filter(|value| !value.is_null()).cloned();
     let same_id = match (of(detail, "id"), of(known, "id")) {
         (Some(a), Some(b)) => a == b,
         _ => true,
@@ -71,7 +96,7 @@ fn continues(detail: &Detail, known: &Detail, is_last: bool) -> bool {
     let kind = of(detail, "type");
     let same_place = match (of(detail, "index"), of(known, "index")) {
         (Some(a), Some(b)) => a == b,
-        (None, None) => is_last && kind.as_ref().is_none_or(|kind| kind != "reasoning.encrypted"),
+        (None, None) => is_last && kind.is_none_or(|kind| kind != "reasoning.encrypted"),
         _ => false,
     };
     same_place && same_id && kind == of(known, "type")
@@ -171,5 +196,26 @@ mod tests {
         let detail = json!({ "type": "reasoning.text", "text": "x".repeat(1 << 20), "index": 0 });
         let detail = detail.as_object().unwrap();
         assert!((0..17).any(|_| reasoning.add(detail.clone()).is_err()));
+    }
+
+    #[test]
+    fn endless_empty_or_nested_details_are_an_error() {
+        let number_until_error = |detail: Value| {
+            let (mut reasoning, detail) = (Reasoning::default(), detail.as_object().unwrap().clone());
+            (0..100_000).position(|_| reasoning.add(detail.clone()).is_err())
+        };
+        assert_eq!(number_until_error(json!({ "type": "reasoning.encrypted" })), Some(MAX_DETAILS));
+        let nested = json!({ "index": 0, "more": [[{ "deep": "x".repeat(1 << 20) }]] });
+        assert_eq!(number_until_error(nested), Some(15));
+    }
+
+    #[test]
+    fn stored_field_cannot_be_another_part_of_the_message() {
+        let read = |field: &str| {
+            let signature = Some(json!({ "field": field }).to_string());
+            Reasoning::read(&Thinking { signature, ..Thinking::default() }).field
+        };
+        assert_eq!(read("reasoning").as_deref(), Some("reasoning"));
+        assert_eq!((read("role"), read("content")), (None, None));
     }
 }

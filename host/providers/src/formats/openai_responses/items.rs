@@ -4,6 +4,12 @@
 //! anywhere, send only one of the two, or change an item's ID from event to event. An item that is mistaken for a new one
 //! would repeat its text or its call.
 
+use crate::decode::{MAX_PARTS, too_many_parts};
+use pinion_protocol::ProviderError;
+
+/// The limit on the length of a stored ID, in bytes; a longer one counts as unknown.
+const MAX_ID: usize = 4096;
+
 /// The kind of an item that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -37,29 +43,36 @@ struct Item {
 pub(super) struct Items(Vec<Item>);
 
 impl Items {
-    /// Returns the item with this name, or a new one.
-    pub(super) fn get_or_begin(&mut self, kind: Kind, name: Name<'_>) -> usize {
-        let key = self.find(kind, name).unwrap_or_else(|| {
-            let (id, call_id) = (String::new(), String::new());
-            self.0.push(Item { kind, at: None, id, call_id, streamed: 0, is_done: false });
-            self.0.len() - 1
-        });
+    /// Returns the item with this name, or a new one. Fails if there are too many.
+    pub(super) fn get_or_begin(&mut self, kind: Kind, name: Name<'_>) -> Result<usize, ProviderError> {
+        let key = match self.find(kind, name) {
+            Some(key) => key,
+            None if self.0.len() == MAX_PARTS => return Err(too_many_parts()),
+            None => {
+                let (id, call_id) = (String::new(), String::new());
+                self.0.push(Item { kind, at: None, id, call_id, streamed: 0, is_done: false });
+                self.0.len() - 1
+            }
+        };
         let item = &mut self.0[key];
         item.at = item.at.or(name.at);
         for (known, new) in [(&mut item.id, name.id), (&mut item.call_id, name.call_id)] {
-            if known.is_empty() {
+            if known.is_empty() && new.len() <= MAX_ID {
                 new.clone_into(known);
             }
         }
-        key
+        Ok(key)
     }
 
     /// Returns the item that ends, whose entire text has `size` bytes, or a new one.
-    pub(super) fn end(&mut self, kind: Kind, name: Name<'_>, size: usize) -> usize {
+    pub(super) fn end(&mut self, kind: Kind, name: Name<'_>, size: usize) -> Result<usize, ProviderError> {
         let unnamed = || self.rfind(kind, |item| !item.is_done && item.streamed > 0 && item.streamed == size);
-        let key = self.find(kind, name).or_else(unnamed).unwrap_or_else(|| self.get_or_begin(kind, name));
+        let key = match self.find(kind, name).or_else(unnamed) {
+            Some(key) => key,
+            None => self.get_or_begin(kind, name)?,
+        };
         self.0[key].is_done = true;
-        key
+        Ok(key)
     }
 
     /// Counts streamed text.
@@ -101,23 +114,39 @@ mod tests {
     #[test]
     fn items_are_known_by_number_or_id() {
         let mut items = Items::default();
-        let first = items.get_or_begin(Kind::Message, named(Some(1), "a", ""));
+        let first = items.get_or_begin(Kind::Message, named(Some(1), "a", "")).unwrap();
         items.grow(first, 5);
-        assert_eq!(items.get_or_begin(Kind::Message, named(Some(1), "changed", "")), first);
-        assert_eq!(items.get_or_begin(Kind::Message, named(None, "a", "")), first);
-        assert_eq!(items.end(Kind::Message, named(Some(7), "other", ""), 5), first);
-        assert_ne!(items.get_or_begin(Kind::Message, named(Some(1), "b", "")), first);
-        assert_eq!(items.end(Kind::Message, named(Some(7), "a", ""), 5), first);
+        assert_eq!(items.get_or_begin(Kind::Message, named(Some(1), "changed", "")).unwrap(), first);
+        assert_eq!(items.get_or_begin(Kind::Message, named(None, "a", "")).unwrap(), first);
+        assert_eq!(items.end(Kind::Message, named(Some(7), "other", ""), 5).unwrap(), first);
+        assert_ne!(items.get_or_begin(Kind::Message, named(Some(1), "b", "")).unwrap(), first);
+        assert_eq!(items.end(Kind::Message, named(Some(7), "a", ""), 5).unwrap(), first);
     }
 
     #[test]
     fn calls_with_the_same_number_are_distinguished_by_their_ids() {
         let mut items = Items::default();
-        let first = items.get_or_begin(Kind::Call, named(Some(0), "", "c1"));
-        let second = items.get_or_begin(Kind::Call, named(Some(0), "", "c2"));
+        let first = items.get_or_begin(Kind::Call, named(Some(0), "", "c1")).unwrap();
+        let second = items.get_or_begin(Kind::Call, named(Some(0), "", "c2")).unwrap();
         assert_ne!(first, second);
-        assert_eq!(items.end(Kind::Call, named(Some(0), "", "c1"), 0), first);
-        assert_eq!(items.end(Kind::Call, named(None, "", "c2"), 0), second);
-        assert_ne!(items.get_or_begin(Kind::Message, named(Some(0), "", "")), second);
+        assert_eq!(items.end(Kind::Call, named(Some(0), "", "c1"), 0).unwrap(), first);
+        assert_eq!(items.end(Kind::Call, named(None, "", "c2"), 0).unwrap(), second);
+        assert_ne!(items.get_or_begin(Kind::Message, named(Some(0), "", "")).unwrap(), second);
+    }
+
+    #[test]
+    fn endless_items_are_an_error() {
+        let mut items = Items::default();
+        let mut begin = |n: usize| items.get_or_begin(Kind::Call, named(None, &n.to_string(), "")).is_ok();
+        assert!((0..MAX_PARTS).all(&mut begin));
+        assert!(!begin(MAX_PARTS) && begin(0));
+    }
+
+    #[test]
+    fn long_ids_are_not_stored() {
+        let mut items = Items::default();
+        let id = "x".repeat(MAX_ID + 1);
+        items.get_or_begin(Kind::Message, named(Some(0), &id, "")).unwrap();
+        assert!(items.0[0].id.is_empty());
     }
 }

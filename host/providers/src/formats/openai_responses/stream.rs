@@ -54,17 +54,17 @@ impl ReplyState for Reply {
                 self.item_added(event.output_index, &event.item.unwrap_or_default(), events)?;
             }
             "response.output_text.delta" | "response.refusal.delta" => {
-                let item = self.items.get_or_begin(Kind::Message, name);
+                let item = self.items.get_or_begin(Kind::Message, name)?;
                 self.items.grow(item, event.delta.len());
                 self.write(Key::Text(item, part), &event.delta, events)?;
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let item = self.items.get_or_begin(Kind::Reasoning, name);
+                let item = self.items.get_or_begin(Kind::Reasoning, name)?;
                 self.items.grow(item, event.delta.len());
                 self.think(item, event.summary_index.unwrap_or(part), &event.delta, events)?;
             }
             "response.function_call_arguments.delta" => {
-                let item = self.items.get_or_begin(Kind::Call, name);
+                let item = self.items.get_or_begin(Kind::Call, name)?;
                 self.parts.add(&Key::Call(item), &event.delta, events);
             }
             "response.output_item.done" => {
@@ -99,7 +99,7 @@ impl Reply {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let Some(kind) = item.kind() else { return Ok(()) };
-        let key = self.items.get_or_begin(kind, item.name(at));
+        let key = self.items.get_or_begin(kind, item.name(at))?;
         if kind == Kind::Call {
             self.begin_call(Key::Call(key), item, events)?;
         }
@@ -163,7 +163,7 @@ impl Reply {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         let Some(kind) = item.kind() else { return Ok(()) };
-        let key = self.items.end(kind, item.name(at), item.size());
+        let key = self.items.end(kind, item.name(at), item.size())?;
         match kind {
             Kind::Reasoning => self.end_thinking(key, item, events),
             Kind::Message => {
