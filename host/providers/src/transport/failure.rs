@@ -1,10 +1,11 @@
 //! Describes failed connections: where the request was going, what went wrong in words, and whether a retry can help.
 //!
 //! A refused certificate, a server without TLS, or one that does not speak HTTP fails the same way each time, so these
-//! are [`ProviderError::Api`]. Some causes look alike for a typo and for an outage, such as an unknown host: they are
-//! permanent until the first response of the process arrived from there, and an outage after it.
+//! are [`ProviderError::Api`]. Some causes look alike for a mistake and for an outage, such as an unknown host, or a
+//! server on this machine that refuses connections: they are permanent until the first response of the process arrived
+//! from there, and an outage after it.
 
-use super::proxy::ChosenProxy;
+use super::proxy::{ChosenProxy, is_loopback};
 use crate::causes::root_cause;
 use jiff::Timestamp;
 use pinion_protocol::ProviderError;
@@ -40,15 +41,19 @@ impl Route {
         }
     }
 
+    /// Returns the host without the brackets of an IPv6 address.
+    fn bare_host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Returns whether a server that did not answer a TLS handshake answers a request without TLS. The request contains
     /// nothing but the host.
     async fn speaks_plain_http(&self) -> bool {
         if !self.is_secure || self.proxy.is_some() {
             return false;
         }
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let asked = async {
-            let mut stream = TcpStream::connect((host, self.port)).await?;
+            let mut stream = TcpStream::connect((self.bare_host(), self.port)).await?;
             stream.write_all(format!("HEAD / HTTP/1.1\r\nhost: {}\r\n\r\n", self.host).as_bytes()).await?;
             let mut start = [0; 5];
             stream.read_exact(&mut start).await?;
@@ -80,7 +85,12 @@ pub(super) async fn of_request(error: reqwest::Error, route: &Route, was_reached
     if timed_out {
         return network(format!("could not connect to {route} in time"));
     }
-    let cause = cause_of(&error);
+    let cause = match is_refused(&error) && route.proxy.is_none() && is_loopback(route.bare_host()) {
+        true => {
+            Cause { text: "the connection was refused (is the server running?)".to_owned(), retry: Retry::OnceReached }
+        }
+        false => cause_of(&error),
+    };
     let message = match error.is_connect() {
         true => format!("could not connect to {route}: {}", cause.text),
         false => format!("the connection to {route} broke: {}", cause.text),
@@ -123,7 +133,7 @@ struct Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
     Always,
-    /// Only after a successful request: until then, it is a mistake in the URL.
+    /// Only after a successful request: until then, the URL is wrong or the server was never started.
     OnceReached,
     Never,
 }
@@ -153,6 +163,13 @@ fn cause_of(error: &reqwest::Error) -> Cause {
 
 fn after_colon(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(_, end)| end)
+}
+
+/// Returns whether a port without a listener is the cause.
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let refused =
+        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    refused || error.source().is_some_and(is_refused)
 }
 
 /// Finds the TLS error among the causes. [`io::Error`] does not show the error that it wraps as its source.

@@ -146,7 +146,7 @@ fn host(url: &Url) -> String {
 }
 
 /// Returns whether a host without brackets is this machine.
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost"
         || host.ends_with(".localhost")
         || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
