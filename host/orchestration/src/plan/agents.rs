@@ -27,7 +27,7 @@ its expected output.
 - Plan what was requested, and nothing more.";
 
 /// Maximum number of reminders to give the answer.
-const REMINDERS: u32 = 3;
+const REMINDERS: u32 = 2;
 
 /// The result of a plan step, as reported by the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
