@@ -92,6 +92,17 @@ async fn a_reply_that_is_cut_off_without_calls_ends_the_run_and_says_so() {
 }
 
 #[tokio::test]
+async fn reply_keeps_the_requested_model_beside_the_one_that_answered() {
+    let mut events = text_events("hi", StopReason::Stop);
+    events[0] = StreamEvent::Start { model: Some("other".into()) };
+    let harness = Setup::new(vec![Reply::Events(events)]).build();
+    let outcome = harness.prompt("go").await;
+    let Some(Message::Assistant(reply)) = outcome.messages.last().map(|message| &**message) else { panic!() };
+    let requested = harness.config().policy.model.name;
+    assert_eq!((&*reply.model, reply.requested_model.as_deref()), ("other", Some(&*requested)));
+}
+
+#[tokio::test]
 async fn only_harmful_calls_are_asked_about_and_denials_reach_the_model() {
     let mut setup = Setup::new(vec![calls(&[("look", json!({})), ("change", json!({}))]), says("pity")])
         .tool("look", Act::Answer("seen"))
