@@ -10,6 +10,10 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+/// The remedy for a session that cannot be written.
+pub(crate) const ELSEWHERE: &str =
+    "run with --no-session to save nothing, or set PINION_HOME to a directory where you can save sessions";
+
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -138,19 +142,14 @@ impl From<RegistryError> for Failure {
     }
 }
 
-/// A key that the vendor does not accept is wrong config, like a missing one.
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        let status = match error.kind {
-            RunErrorKind::Authentication => Status::Usage,
-            _ => Status::Failed,
-        };
-        let failure = Self::of(status, &error);
+        let failure = Self::of(Status::Failed, &error);
         match error.kind {
             RunErrorKind::StoreFull => {
-                failure.hint("free some space on the disk, or run without saving the session (--no-session)")
+                failure.hint("free some space on the disk, or run with --no-session to save nothing")
             }
-            RunErrorKind::Store => failure.hint("--no-session runs without saving the session"),
+            RunErrorKind::Store => failure.hint(ELSEWHERE),
             RunErrorKind::Overflow => failure.hint("start a new session, or use a model with a larger context window"),
             _ => failure,
         }
@@ -212,12 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn status_of_a_failed_run_follows_from_its_kind() {
+    fn remedy_of_a_failed_run_follows_from_its_kind() {
         let failure = |kind| Failure::from(RunError::new(kind, "no"));
-        assert_eq!(failure(RunErrorKind::Authentication).status, Status::Usage);
-        for kind in [RunErrorKind::Network, RunErrorKind::Overflow, RunErrorKind::StoreFull, RunErrorKind::Other] {
-            assert_eq!(failure(kind).status, Status::Failed, "{kind:?}");
-        }
+        assert_eq!(failure(RunErrorKind::Store).remedy(), Some(ELSEWHERE));
+        assert!(failure(RunErrorKind::Overflow).remedy().is_some_and(|hint| hint.contains("new session")));
+        assert_eq!(failure(RunErrorKind::Network).remedy(), None);
         assert!(failure(RunErrorKind::StoreFull).remedy().is_some_and(|hint| hint.contains("--no-session")));
     }
 

@@ -2,15 +2,11 @@
 
 use crate::args::RunArgs;
 use crate::base::Base;
-use crate::failure::{Failure, Result};
+use crate::failure::{ELSEWHERE, Failure, Result};
 use pinion_agent::{Message, SessionStore};
 use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_continue};
 use std::path::Path;
 use std::sync::Arc;
-
-/// The remedy for a session that cannot be written.
-const ELSEWHERE: &str =
-    "run with --no-session to save nothing, or set PINION_HOME to a directory where you can save sessions";
 
 /// A session that is open for a run.
 pub(crate) struct OpenSession {
