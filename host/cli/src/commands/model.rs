@@ -56,11 +56,17 @@ async fn list(base: &Base, filter: &str) -> Result<()> {
         text.line(text!("features: i images, t thinking, c caching, p parallel calls\n"));
     }
     if !providers.is_empty() {
-        text.line(text!("provider         default model                  key"));
+        text.line(text!("{} {} key", left("provider", 16), left("default model", 30)));
     }
     for (info, origin) in providers {
-        let default = info.default_model.unwrap_or("none");
-        text.line(text!("{} {} {}", left(info.name, 16), left(default, 30), key(info, origin)));
+        let (name, default, key) = (left(info.name, 16), info.default_model.unwrap_or("none"), key(info, origin));
+        match default.len() {
+            0..=30 => text.line(text!("{} {} {}", name, left(default, 30), key)),
+            _ => {
+                text.line(text!("{} {}", name, default));
+                text.line(text!("{} {}", left("", 16), key));
+            }
+        }
     }
     print(&text)
 }
