@@ -132,6 +132,8 @@ fn full_disk_at_the_first_start_leaves_nothing_behind() {
     assert_failed(&ended, 1, &["could not append to", "--no-session"]);
     let mut files = Vec::new();
     list(&pinion.home(), &mut files);
+    // The empty file that serializes the creation of the cache's key stays.
+    files.retain(|file| !file.ends_with("/cache.lock"));
     assert_eq!(files, Vec::<String>::new());
     let ended = run(wrapped(&[LIMIT, "--fsize=0"], &without_plugins(&pinion, &[say("x")], &["--no-session"])));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "x\n"), "{ended:?}");

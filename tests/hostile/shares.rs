@@ -130,7 +130,7 @@ async fn total_memory_of_a_plugin_is_bounded() {
     let hoard = vec![("hoard".to_owned(), json!({ "amount": 40 << 20 }))];
     beside(&sandbox, hoard, async {
         let error = sandbox.error("hoard", json!({ "amount": 40 << 20 })).await;
-        assert!(error.contains("together wanted more than 67108864 bytes") && error.contains("hint:"), "{error}");
+        assert!(error.contains("its calls together may have 64 MiB") && error.contains("hint:"), "{error}");
         echoes(&sandbox).await;
     })
     .await;

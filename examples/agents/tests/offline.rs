@@ -93,7 +93,7 @@ fn assistant_reads_edits_and_runs_what_is_approved() {
         "→ read {\"path\":\"greet.sh\"}",
         "← read: ",
         "→ bash {\"command\":\"sh ./check.sh\"}",
-        "← bash: FAILED: Hello, world",
+        "✗ bash: FAILED: Hello, world",
         "→ edit ",
         "← edit: ",
         "→ bash ",

@@ -7,9 +7,10 @@ use pinion_providers::{ModelTable, ProviderConfig, build};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
+/// Each reply with the part that announces its end; what follows that part may be lost.
 const REPLIES: [(&str, &[u8], &str); 2] = [
     ("anthropic", include_bytes!("../fixtures/anthropic/text.sse"), "message_stop"),
-    ("openai-chat", include_bytes!("../fixtures/chat/text.sse"), "[DONE]"),
+    ("openai-chat", include_bytes!("../fixtures/chat/text.sse"), "\"finish_reason\":\"stop\""),
 ];
 
 /// Returns whether a provider takes a response for complete of which only this much arrives.

@@ -116,7 +116,7 @@ fn json_of(line: &str) -> Option<(&str, Value)> {
     serde_json::from_str(text.trim_end()).ok().filter(|_| is_data).map(|value| (before, value))
 }
 
-/// Writes the JSON of every line anew, so that only additions make a difference.
+/// Formats the JSON of each line in one way, so that lines differ only by what was added.
 fn normalized(text: &str) -> String {
     let line = |line: &str| json_of(line).map_or_else(|| line.to_owned(), |(before, value)| format!("{before}{value}"));
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
