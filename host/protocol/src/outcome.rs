@@ -160,7 +160,7 @@ impl From<&ProviderError> for RunErrorKind {
             ProviderError::Auth { .. } => Self::Authentication,
             ProviderError::RateLimited { .. } => Self::RateLimited,
             ProviderError::Overloaded { .. } => Self::Overloaded,
-            ProviderError::Network { .. } => Self::Network,
+            ProviderError::Network { .. } | ProviderError::Unreachable { .. } => Self::Network,
             ProviderError::ContextOverflow { .. } => Self::Overflow,
             ProviderError::Malformed { .. } => Self::Malformed,
             ProviderError::Cancelled => Self::Other,

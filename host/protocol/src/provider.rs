@@ -221,6 +221,13 @@ pub enum ProviderError {
         /// The failure, with its cause.
         message: String,
     },
+    /// The vendor was never reached and no retry can help: a wrong address, a server that was not started, or one whose
+    /// certificate is refused.
+    #[error("network: {message}")]
+    Unreachable {
+        /// The failure, with its cause.
+        message: String,
+    },
     /// The request exceeds the model's context window.
     #[error("context window exceeded: {message}")]
     ContextOverflow {

@@ -26,7 +26,7 @@ impl ErrorKind {
             ProviderError::Auth { .. } => Self::Auth,
             ProviderError::RateLimited { .. } => Self::RateLimited,
             ProviderError::Overloaded { .. } => Self::Overloaded,
-            ProviderError::Network { .. } => Self::Network,
+            ProviderError::Network { .. } | ProviderError::Unreachable { .. } => Self::Network,
             ProviderError::ContextOverflow { .. } => Self::ContextOverflow,
             ProviderError::Malformed { .. } => Self::Malformed,
             ProviderError::Cancelled => Self::Cancelled,
@@ -57,6 +57,7 @@ pub(crate) fn message_of(error: &ProviderError) -> &str {
         | ProviderError::RateLimited { message, .. }
         | ProviderError::Overloaded { message, .. }
         | ProviderError::Network { message }
+        | ProviderError::Unreachable { message }
         | ProviderError::ContextOverflow { message }
         | ProviderError::Malformed { message } => message,
         ProviderError::Cancelled => "cancelled",

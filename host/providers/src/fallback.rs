@@ -143,7 +143,10 @@ impl Shared {
                 member.failures += 1;
                 member.failures >= self.max_failures
             }
-            ProviderError::Api { .. } | ProviderError::Auth { .. } | ProviderError::Malformed { .. } => true,
+            ProviderError::Api { .. }
+            | ProviderError::Auth { .. }
+            | ProviderError::Malformed { .. }
+            | ProviderError::Unreachable { .. } => true,
         };
         if is_permanent {
             *member = Health { failures: 0, paused_until: Some(Instant::now() + self.pause) };

@@ -199,6 +199,7 @@ impl Secrets {
             | ProviderError::RateLimited { message, .. }
             | ProviderError::Overloaded { message, .. }
             | ProviderError::Network { message }
+            | ProviderError::Unreachable { message }
             | ProviderError::ContextOverflow { message }
             | ProviderError::Malformed { message } => *message = self.clean_answer(message).into_owned(),
             ProviderError::Cancelled => {}

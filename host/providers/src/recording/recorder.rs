@@ -253,7 +253,7 @@ fn frame_step(frame: &Frame<'_>) -> Step {
 
 fn broken(error: &ProviderError) -> End {
     match error {
-        ProviderError::Network { message } => End::Network(message.clone()),
+        ProviderError::Network { message } | ProviderError::Unreachable { message } => End::Network(message.clone()),
         other => End::Network(other.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! Describes failed connections: where the request was going, what went wrong in words, and whether a retry can help.
 //!
 //! A refused certificate, a server without TLS, or one that does not speak HTTP fails the same way each time, so these
-//! are [`ProviderError::Api`]. Some causes look alike for a mistake and for an outage, such as an unknown host, or a
+//! are [`ProviderError::Unreachable`]. Some causes look alike for a mistake and for an outage, such as an unknown host, or a
 //! server on this machine that refuses connections: they are permanent until the first response of the process arrived
 //! from there, and an outage after it.
 
@@ -85,12 +85,10 @@ pub(super) async fn of_request(error: reqwest::Error, route: &Route, was_reached
     if timed_out {
         return network(format!("could not connect to {route} in time"));
     }
-    let cause = match is_refused(&error) && route.proxy.is_none() && is_loopback(route.bare_host()) {
-        true => {
-            Cause { text: "the connection was refused (is the server running?)".to_owned(), retry: Retry::OnceReached }
-        }
-        false => cause_of(&error),
-    };
+    let mut cause = cause_of(&error);
+    if is_refused(&error) && route.proxy.is_none() && is_loopback(route.bare_host()) {
+        cause = Cause { text: format!("{}; is the server running?", cause.text), retry: Retry::OnceReached };
+    }
     let message = match error.is_connect() {
         true => format!("could not connect to {route}: {}", cause.text),
         false => format!("the connection to {route} broke: {}", cause.text),
@@ -121,7 +119,7 @@ fn network(message: String) -> ProviderError {
 }
 
 fn permanent(message: String) -> ProviderError {
-    ProviderError::Api { status: None, message }
+    ProviderError::Unreachable { message }
 }
 
 /// The innermost cause of a failure.

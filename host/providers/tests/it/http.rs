@@ -153,7 +153,7 @@ async fn unreachable_server_is_a_network_error() {
     drop(listener);
     let error = all(ask(config("anthropic", &url), CancellationToken::new())).await.1.unwrap();
     assert!(
-        matches!(&error, ProviderError::Network { message } if message.starts_with("could not connect to `127.0.0.1:")),
+        matches!(&error, ProviderError::Unreachable { message } if message.starts_with("could not connect to `127.0.0.1:")),
         "{error:?}"
     );
 }

@@ -43,7 +43,7 @@ fn proxy(url: &str, origin: &str) -> ProxyUrl {
 async fn refused_connection_names_host_and_port() {
     let port = closed_port().await;
     let error = error(config(&format!("http://{port}"))).await;
-    assert!(error.is_retryable() && error.to_string().contains(&format!("`{port}`: Connection refused")), "{error}");
+    assert!(!error.is_retryable() && error.to_string().contains(&format!("`{port}`: Connection refused")), "{error}");
 }
 
 #[tokio::test]
