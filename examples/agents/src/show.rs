@@ -99,12 +99,13 @@ pub async fn each_event(mut events: EventReceiver, mut show: impl FnMut(&Event) 
 fn show(event: &EventKind) -> io::Result<()> {
     match event {
         EventKind::MessageUpdate { delta: Delta::Text { delta }, .. } => print(delta),
-        EventKind::MessageEnd { message } => match &**message {
-            Message::Assistant(message) if !message.text().is_empty() => print("\n"),
-            _ => Ok(()),
-        },
+        EventKind::MessageEnd { message } if is_text(message) => print("\n"),
         other => line(other).map_or(Ok(()), |line| print(&format!("{line}\n"))),
     }
+}
+
+fn is_text(message: &Message) -> bool {
+    matches!(message, Message::Assistant(reply) if !reply.text().is_empty())
 }
 
 /// Formats an event as one line; most have none.
@@ -112,9 +113,11 @@ pub fn line(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::AgentStart { trigger: TurnTrigger::SubAgent, .. } => "+ a sub-agent begins".to_owned(),
         EventKind::ToolExecutionStart { tool, arguments, .. } => short(&format!("→ {tool} {arguments}")),
-        EventKind::ToolExecutionEnd { tool, is_error, content, .. } => {
-            let text: String = content.iter().filter_map(Content::as_text).collect();
-            short(&format!("{} {tool}: {text}", if *is_error { "✗" } else { "←" }))
+        // Calls that were denied or skipped have a result too, but no events of their own.
+        EventKind::MessageEnd { message } => {
+            let Message::ToolResult(result) = &**message else { return None };
+            let text: String = result.content.iter().filter_map(Content::as_text).collect();
+            short(&format!("{} {}: {text}", if result.is_error { "✗" } else { "←" }, result.tool_name))
         }
         EventKind::Retry { cause, .. } => format!("… {cause}; it is tried again"),
         _ => return None,
