@@ -1,6 +1,7 @@
 //! A key goes only to the endpoint that the user configured for it.
 
 use super::*;
+use crate::command::assert_error;
 
 fn heads(vendor: &Vendor) -> String {
     vendor.asked.lock().unwrap().join("\n")
@@ -29,6 +30,14 @@ fn redirect_gets_no_key() {
         let run = ask(&pinion, &["-m", "openai-chat/m", "--base-url", &vendor.url, "hi"]);
         assert_eq!((run.code, heads(&elsewhere).as_str()), (Some(1), ""), "{run:?}");
     }
+}
+
+#[test]
+fn base_url_without_a_provider_is_refused() {
+    let (pinion, vendor) = (Pinion::default(), good());
+    let run = ask(&pinion, &["--base-url", &vendor.url, "hi"]);
+    assert_error(&run, 2, &["--base-url", "--provider NAME"]);
+    assert_eq!(heads(&vendor), "");
 }
 
 #[test]

@@ -81,6 +81,10 @@ impl Base {
                 self.select(Some(&asked.provider), &asked.model, base_url, &models).await?
             }
             (Some(model), _) => self.select(self.config.provider.as_deref(), model, None, &models).await?,
+            (None, _) if base_url.is_some() && self.config.provider.is_none() => {
+                return Err(Failure::usage("--base-url needs the provider whose address it is")
+                    .hint("name one with --provider NAME or --model PROVIDER/MODEL"));
+            }
             (None, _) => {
                 let (info, model) = self.default_model().await?;
                 self.select(Some(info.name), model, None, &models).await?
@@ -141,7 +145,7 @@ impl Base {
         let name = args.model.as_deref().unwrap_or("script");
         let mut chosen = Chosen::scripted(script.clone(), name);
         chosen.provider = Arc::new(RedactedProvider::new(chosen.provider, self.secrets.clone()));
-        if args.max_cost.is_some() {
+        if args.max_cost.is_some_and(|max| max > 0.0) {
             let models = self.models()?;
             let known = self
                 .config
