@@ -380,6 +380,17 @@ fn walk(directory: &std::path::Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn limits_can_be_lifted_by_zero() {
+    let pinion = Pinion::default();
+    pinion.config("[limits]\nmax-turns = 1\nmax-tokens = 1\nmax-cost = 0.01\ntimeout-seconds = 1\n");
+    let replies = [call("list", json!({ "path": "." })), call("find", json!({ "pattern": "*" })), say("done")];
+    assert_eq!(scripted(&pinion, &replies, &[]).code, Some(3));
+    let lifted = ["--max-turns", "0", "--max-tokens", "0", "--max-cost", "0", "--timeout", "0"];
+    let ended = scripted(&pinion, &replies, &lifted);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{ended:?}");
+}
+
+#[test]
 fn failing_stdout_is_reported() {
     let pinion = Pinion::default();
     let script = pinion.script(&[say("the answer")]);

@@ -107,8 +107,8 @@ pub(crate) struct RunArgs {
     /// Stop after this many tokens, not counting those read from the vendor's cache; 0 for no limit [default: 1000000]
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits", hide_short_help = true)]
     pub(crate) max_tokens: Option<u64>,
-    /// Stop at this cost in US dollars (requires known prices of all models)
-    #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = positive, help_heading = "Limits")]
+    /// Stop at this cost in US dollars, 0 for no limit (requires known prices of all models)
+    #[arg(long, allow_negative_numbers = true, value_name = "USD", value_parser = amount, help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
     /// Stop after this many seconds, 0 for no limit [default: 600]
     #[arg(
@@ -141,9 +141,9 @@ impl RunArgs {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn amount(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number")?;
-    if value > 0.0 && value.is_finite() { Ok(value) } else { Err("must be more than 0".to_owned()) }
+    if value >= 0.0 && value.is_finite() { Ok(value) } else { Err("must be 0 (no limit) or more".to_owned()) }
 }
 
 /// Parses the names that the config file uses, so that both accept the same words.

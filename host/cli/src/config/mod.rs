@@ -233,7 +233,7 @@ fn limits(file: &FileLimits, args: &RunArgs) -> RunLimits {
     RunLimits {
         max_turns: args.max_turns.or(file.max_turns),
         max_tokens: args.max_tokens.or(file.max_tokens),
-        max_cost: args.max_cost.or(file.max_cost),
+        max_cost: args.max_cost.or(file.max_cost).filter(|max| *max > 0.0),
         max_time: args.timeout.or(file.timeout_seconds).map(Duration::from_secs),
     }
 }
