@@ -149,6 +149,14 @@ fn private(file: &std::path::Path) {
 }
 
 #[test]
+fn doctor_knows_fallbacks_on_servers_of_the_user() {
+    let pinion = Pinion::default();
+    pinion.config("fallback = ['box/other', 'bax/other']\n[providers.box]\nformat = 'openai-chat'\nbase-url = 'http://127.0.0.1:1'\n");
+    let shown = pinion.run(["doctor"]).stdout;
+    assert!(shown.contains("`bax/other`") && !shown.contains("✗ the fallback `box/other`"), "{shown}");
+}
+
+#[test]
 fn doctor_reports_a_broken_key_file_once() {
     let pinion = Pinion::default();
     std::fs::write(pinion.home().join("auth.toml"), "[anthropic]\nkey = \"x\"\n").unwrap();

@@ -13,7 +13,6 @@ use crate::output::{Text, bytes, count, print, text};
 use crate::plugins::sources::Purpose;
 use clap::Args;
 use pinion_plugin_runtime::Origin;
-use pinion_providers::{PROVIDERS, resolve};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -162,8 +161,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
 fn unknown_providers(base: &Base) -> Vec<Finding> {
     let text = std::fs::read_to_string(base.paths.auth_file()).unwrap_or_default();
     let table: toml::Table = toml::from_str(&text).unwrap_or_default();
-    let names: Vec<&str> =
-        PROVIDERS.iter().map(|info| info.name).chain(base.config.providers.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = base.config.registry.iter().map(|info| info.name).collect();
     let unknown = table.keys().filter(|name| !names.contains(&name.as_str()));
     unknown.map(|name| unused(&format!("`[{name}]` in auth.toml"), "provider", name, names.iter().copied())).collect()
 }
@@ -184,7 +182,7 @@ fn model(chosen: &Result<Chosen>) -> Finding {
 /// Reports fallbacks that no provider or no list of models knows.
 fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
     let Ok(models) = base.models() else { return Vec::new() };
-    let check = |name: &String| match resolve(None, name, &models) {
+    let check = |name: &String| match base.config.registry.resolve(None, name, &models) {
         Ok((info, model)) if !models.find(info.name, &model).known => {
             Some(Finding::Missing(format!("the fallback `{name}` is not a known model (`pinion model list`)")))
         }
