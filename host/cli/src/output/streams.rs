@@ -286,6 +286,11 @@ pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         restore_terminal();
         if is_out_of_threads(panic.payload()) {
+            // Several threads may fail at once.
+            static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+            if IS_REPORTED.swap(true, Ordering::Relaxed) {
+                return;
+            }
             let _ = Stream::Stderr.write(&text!(
                 "error: could not start a thread: the system refuses more\nhint: raise the limit on processes and threads (ulimit -u)\n"
             ));
@@ -300,7 +305,8 @@ pub(crate) fn report_panics() {
 /// Returns whether a panic is that of tokio, rayon or the standard library when the system refuses another thread.
 fn is_out_of_threads(payload: &dyn std::any::Any) -> bool {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
-    let refused = ["Resource temporarily unavailable", "WouldBlock"];
+    // rayon gives the last one to all threads but the first that wants its pool.
+    let refused = ["Resource temporarily unavailable", "WouldBlock", "GlobalPoolAlreadyInitialized"];
     text.is_some_and(|text| text.contains("thread") && refused.iter().any(|refused| text.contains(refused)))
 }
 
@@ -317,6 +323,7 @@ mod tests {
     fn refused_threads_are_recognized() {
         let panic = |text: &str| is_out_of_threads(&text.to_owned());
         assert!(panic("OS can't spawn worker thread: Resource temporarily unavailable (os error 11)"));
+        assert!(panic("The global thread pool … ThreadPoolBuildError { kind: GlobalPoolAlreadyInitialized }"));
         assert!(panic("failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \"…\" }"));
         assert!(!panic("index out of bounds") && !is_out_of_threads(&1));
     }
