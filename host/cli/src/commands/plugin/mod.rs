@@ -85,8 +85,8 @@ enum PluginCommand {
     /// Grant capabilities to a plugin file in its current version
     ///
     /// The grants apply to this path and content. Without capabilities, confirms a file that has changed: it keeps its
-    /// earlier grants and those that the config has for its name. Running sessions apply the change when they reload the
-    /// file.
+    /// earlier grants and those that the config has for its name. Running sessions apply the change
+    /// to the next call.
     Grant {
         /// Name or file of the plugin
         plugin: String,
@@ -95,7 +95,7 @@ enum PluginCommand {
     },
     /// Revoke capabilities of a plugin file
     ///
-    /// Running sessions apply the change when they reload the file. Restart them to be sure.
+    /// Running sessions apply the change to the next call.
     Revoke {
         /// Name or file of the plugin
         plugin: String,
