@@ -6,6 +6,7 @@ use crate::message::{Message, StopReason};
 use crate::model::Model;
 use crate::outcome::{Limit, Outcome, RunEnd};
 use crate::provider::{Provider, ThinkingLevel};
+use crate::text::count;
 use crate::usage::Spend;
 use futures_util::future::BoxFuture;
 use std::fmt;
@@ -277,8 +278,10 @@ impl Report {
                 "its last message was truncated by the output limit".into()
             }
             RunEnd::Done { .. } => return None,
-            RunEnd::Limit { limit: Limit::Turns(n) } => format!("it reached its limit of {n} turns"),
-            RunEnd::Limit { limit: Limit::Time(n) } => format!("it reached its time limit of {n} seconds"),
+            RunEnd::Limit { limit: Limit::Turns(n) } => {
+                format!("it reached its limit of {}", count(u64::from(*n), "turn"))
+            }
+            RunEnd::Limit { limit: Limit::Time(n) } => format!("it reached its time limit of {}", count(*n, "second")),
             RunEnd::Limit { limit: Limit::Tokens(_) | Limit::Cost(_) } => {
                 "it reached the token or cost limit of this run".into()
             }

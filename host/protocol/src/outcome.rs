@@ -2,6 +2,7 @@
 
 use crate::message::{Message, StopReason};
 use crate::provider::ProviderError;
+use crate::text::count;
 use crate::usage::Spend;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -189,10 +190,10 @@ impl Eq for Limit {}
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Turns(n) => write!(f, "the limit of {n} turns was reached (--max-turns)"),
-            Self::Tokens(n) => write!(f, "the limit of {n} tokens was reached (--max-tokens)"),
-            Self::Time(n) => write!(f, "the time limit of {n} seconds was reached (--timeout)"),
-            Self::Cost(n) => write!(f, "the limit of {n} US dollars was reached (--max-cost)"),
+            Self::Turns(n) => write!(f, "the limit of {} was reached", count(u64::from(*n), "turn")),
+            Self::Tokens(n) => write!(f, "the limit of {} was reached", count(*n, "token")),
+            Self::Time(n) => write!(f, "the time limit of {} was reached", count(*n, "second")),
+            Self::Cost(n) => write!(f, "the limit of {n} US dollars was reached"),
         }
     }
 }

@@ -14,6 +14,11 @@ const MAX_BLANKS: usize = 20;
 /// Maximum consecutive empty lines that [`exposed`] shows verbatim.
 const MAX_EMPTY_LINES: usize = 2;
 
+/// Formats a number of things: `1 turn`, `2 turns`.
+pub fn count(n: u64, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Replaces all characters that a terminal would interpret or that a reader cannot see.
 ///
 /// Control characters, and thus all escape sequences, become pictures such as `␛`. Bidirectional controls, zero-width
@@ -57,7 +62,7 @@ pub fn bounded(text: &str, lines: usize, characters: usize) -> String {
         let more = text.lines().count().saturating_sub(lines);
         shown.truncate(at);
         if more > 0 {
-            let _ = write!(shown, "\n… {more} more lines");
+            let _ = write!(shown, "\n… {}", count(more as u64, "more line"));
         }
     } else if kept.len() < text.len() && !shown.ends_with('…') {
         shown.push('…');
@@ -363,7 +368,7 @@ mod tests {
 
     #[test]
     fn bounded_text_counts_what_it_leaves_out() {
-        assert_eq!(bounded("a\nb\nc\n", 2, 80), "a\nb\n… 1 more lines");
+        assert_eq!(bounded("a\nb\nc\n", 2, 80), "a\nb\n… 1 more line");
         assert_eq!(bounded("a\nb\n", 2, 80), "a\nb");
         assert_eq!(bounded("abcdef", 2, 3), "abc…");
     }

@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, Result};
+use crate::output::count;
 use jiff::civil::Date;
 use pinion_providers::{Playback, Recorder, Script};
 use std::path::Path;
@@ -77,7 +78,7 @@ impl Exchanges {
     /// Returns a notice if parts of a recording were not replayed.
     pub(crate) fn notice(&self) -> Option<String> {
         let left = self.playback()?.remaining();
-        (left > 0).then(|| format!("{left} exchanges of the recording were not replayed"))
+        (left > 0).then(|| format!("not replayed: {} of the recording", count(left as u64, "exchange")))
     }
 }
 

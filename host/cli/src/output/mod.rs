@@ -14,7 +14,7 @@ mod text;
 
 pub(crate) use self::clean::CleanWriter;
 pub(crate) use self::flow::{Flow, indented};
-pub(crate) use self::numbers::{bytes, count, short};
+pub(crate) use self::numbers::{bytes, short};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
     Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, result, say,
@@ -24,3 +24,4 @@ pub(crate) use self::terminal::size;
 pub(crate) use self::text::{
     Part, PartExt, Text, break_words, fit, left, line, row, split_at_width, text, width, wrapped,
 };
+pub(crate) use pinion_agent::text::count;

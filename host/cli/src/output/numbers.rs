@@ -10,11 +10,6 @@ pub(crate) fn short(n: u64) -> String {
     }
 }
 
-/// A number of things: `1 turn`, `2 turns`.
-pub(crate) fn count(n: u64, thing: &str) -> String {
-    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
-}
-
 /// A number of bytes in binary units: `1.5 KiB`.
 pub(crate) fn bytes(n: u64) -> String {
     match n {

@@ -187,7 +187,7 @@ impl<W: Sink> Renderer<W> {
             EventKind::Compaction { dropped, before, after, .. } => {
                 let what = match dropped {
                     0 => text!("shortened long results of old tool calls"),
-                    n => text!("replaced {} messages with a summary", n),
+                    n => text!("replaced {} with a summary", count(*n as u64, "message")),
                 };
                 self.notice(&text!(
                     "{}: about {} tokens before, {} now (the session keeps everything)",

@@ -100,8 +100,7 @@ impl<W: Write> Document for Html<'_, W> {
 
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
         self.end_branch()?;
-        let (prompts, replies, calls) = (number(totals.prompts), number(totals.replies), number(totals.calls));
-        write!(self.out, "<footer>{prompts} prompts · {replies} replies · {calls} tool calls")?;
+        write!(self.out, "<footer>{}", totals.counts().join(" · "))?;
         let usage = totals.usage;
         if usage.total() > 0 {
             let input = number(usage.context());

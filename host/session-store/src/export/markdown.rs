@@ -8,7 +8,7 @@ use super::diff;
 use super::escape::number;
 use super::outline::Call;
 use super::walk::Renderer;
-use super::{About, BranchTitle, Document, Piece, Totals};
+use super::{About, BranchTitle, Document, Piece, Totals, seconds};
 use crate::id::EntryId;
 use crate::record::{CallLedger, Record};
 use jiff::Timestamp;
@@ -64,8 +64,8 @@ impl<W: Write> Document for Markdown<'_, W> {
     }
 
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
-        let Totals { prompts, replies, calls, usage, cost } = totals;
-        write!(self.out, "---\n\n{prompts} prompts, {replies} replies, {calls} tool calls")?;
+        write!(self.out, "---\n\n{}", totals.counts().join(", "))?;
+        let Totals { usage, cost, .. } = totals;
         if usage.total() > 0 {
             write!(self.out, ", {} tokens in, {} out", number(usage.context()), number(usage.output))?;
         }
@@ -78,7 +78,7 @@ impl<W: Write> Document for Markdown<'_, W> {
 
 impl<W: Write> Renderer for Markdown<'_, W> {
     fn begin_prompt(&mut self, entry: EntryId, prompt: &UserMessage) -> io::Result<()> {
-        writeln!(self.out, "### User, {} (entry {entry})\n", prompt.timestamp)
+        writeln!(self.out, "### User, {} (entry {entry})\n", seconds(prompt.timestamp))
     }
 
     /// Quotes the text, so that it cannot look like the model's.
@@ -91,7 +91,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
 
     fn begin_reply(&mut self, entry: EntryId, reply: &AssistantMessage) -> io::Result<()> {
         let model = code(&format!("{}/{}", reply.provider, reply.model));
-        writeln!(self.out, "### Assistant, {model}, {} (entry {entry})\n", reply.timestamp)
+        writeln!(self.out, "### Assistant, {model}, {} (entry {entry})\n", seconds(reply.timestamp))
     }
 
     /// Joins the texts: a second text would continue what the first leaves open, such as a list.
@@ -115,7 +115,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
     }
 
     fn begin_lone_result(&mut self, entry: EntryId, result: &ToolResultMessage) -> io::Result<()> {
-        writeln!(self.out, "### Result, {} (entry {entry})\n", result.timestamp)
+        writeln!(self.out, "### Result, {} (entry {entry})\n", seconds(result.timestamp))
     }
 
     fn begin_result(&mut self, result: &ToolResultMessage) -> io::Result<()> {

@@ -22,6 +22,7 @@ use crate::id::EntryId;
 use crate::summary::title;
 use crate::transcript::Transcript;
 use crate::tree::BranchInfo;
+use escape::number;
 use jiff::Timestamp;
 use outline::{Item, Outline};
 use pinion_protocol::{Cost, Usage};
@@ -51,6 +52,11 @@ pub fn export(transcript: &mut Transcript, format: ExportFormat, out: &mut impl 
         ExportFormat::Markdown => write(transcript, &mut markdown::Markdown::new(out)),
         ExportFormat::Html => write(transcript, &mut html::Html::new(out)),
     }
+}
+
+/// Formats a time to the second.
+fn seconds(time: Timestamp) -> impl std::fmt::Display {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// A session could not be shown.
@@ -109,6 +115,16 @@ struct Totals {
 }
 
 impl Totals {
+    /// Returns the numbers of prompts, replies and tool calls, in words.
+    fn counts(&self) -> [String; 3] {
+        let of = |n: u64, one: &str, more: &str| format!("{} {}", number(n), if n == 1 { one } else { more });
+        [
+            of(self.prompts, "prompt", "prompts"),
+            of(self.replies, "reply", "replies"),
+            of(self.calls, "tool call", "tool calls"),
+        ]
+    }
+
     fn add(&mut self, item: &Item) {
         match item {
             Item::Prompt { .. } => self.prompts += 1,

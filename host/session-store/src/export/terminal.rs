@@ -5,13 +5,14 @@
 
 use super::outline::{Call, Outline};
 use super::walk::{Renderer, walk};
-use super::{Piece, RenderError, facts};
+use super::{Piece, RenderError, facts, seconds};
 use crate::error::{SessionError, SessionErrorKind};
 use crate::id::EntryId;
 use crate::printable::printable;
 use crate::record::{CallLedger, Record};
 use crate::transcript::{Branch, Transcript};
 use jiff::Timestamp;
+use pinion_protocol::text::count;
 use pinion_protocol::{AssistantMessage, ExtensionMessage, Image, ToolResultMessage, UserMessage};
 use std::io::{self, Write};
 
@@ -95,7 +96,7 @@ impl<W: Write> Terminal<'_, W> {
         }
         if shown.len() < text.len() {
             let rest = &text[shown.len()..];
-            writeln!(self.out, "{prefix}… {} more lines, {} bytes", rest.lines().count(), rest.len())?;
+            writeln!(self.out, "{prefix}… {}, {} bytes", count(rest.lines().count() as u64, "more line"), rest.len())?;
         }
         writeln!(self.out)
     }
@@ -103,7 +104,7 @@ impl<W: Write> Terminal<'_, W> {
 
 impl<W: Write> Renderer for Terminal<'_, W> {
     fn begin_prompt(&mut self, _: EntryId, prompt: &UserMessage) -> io::Result<()> {
-        writeln!(self.out, "## User, {}\n", prompt.timestamp)
+        writeln!(self.out, "## User, {}\n", seconds(prompt.timestamp))
     }
 
     fn prompt_text(&mut self, text: &str) -> io::Result<()> {
@@ -112,7 +113,7 @@ impl<W: Write> Renderer for Terminal<'_, W> {
 
     fn begin_reply(&mut self, _: EntryId, reply: &AssistantMessage) -> io::Result<()> {
         let model = format!("{}/{}", reply.provider, reply.model);
-        writeln!(self.out, "## Assistant, {}, {}\n", printable(&model), reply.timestamp)
+        writeln!(self.out, "## Assistant, {}, {}\n", printable(&model), seconds(reply.timestamp))
     }
 
     fn reply_text(&mut self, texts: &[&str]) -> io::Result<()> {
@@ -165,7 +166,7 @@ impl<W: Write> Renderer for Terminal<'_, W> {
     }
 
     fn extension(&mut self, _: EntryId, message: &ExtensionMessage) -> io::Result<()> {
-        writeln!(self.out, "## Extension `{}`, {}\n", printable(&message.kind), message.timestamp)?;
+        writeln!(self.out, "## Extension `{}`, {}\n", printable(&message.kind), seconds(message.timestamp))?;
         self.block(&format!("{:#}", message.data))
     }
 

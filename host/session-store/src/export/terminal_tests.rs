@@ -21,11 +21,11 @@ fn session_is_shown_as_a_conversation() {
     assert_eq!(
         rendered(&messages),
         "# Session ID\n\nWorkspace: /home/me/project\nStarted: TIME\n\n\
-        ## User, 2026-01-02T03:04:05.678Z\n\nread it\n\n\
-        ## Assistant, replay/scripted, 2026-01-02T03:04:05.678Z\n\n\
+        ## User, 2026-01-02T03:04:05Z\n\nread it\n\n\
+        ## Assistant, replay/scripted, 2026-01-02T03:04:05Z\n\n\
         ### Call of `read`\n\n    {\n      \"path\": \"a.txt\"\n    }\n\n\
         ### Result of `read`\n\n    line one\n    line two\n\n\
-        ## Assistant, replay/scripted, 2026-01-02T03:04:05.678Z\n\ndone\n\n"
+        ## Assistant, replay/scripted, 2026-01-02T03:04:05Z\n\ndone\n\n"
     );
 }
 
@@ -52,7 +52,7 @@ fn long_results_are_cut_with_a_count_of_the_rest() {
     let text = rendered(&[long("line\n".repeat(50))]);
     assert!(text.ends_with(&format!("{}    … 30 more lines, 149 bytes\n\n", "    line\n".repeat(20))), "{text}");
     let text = rendered(&[long("ä".repeat(5_000))]);
-    assert!(text.ends_with("    … 1 more lines, 2000 bytes\n\n"), "{text}");
+    assert!(text.ends_with("    … 1 more line, 2000 bytes\n\n"), "{text}");
 }
 
 #[test]

@@ -295,7 +295,7 @@ async fn undecided_judge_falls_back_to_the_first_with_a_reason() {
     for (replies, why) in [
         (vec![says("all of them")], "its reply does not name an answer"),
         (vec![says("3")], "its reply does not name an answer"),
-        (vec![calls(&[("look", json!({}))])], "it reached its limit of 1 turns"),
+        (vec![calls(&[("look", json!({}))])], "it reached its limit of 1 turn"),
         (vec![fails()], "it failed: "),
         (vec![overflow(), says("2")], "the question was too long for its model"),
     ] {
