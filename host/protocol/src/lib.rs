@@ -38,6 +38,7 @@ pub mod selection;
 pub mod step;
 pub mod store;
 pub mod text;
+pub mod tokens;
 pub mod tool;
 pub mod usage;
 
@@ -45,6 +46,7 @@ pub use approval::{ApprovalMode, Approver, Decision, DeniedCall, DenyAll, Questi
 pub use authority::Authority;
 pub use bound::OutputBounds;
 pub use choice::ChoiceName;
+pub use compaction::policy::CompactionPolicy;
 pub use compaction::{COMPACTION_MESSAGE, view};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, ToolDefinition, ToolSource};
@@ -73,6 +75,7 @@ pub use secrets::{RedactedProvider, RedactedTools, Secrets};
 pub use selection::Selection;
 pub use step::StepStatus;
 pub use store::{ChildCall, ChildSession, NoStore, SessionGroup, SessionStore, StoreError};
+pub use tokens::{ByteCounter, ContextTracker, TokenCounter, message_tokens, messages_tokens};
 pub use tool::{
     ANSWER_TOOL, Display, Ledger, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
 };

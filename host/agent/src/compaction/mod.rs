@@ -6,24 +6,25 @@
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`](crate::CompactionPolicy::threshold)), so
 //! after tool results as well as after a reply. First, long results of old tool calls are cut. Where that does not make
 //! the history half as long, what is old is replaced by a summary that the model writes, or, when it does not, by a list
-//! of what was said and done. The result always fits ([`shrink`] holds the arithmetic). There is no second compaction
+//! of what was said and done. The result always fits ([`pinion_protocol::compaction::shrink`] is the arithmetic). There is no second compaction
 //! before the model has answered again.
 
-mod shrink;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
-use crate::tokens::ContextTracker;
 use jiff::Timestamp;
+use pinion_protocol::compaction::shrink::{self, TokenBudget};
 use pinion_protocol::compaction::{COMPACTION_MESSAGE, Cut, Record};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};
 use pinion_protocol::store::StoreError;
+use pinion_protocol::tokens::{ContextTracker, messages_tokens};
 use pinion_protocol::usage::Spend;
-use shrink::Budget;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +113,7 @@ impl Compactor<'_> {
         tracker: &ContextTracker,
     ) -> Result<Compaction, CompactionError> {
         let policy = &self.config.policy.compaction;
-        let budget = Budget { tokens: self.budget(reason, tracker), tracker };
+        let budget = TokenBudget { tokens: self.budget(reason, tracker), tracker };
         let messages = &self.context.messages;
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
             return self.settle(record, reason, Spend::default()).await;
@@ -184,7 +185,7 @@ impl Compactor<'_> {
         self.config.ports.store.append(&Arc::new(message))?;
         let old = std::mem::take(&mut self.context.messages);
         self.context.messages = record.apply(&old, timestamp);
-        let count = |messages| crate::tokens::messages_tokens(messages, &*self.config.ports.counter);
+        let count = |messages| messages_tokens(messages, &*self.config.ports.counter);
         let compaction = Compaction {
             reason,
             dropped: old.len() - record.kept.min(old.len()),

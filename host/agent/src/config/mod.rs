@@ -1,20 +1,18 @@
 //! The configuration of runs: ports, policy and inbox.
 
-pub(crate) mod compaction;
 pub(crate) mod queue;
 
 use crate::channel::Events;
-use crate::config::compaction::CompactionPolicy;
 use crate::config::queue::MessageQueue;
 use crate::context::Context;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::Spawner;
-use crate::tokens::{ByteCounter, TokenCounter};
 use crate::tools::approval::Approval;
 use crate::tools::schema::Schemas;
 use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
+use pinion_protocol::compaction::policy::CompactionPolicy;
 use pinion_protocol::delegation::FoundModel;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
@@ -25,6 +23,7 @@ use pinion_protocol::provider::{Provider, RequestOptions, ThinkingLevel, ToolCho
 use pinion_protocol::retry::{Backoff, RetryPolicy};
 use pinion_protocol::secrets::Secrets;
 use pinion_protocol::store::{NoStore, SessionStore};
+use pinion_protocol::tokens::{ByteCounter, TokenCounter};
 use pinion_protocol::tool::ToolExecutor;
 use std::sync::Arc;
 

@@ -29,7 +29,8 @@ impl CompactionPolicy {
         window - self.reserve.min(window / 4)
     }
 
-    pub(crate) fn budget(&self, threshold: u64) -> u64 {
+    /// Returns the number of tokens that a compacted history may take.
+    pub fn budget(&self, threshold: u64) -> u64 {
         (threshold as f64 * self.target.clamp(0.0, 1.0)) as u64
     }
 }

@@ -3,10 +3,9 @@
 //! Only the vendor counts exactly, and only afterwards. The count is therefore the vendor's last report plus an
 //! estimate of the messages since then, corrected by the error of earlier estimates.
 
-use pinion_protocol::content::Content;
-use pinion_protocol::message::Message;
-use pinion_protocol::message::StopReason;
-use pinion_protocol::usage::Usage;
+use crate::content::Content;
+use crate::message::{Message, StopReason};
+use crate::usage::Usage;
 use std::sync::Arc;
 
 /// Bytes of UTF-8 for one token, as a rule of thumb for English and code.
@@ -148,7 +147,7 @@ impl ContextTracker {
 
     /// Returns the corrected estimate, but never less than the estimate itself: compacting early is cheaper than a
     /// rejected request.
-    pub(crate) fn calibrated(&self, tokens: u64) -> u64 {
+    pub fn calibrated(&self, tokens: u64) -> u64 {
         (tokens as f64 * self.ratio.max(1.0)).ceil() as u64
     }
 }
@@ -170,9 +169,9 @@ fn report(message: &Message, sent: u64) -> Option<&Usage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::{Image, ToolCall};
+    use crate::message::{AssistantMessage, ToolResultMessage};
     use jiff::Timestamp;
-    use pinion_protocol::content::{Image, ToolCall};
-    use pinion_protocol::message::{AssistantMessage, ToolResultMessage};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -294,7 +293,7 @@ mod tests {
         #[test]
         fn json_is_counted_as_it_would_be_written(text in ".{0,50}", number in any::<i64>()) {
             let value = json!({ "text": text, "number": number });
-            prop_assert_eq!(pinion_protocol::json::json_bytes(&value), value.to_string().len() as u64);
+            prop_assert_eq!(crate::json::json_bytes(&value), value.to_string().len() as u64);
         }
     }
 }

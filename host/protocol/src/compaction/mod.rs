@@ -1,5 +1,8 @@
 //! Compaction records, and the view of the history that the model gets.
 
+pub mod policy;
+pub mod shrink;
+
 use crate::bound::OutputBounds;
 use crate::content::Content;
 use crate::message::{Message, ToolResultMessage, UserMessage};
