@@ -124,4 +124,13 @@ impl ToolCall {
             Err(_) => Self { id, name, arguments: Value::Null, partial: Some(json), signature: None },
         }
     }
+
+    /// Like [`Self::from_stream`], for a reply that the output limit cut off. The call is then also partial if its text is
+    /// empty, because its arguments may not have begun.
+    pub fn from_cut_off_stream(id: String, name: String, json: String) -> Self {
+        if json.trim().is_empty() {
+            return Self { id, name, arguments: Value::Null, partial: Some(json), signature: None };
+        }
+        Self::from_stream(id, name, json)
+    }
 }

@@ -108,7 +108,8 @@ impl Assembly {
     /// because the model may not have meant them to run without the rest.
     pub(crate) fn content(self) -> Vec<Content> {
         let calls = match self.stop_reason {
-            Some(StopReason::Stop | StopReason::Length | StopReason::ToolUse) => Calls::Keep,
+            Some(StopReason::Stop | StopReason::ToolUse) => Calls::Keep,
+            Some(StopReason::Length) => Calls::KeepCutOff,
             Some(StopReason::Error | StopReason::Aborted) | None => Calls::Drop,
         };
         self.parts.into_iter().filter_map(|part| part.content(calls)).collect()
@@ -119,6 +120,8 @@ impl Assembly {
 #[derive(Clone, Copy)]
 enum Calls {
     Keep,
+    /// Those without arguments may have been cut off before their first byte.
+    KeepCutOff,
     Drop,
 }
 
@@ -134,13 +137,14 @@ impl Part {
             PartKind::RedactedThinking => {
                 Some(Content::Thinking(Thinking { text: String::new(), signature: self.signature, redacted: true }))
             }
-            PartKind::ToolCall { id, name } => match calls {
-                Calls::Keep => {
-                    let call = ToolCall::from_stream(id, name, self.text);
-                    Some(Content::ToolCall(ToolCall { signature: self.signature, ..call }))
-                }
-                Calls::Drop => None,
-            },
+            PartKind::ToolCall { id, name } => {
+                let call = match calls {
+                    Calls::Keep => ToolCall::from_stream(id, name, self.text),
+                    Calls::KeepCutOff => ToolCall::from_cut_off_stream(id, name, self.text),
+                    Calls::Drop => return None,
+                };
+                Some(Content::ToolCall(ToolCall { signature: self.signature, ..call }))
+            }
         }
     }
 }
@@ -152,6 +156,7 @@ fn malformed(message: &str) -> ProviderError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn start(index: usize, part: PartKind) -> StreamEvent {
@@ -200,6 +205,30 @@ mod tests {
         let stop = StreamEvent::End { stop_reason: StopReason::Length };
         let content = assemble(vec![start(0, call()), delta(0, "{\"pa"), stop]).content();
         assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some("{\"pa"));
+    }
+
+    #[test]
+    fn call_without_arguments_is_complete_unless_the_output_limit_was_reached() {
+        let call = |stop_reason| {
+            let content = assemble(vec![start(0, call()), end(0), StreamEvent::End { stop_reason }]).content();
+            content[0].as_tool_call().unwrap().clone()
+        };
+        assert_eq!(call(StopReason::ToolUse).arguments, json!({}));
+        assert_eq!(call(StopReason::Length).partial.as_deref(), Some(""));
+    }
+
+    proptest! {
+        #[test]
+        fn call_that_is_cut_off_at_any_byte_is_partial(path in "[ -~]{0,20}", cut in 0_usize..40) {
+            let whole = json!({ "path": path }).to_string();
+            let cut = cut.min(whole.len() - 1);
+            let stop = StreamEvent::End { stop_reason: StopReason::Length };
+            let mut events = vec![start(0, call())];
+            events.extend((cut > 0).then(|| delta(0, &whole[..cut])));
+            events.push(stop);
+            let content = assemble(events).content();
+            prop_assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some(&whole[..cut]));
+        }
     }
 
     #[test]
