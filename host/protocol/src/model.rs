@@ -10,6 +10,7 @@ pub struct Model {
     pub name: String,
     /// Price list; `None` when the prices are unknown, so that runs have no cost.
     pub prices: Option<Arc<dyn PriceList>>,
-    /// Size of the context window in tokens; `None` when it is unknown.
+    /// Maximum tokens of a request: the context window, or the limit on input where that is lower; `None` when it is
+    /// unknown.
     pub context_window: Option<u64>,
 }

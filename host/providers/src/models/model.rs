@@ -15,6 +15,8 @@ pub struct Model {
     pub id: String,
     /// True when a table lists the model. Otherwise the figures are conservative guesses.
     pub known: bool,
+    /// True when a table states the context window, by name or by pattern. Otherwise it is a guess.
+    pub knows_window: bool,
     /// The limit on input and output together, in tokens.
     pub context_window: u64,
     /// The limit on input, in tokens; may be less than the context window.
@@ -128,6 +130,12 @@ impl Model {
     /// Returns the cost of a request; `None` when unknown.
     pub fn cost(&self, usage: &Usage) -> Option<Cost> {
         self.prices(usage.context()).map(|prices| prices.cost(usage))
+    }
+
+    /// Returns the maximum tokens of a request; `None` when neither an entry of the model nor one of a pattern states
+    /// the context window.
+    pub fn request_limit(&self) -> Option<u64> {
+        self.knows_window.then_some(self.context_window.min(self.max_input))
     }
 
     /// Clamps an output limit to what the model is known to support.

@@ -278,6 +278,7 @@ impl RawModel {
             provider: provider.to_owned(),
             id: self.id.clone(),
             known: !self.id.ends_with('*'),
+            knows_window: self.context_window.is_some(),
             context_window,
             max_input: self.max_input.unwrap_or(context_window),
             max_output: self.max_output.unwrap_or(8_192),
@@ -396,5 +397,17 @@ mod tests {
             let error = ModelTable::read(text).unwrap_err();
             assert!(std::error::Error::source(&error).unwrap().to_string().contains("line"), "{error:?}");
         }
+    }
+
+    #[test]
+    fn request_limit_follows_patterns_and_the_limit_on_input() {
+        let table = ModelTable::builtin();
+        let limit = |provider, id| table.find(provider, id).request_limit();
+        assert_eq!(limit("anthropic", "claude-of-tomorrow-9"), Some(200_000));
+        assert_eq!(limit("openai-responses", "gpt-99"), Some(272_000));
+        assert_eq!(limit("openai-chat", "my-own-model"), None);
+        assert_eq!(limit("ollama", "qwen3"), None);
+        let own = ModelTable::read("[[ollama.models]]\nid = \"*\"\ncontext-window = 32_000\n").unwrap();
+        assert_eq!(table.with(&own).find("ollama", "qwen3").request_limit(), Some(32_000));
     }
 }
