@@ -5,6 +5,7 @@ use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::run::run;
+use crate::snapshot::{Snapshot, Totals};
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
@@ -12,7 +13,6 @@ use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::Spend;
-use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -25,40 +25,6 @@ pub struct Agent {
     running: Mutex<CancellationToken>,
     spent: Mutex<Totals>,
     live: Arc<Live>,
-}
-
-/// Totals of an agent since its creation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Totals {
-    /// Number of requests to models.
-    pub requests: u64,
-    /// Tokens and cost of these requests.
-    #[serde(flatten)]
-    pub spend: Spend,
-}
-
-/// State of an idle agent, from [`Agent::snapshot`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// The agent.
-    pub agent_id: Arc<str>,
-    /// Its session.
-    pub session_id: Arc<str>,
-    /// The loop that ran last.
-    pub loop_id: Arc<str>,
-    /// The system prompt.
-    pub system_prompt: Arc<str>,
-    /// The history.
-    pub messages: Vec<Arc<Message>>,
-    /// Queued steering messages.
-    pub steering: Vec<Message>,
-    /// Queued follow-up messages.
-    pub follow_up: Vec<Message>,
-    /// Loops so far.
-    pub loops: u32,
-    /// Totals so far.
-    pub totals: Totals,
 }
 
 /// Exclusive use of an idle agent, until it is dropped.
@@ -262,19 +228,11 @@ impl Agent {
     }
 
     /// Restores an agent from a snapshot, with a new config, whose queues get the queued messages.
-    pub fn restore(config: LoopConfig, snapshot: Snapshot) -> Self {
-        snapshot.steering.into_iter().for_each(|message| config.inbox.steering.push(message));
-        snapshot.follow_up.into_iter().for_each(|message| config.inbox.follow_up.push(message));
-        let context = Context {
-            messages: snapshot.messages,
-            agent_id: snapshot.agent_id,
-            loop_id: snapshot.loop_id,
-            loops: snapshot.loops,
-            ..Context::new(snapshot.system_prompt, snapshot.session_id)
-        };
-        let agent = Self::new(config, context);
-        *lock(&agent.spent) = snapshot.totals;
-        agent
+    pub fn restore(config: LoopConfig, mut snapshot: Snapshot) -> Self {
+        std::mem::take(&mut snapshot.steering).into_iter().for_each(|message| config.inbox.steering.push(message));
+        std::mem::take(&mut snapshot.follow_up).into_iter().for_each(|message| config.inbox.follow_up.push(message));
+        let spent = Mutex::new(snapshot.totals);
+        Self { spent, ..Self::new(config, snapshot.into_context()) }
     }
 
     fn idle(&self) -> Result<tokio::sync::MutexGuard<'_, Context>, AgentError> {

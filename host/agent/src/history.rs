@@ -1,12 +1,8 @@
-//! Properties of a history and of the requests that are made of it.
+//! The size of what every request contains besides the history.
 
 use crate::config::LoopConfig;
 use crate::context::Context;
-use pinion_protocol::content::ToolCall;
 use pinion_protocol::json::json_bytes;
-use pinion_protocol::message::Message;
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// Estimates the tokens that every request contains: the system prompt and the tools.
 pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
@@ -19,19 +15,4 @@ pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
     // The rule of thumb for text is good enough for schemas.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
     config.ports.counter.count(&context.system_prompt) + texts + schemas
-}
-
-/// Returns the calls of the last reply that have no result.
-pub(crate) fn open_calls(messages: &[Arc<Message>]) -> Vec<ToolCall> {
-    let mut answered = HashSet::new();
-    for message in messages.iter().rev() {
-        match &**message {
-            Message::ToolResult(result) => drop(answered.insert(&result.call_id)),
-            Message::Assistant(reply) => {
-                return reply.tool_calls().filter(|call| !answered.contains(&call.id)).cloned().collect();
-            }
-            Message::User(_) | Message::Extension(_) => {}
-        }
-    }
-    Vec::new()
 }

@@ -43,6 +43,7 @@ mod history;
 mod run;
 #[cfg(test)]
 mod run_tests;
+mod snapshot;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
@@ -54,19 +55,19 @@ pub use pinion_protocol::{
     ByteCounter, COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionPolicy,
     CompactionReason, Content, ContextEstimate, ContextTracker, Continuation, Cost, Decision, Delta, DeniedCall,
     DenyAll, Display, Event, EventKind, EventStream, Execution, ExtensionMessage, FilterVerdict, FoundModel,
-    FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, Ledger, Limit, MAX_AGENT_DEPTH, MAX_ATTEMPTS,
-    Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds, PartKind, PriceList, Prices, Provider,
-    ProviderError, Question, RedactedProvider, RedactedTools, Report, Request, RequestOptions, RetryPolicy, Role,
-    RunEnd, RunError, RunErrorKind, RunLimits, SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend,
-    StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel,
-    TokenCounter, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput,
-    ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
+    FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, LIMIT_MESSAGE, Ledger, Limit, MAX_AGENT_DEPTH,
+    MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds, PartKind, PriceList, Prices,
+    Provider, ProviderError, Question, RedactedProvider, RedactedTools, Report, Request, RequestOptions, RetryPolicy,
+    Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError, Secrets, Selection, SessionGroup, SessionStore,
+    Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking,
+    ThinkingLevel, TokenCounter, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation,
+    ToolOutput, ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
     message_tokens, messages_tokens, sort_results, text, view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
 
-pub use agent::{Agent, AgentError, Lease, Snapshot, Totals};
+pub use agent::{Agent, AgentError, Lease};
 pub use channel::{EventReceiver, EventSender, Events, event_channel};
 pub use compaction::{Compaction, CompactionError, compact};
 pub use config::queue::{MessageQueue, QueueMode};
@@ -74,7 +75,8 @@ pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
 pub use context::Context;
 pub use extension::hooks::{Flow, Hooks, Verdict};
 pub use extension::spawn::{Children, Parent, Spawner};
-pub use run::{LIMIT_MESSAGE, run};
+pub use run::run;
+pub use snapshot::{Snapshot, Totals};
 pub use tools::approval::Approval;
 pub use tools::schema::Schemas;
 

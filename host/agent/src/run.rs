@@ -22,30 +22,26 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::{Flow, HookChain, Verdict};
 use crate::extension::spawn::{Children, Parent};
-use crate::history::{fixed_tokens, open_calls};
+use crate::history::fixed_tokens;
 use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
-use jiff::Timestamp;
 use pinion_protocol::content::ToolCall;
 use pinion_protocol::event::{CompactionReason, EventKind, Role};
 use pinion_protocol::filter::admit;
 use pinion_protocol::guard::{Panicked, caught_async};
+use pinion_protocol::history::open_calls;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
 use pinion_protocol::live::ContextEstimate;
-use pinion_protocol::message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage};
+use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::store::StoreError;
 use pinion_protocol::tokens::ContextTracker;
 use pinion_protocol::tool::ToolError;
 use pinion_protocol::usage::{Spend, Usage};
-use serde_json::json;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
-
-/// Kind of the extension message that names the limit that ended a run.
-pub const LIMIT_MESSAGE: &str = "pinion/limit";
 
 /// Runs the agent until the model stops. With no prompts, resumes from `context`.
 ///
@@ -422,7 +418,7 @@ impl<'a> Run<'a> {
             self.account_for_children();
         }
         if let RunEnd::Limit { limit } = &end
-            && let Ok(Err(error)) = caught_async(self.append(limit_message(limit))).await
+            && let Ok(Err(error)) = caught_async(self.append(limit.message())).await
         {
             tracing::warn!(error = error.full_text(), "the limit that ended the run is not in the session");
         }
@@ -490,9 +486,4 @@ impl<'a> Run<'a> {
     async fn emit(&self, kind: EventKind) {
         self.config.report(self.events, &self.context.loop_id, kind).await;
     }
-}
-
-fn limit_message(limit: &Limit) -> Message {
-    let data = json!({ "limit": limit, "text": limit.to_string() });
-    Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
 }

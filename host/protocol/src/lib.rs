@@ -20,6 +20,7 @@ pub mod event;
 pub mod filter;
 pub mod function;
 pub mod guard;
+pub mod history;
 pub mod identity;
 pub mod image;
 pub mod json;
@@ -64,7 +65,7 @@ pub use live::ContextEstimate;
 pub use message::{AssistantMessage, ExtensionMessage, Message, StopReason, ToolResultMessage, UserMessage};
 pub use model::Model;
 pub use order::{CallOrder, sort_results};
-pub use outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
+pub use outcome::{LIMIT_MESSAGE, Limit, Outcome, RunEnd, RunError, RunErrorKind};
 pub use provider::{
     CachePolicy, EventStream, PartKind, Provider, ProviderError, Request, RequestOptions, StreamEvent, ThinkingLevel,
     ToolChoice,

@@ -1,12 +1,17 @@
 //! Results of runs.
 
-use crate::message::{Message, StopReason};
+use crate::message::{ExtensionMessage, Message, StopReason};
 use crate::provider::ProviderError;
 use crate::text::count;
 use crate::usage::Spend;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fmt;
 use std::sync::Arc;
+
+/// Kind of the extension message that names the limit that ended a run.
+pub const LIMIT_MESSAGE: &str = "pinion/limit";
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,6 +191,14 @@ pub enum Limit {
 
 // Limits come from flags and configs, which reject NaN.
 impl Eq for Limit {}
+
+impl Limit {
+    /// Returns the message that records in the session which limit ended a run.
+    pub fn message(self) -> Message {
+        let data = json!({ "limit": self, "text": self.to_string() });
+        Message::Extension(ExtensionMessage { kind: LIMIT_MESSAGE.to_owned(), data, timestamp: Timestamp::now() })
+    }
+}
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

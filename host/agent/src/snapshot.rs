@@ -1,0 +1,54 @@
+//! The state of an idle agent, for later or elsewhere.
+
+use crate::context::Context;
+use pinion_protocol::message::Message;
+use pinion_protocol::usage::Spend;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Totals of an agent since its creation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Number of requests to models.
+    pub requests: u64,
+    /// Tokens and cost of these requests.
+    #[serde(flatten)]
+    pub spend: Spend,
+}
+
+/// State of an idle agent, from [`Agent::snapshot`](crate::Agent::snapshot).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The agent.
+    pub agent_id: Arc<str>,
+    /// Its session.
+    pub session_id: Arc<str>,
+    /// The loop that ran last.
+    pub loop_id: Arc<str>,
+    /// The system prompt.
+    pub system_prompt: Arc<str>,
+    /// The history.
+    pub messages: Vec<Arc<Message>>,
+    /// Queued steering messages.
+    pub steering: Vec<Message>,
+    /// Queued follow-up messages.
+    pub follow_up: Vec<Message>,
+    /// Loops so far.
+    pub loops: u32,
+    /// Totals so far.
+    pub totals: Totals,
+}
+
+impl Snapshot {
+    /// Returns the conversation.
+    pub(crate) fn into_context(self) -> Context {
+        Context {
+            messages: self.messages,
+            agent_id: self.agent_id,
+            loop_id: self.loop_id,
+            loops: self.loops,
+            ..Context::new(self.system_prompt, self.session_id)
+        }
+    }
+}
