@@ -8,6 +8,7 @@ use crate::run::run;
 use crate::snapshot::{Snapshot, Totals};
 use pinion_protocol::content::Content;
 use pinion_protocol::event::EventKind;
+use pinion_protocol::history::check_unanswered;
 use pinion_protocol::identity::Continuation;
 use pinion_protocol::live::{ContextEstimate, Live};
 use pinion_protocol::message::Message;
@@ -144,7 +145,8 @@ impl Agent {
         block_on(self.run(prompts))
     }
 
-    /// Resumes without a new prompt, after an interrupted turn or an error.
+    /// Resumes without a new prompt, after an interrupted turn or an error. A failed reply stays in the history, and the
+    /// model repeats it without seeing it.
     ///
     /// # Errors
     /// Fails if the agent is running, or if there is nothing to resume.
@@ -197,7 +199,7 @@ impl Agent {
             self.steer(message);
             return Ok(None);
         };
-        let is_interrupted = matches!(last(&context), Some(Message::User(_) | Message::ToolResult(_)));
+        let is_interrupted = can_continue(&context).is_ok();
         let continuation = is_interrupted.then_some(Continuation::Default);
         Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation, None).await))
     }
@@ -419,16 +421,7 @@ impl Agent {
 
 /// Checks that the history has something to answer.
 fn can_continue(context: &Context) -> Result<(), AgentError> {
-    match last(context) {
-        None => Err(AgentError::NothingToContinue { why: "nothing was said yet" }),
-        Some(Message::Assistant(_)) => Err(AgentError::NothingToContinue { why: "the model has spoken last" }),
-        Some(_) => Ok(()),
-    }
-}
-
-/// Returns the last message that the model sees.
-fn last(context: &Context) -> Option<&Message> {
-    context.messages.iter().rev().map(|message| &**message).find(|message| !matches!(message, Message::Extension(_)))
+    check_unanswered(&context.messages).map_err(|why| AgentError::NothingToContinue { why })
 }
 
 /// Drives a run on a runtime of its own.

@@ -80,6 +80,11 @@ impl AssistantMessage {
         Spend { usage: self.usage, cost: self.cost }
     }
 
+    /// Returns whether the reply was interrupted by an error or by the user.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
+    }
+
     /// Returns the tool calls in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(Content::as_tool_call)

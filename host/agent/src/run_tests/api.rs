@@ -33,10 +33,29 @@ async fn l7_continuing_after_an_error_asks_again_without_a_new_prompt() {
     let harness = Setup::new(vec![Reply::Fails(vec![], refused), says("now")]).build();
     let failed = harness.prompt("hi").await;
     assert!(matches!(failed.end, RunEnd::Failed(_)));
-    let messages = vec![Arc::new(Message::user("hi"))];
-    harness.agent.reset("s".into(), messages, 0).unwrap();
     assert_eq!(harness.agent.resume().await.unwrap().text(), "now");
     assert_eq!(harness.last_request(), ["user: hi"]);
+}
+
+#[tokio::test]
+async fn l7_aborted_reply_is_repeated_and_an_answered_one_stays() {
+    let partial = crate::testing::text_events("half a", StopReason::Stop)[..3].to_vec();
+    let harness = Setup::new(vec![Reply::Hangs(partial), says("all of it"), says("yes")]).build();
+    let mut events = harness.agent.subscribe(100);
+    let aborting = async {
+        while !matches!(events.recv().await.unwrap().kind, EventKind::MessageUpdate { .. }) {}
+        harness.agent.abort();
+    };
+    let (outcome, ()) = tokio::join!(harness.prompt("go"), aborting);
+    assert_eq!(outcome.end, RunEnd::Aborted);
+    let mut snapshot = harness.agent.snapshot().unwrap();
+    assert_eq!(harness.agent.resume().await.unwrap().text(), "all of it");
+    assert_eq!(harness.last_request(), ["user: go"]);
+    // A prompt instead of a resumed run: the user has seen the half.
+    snapshot.messages.push(Arc::new(Message::user("and?")));
+    harness.agent.reset("s".into(), snapshot.messages, 0).unwrap();
+    harness.agent.resume().await.unwrap();
+    assert_eq!(harness.last_request(), ["user: go", "assistant: half a", "user: and?"]);
 }
 
 #[tokio::test]

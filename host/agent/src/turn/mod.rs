@@ -11,6 +11,7 @@ use assemble::{Assembly, Step};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_protocol::event::{EventKind, Role};
+use pinion_protocol::history::without_repeated;
 use pinion_protocol::message::{AssistantMessage, StopReason};
 use pinion_protocol::outcome::{RunError, RunErrorKind};
 use pinion_protocol::provider::{ProviderError, Request, ToolChoice};
@@ -74,7 +75,8 @@ impl Turn<'_> {
     /// Builds one request. Hooks are asked each time, because a key may expire while a retry waits.
     async fn request(&self, tool_choice: &ToolChoice) -> Result<Request, ProviderError> {
         let hooks = HookChain::new(&self.config.ports.hooks, self.token);
-        let messages = hooks.messages(&self.context.messages).await.ok_or(ProviderError::Cancelled)?;
+        let messages = without_repeated(&self.context.messages);
+        let messages = hooks.messages(&messages).await.ok_or(ProviderError::Cancelled)?;
         let mut options = self.config.policy.options.clone();
         options.api_key = hooks.api_key().await.or(options.api_key);
         let tools = self.config.ports.tools.definitions();
