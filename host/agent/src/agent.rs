@@ -24,6 +24,8 @@ pub struct Agent {
     context: tokio::sync::Mutex<Context>,
     events: Events,
     running: Mutex<CancellationToken>,
+    /// Locked during a compaction.
+    compacting: tokio::sync::Mutex<()>,
     spent: Mutex<Totals>,
     live: Arc<Live>,
 }
@@ -95,6 +97,7 @@ impl Agent {
             context: tokio::sync::Mutex::new(context),
             events: Events::default(),
             running: Mutex::default(),
+            compacting: tokio::sync::Mutex::default(),
             spent: Mutex::default(),
             live: Arc::default(),
         }
@@ -190,18 +193,31 @@ impl Agent {
     }
 
     /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
-    /// outcome. Else it begins a run, which continues the one before when that was interrupted.
+    /// outcome. Else it begins a run, which continues the one before when that was interrupted; during a compaction, once
+    /// that has ended.
     ///
     /// # Errors
     /// None that a caller could meet; the type is that of the other ways to begin a run.
     pub async fn send(&self, message: Message) -> Result<Option<Outcome>, AgentError> {
-        let Ok(mut context) = self.idle() else {
-            self.steer(message);
-            return Ok(None);
+        let idle = match self.idle() {
+            Err(_) if self.compacting.try_lock().is_err() => Ok(self.context.lock().await),
+            idle => idle,
         };
+        let (mut context, messages) = match idle {
+            Ok(context) => (context, vec![message]),
+            Err(_) => {
+                self.steer(message);
+                // The run may have ended before it saw the message.
+                let Ok(context) = self.idle() else { return Ok(None) };
+                (context, self.config().inbox.steering.clear())
+            }
+        };
+        if messages.is_empty() {
+            return Ok(None);
+        }
         let is_interrupted = can_continue(&context).is_ok();
         let continuation = is_interrupted.then_some(Continuation::Default);
-        Ok(Some(self.drive(&mut context, vec![message], &self.config(), continuation, None).await))
+        Ok(Some(self.drive(&mut context, messages, &self.config(), continuation, None).await))
     }
 
     /// Waits until the agent is idle.
@@ -226,6 +242,7 @@ impl Agent {
             follow_up: config.inbox.follow_up.waiting(),
             loops: context.loops,
             totals: self.totals(),
+            calibration: context.calibration,
         })
     }
 
@@ -251,6 +268,7 @@ impl Agent {
         let loop_id = config.next_loop_id(&context);
         context.begin_run(loop_id);
         let token = self.running_token();
+        let _compacting = self.compacting.lock().await;
         let compaction = compact(&mut context, instructions, &config, &self.events, &token).await?;
         self.add(1, compaction.spend);
         Ok(compaction)

@@ -25,6 +25,9 @@ pub struct Context {
     pub continuation: Option<Continuation>,
     /// Cause of the first turn of a run with a prompt.
     pub first_trigger: TurnTrigger,
+    /// Ratio of the tokens that the vendor reported to those that were estimated, see
+    /// [`ContextTracker`](crate::ContextTracker); `None` until the first run, which derives it from the history.
+    pub calibration: Option<f64>,
 }
 
 impl Context {
@@ -46,6 +49,7 @@ impl Context {
             parent_loop_id: None,
             continuation: None,
             first_trigger: TurnTrigger::User,
+            calibration: None,
         }
     }
 }

@@ -53,16 +53,17 @@ mod turn;
 pub use pinion_protocol::{
     ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority, Backoff, Budget,
     ByteCounter, COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionPolicy,
-    CompactionReason, Content, ContextEstimate, ContextTracker, Continuation, Cost, Decision, Delta, DeniedCall,
-    DenyAll, Display, Event, EventKind, EventStream, Execution, ExtensionMessage, FilterVerdict, FoundModel,
-    FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, LIMIT_MESSAGE, Ledger, Limit, MAX_AGENT_DEPTH,
-    MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds, PartKind, PriceList, Prices,
-    Provider, ProviderError, Question, RedactedProvider, RedactedTools, Report, Request, RequestOptions, RetryPolicy,
-    Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError, Secrets, Selection, SessionGroup, SessionStore,
-    Spend, StepStatus, StopReason, StoreError, StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking,
-    ThinkingLevel, TokenCounter, ToolCall, ToolChoice, ToolDefinition, ToolError, ToolExecutor, ToolInvocation,
-    ToolOutput, ToolProgress, ToolReply, ToolResultMessage, ToolSource, TurnTrigger, Usage, UserMessage, check_schema,
-    message_tokens, messages_tokens, sort_results, text, view,
+    CompactionReason, CompactionStrategy, Content, ContextEstimate, ContextTracker, Continuation, Cost, Decision,
+    Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream, Execution, ExtensionMessage, FilterVerdict,
+    FoundModel, FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, LIMIT_MESSAGE, Ledger, Limit,
+    LongHistory, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds,
+    PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools, Replacement,
+    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError,
+    Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent,
+    SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, TokenCounter, ToolCall, ToolChoice,
+    ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage,
+    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, message_tokens, messages_tokens, sort_results, text,
+    view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};

@@ -22,7 +22,7 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::{Flow, HookChain, Verdict};
 use crate::extension::spawn::{Children, Parent};
-use crate::history::fixed_tokens;
+use crate::history::{Added, fixed_tokens};
 use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
@@ -95,14 +95,12 @@ struct Run<'a> {
     spent: Spend,
     turns: u32,
     budget: Arc<Budget>,
-    added: Vec<Arc<Message>>,
+    added: Added,
     /// Messages that filters admitted to the next turn.
     pending: Vec<Message>,
     /// The turn in progress.
     open: Option<OpenTurn>,
     tracker: ContextTracker,
-    /// True if the model has not answered since the last compaction, so that another one would not help.
-    is_compacted: bool,
     repetition: Repetition,
     /// The runs that the tools of this run start; none when they may start nothing.
     children: Option<Arc<dyn Children>>,
@@ -136,11 +134,10 @@ impl<'a> Run<'a> {
             spent: Spend::default(),
             turns: 0,
             budget: config.budget.clone().unwrap_or_default(),
-            added: Vec::new(),
+            added: Added::default(),
             pending: Vec::new(),
             open: None,
             tracker: ContextTracker::new(config.ports.counter.clone()),
-            is_compacted: false,
             repetition: Repetition::default(),
             children: None,
         }
@@ -307,7 +304,8 @@ impl<'a> Run<'a> {
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
         let (reply, failure) = self.asking().reply().await;
-        if failure.as_ref().is_none_or(|error| error.kind != RunErrorKind::Overflow) {
+        let is_overflow = failure.as_ref().is_some_and(|error| error.kind == RunErrorKind::Overflow);
+        if !is_overflow || !self.config.policy.compaction.automatic {
             return Ok((reply, failure));
         }
         let cause = failure.as_ref().map(RunError::to_string).unwrap_or_default();
@@ -326,8 +324,8 @@ impl<'a> Run<'a> {
     /// Returns whether the next request would leave no room for a reply.
     fn is_full(&self) -> bool {
         let policy = &self.config.policy.compaction;
-        let threshold = self.config.policy.model.context_window.map(|window| policy.threshold(window));
-        policy.automatic && !self.is_compacted && threshold.is_some_and(|most| self.tracker.tokens() > most)
+        let threshold = policy.threshold_of(self.config.policy.model.context_window);
+        policy.automatic && threshold.is_some_and(|most| self.tracker.tokens() > most)
     }
 
     /// Compacts the conversation; returns false if that is not possible.
@@ -341,12 +339,10 @@ impl<'a> Run<'a> {
             // The next request notices an abort again.
             Err(_) => return Ok(false),
         };
-        self.is_compacted = true;
-        // In a long run, messages that the model no longer sees remain only in the session.
-        let kept = (before - compaction.dropped).min(self.added.len());
-        self.added = self.context.messages[self.context.messages.len() - kept..].to_vec();
+        self.added.compacted(&self.context.messages, before, &compaction);
         self.spend(compaction.spend);
-        self.restart_tracker();
+        self.tracker.compacted(fixed_tokens(self.context, config), &self.context.messages);
+        self.publish_estimate();
         if let Some(mut state) = self.events.state(&self.context.loop_id) {
             state.history.clone_from(&self.context.messages);
         }
@@ -424,14 +420,14 @@ impl<'a> Run<'a> {
         }
         let ended = EventKind::AgentEnd {
             end: end.clone(),
-            messages: self.added.clone(),
+            messages: self.added.messages.clone(),
             usage: self.spent.usage,
             cost: self.spent.cost,
             turns: self.turns,
         };
         self.emit(ended).await;
         let mut outcome = Outcome::new(end, self.spent, self.turns);
-        outcome.messages = self.added;
+        outcome.messages = self.added.messages;
         outcome
     }
 
@@ -443,11 +439,10 @@ impl<'a> Run<'a> {
     /// Appends a reply. Reports its start if that did not happen during streaming. One that cannot be stored is paid for,
     /// so it is in the outcome, but not in the history.
     async fn append_reply(&mut self, reply: AssistantMessage) -> Result<(), StoreError> {
-        self.is_compacted = false;
         let usage = reply.usage;
         let reply = Arc::new(self.config.ports.secrets.clean_message(Message::Assistant(reply)));
         if let Err(error) = self.keep(reply.clone()).await {
-            self.added.push(reply);
+            self.added.messages.push(reply);
             return Err(error);
         }
         if let Some(open) = &mut self.open {
@@ -465,14 +460,20 @@ impl<'a> Run<'a> {
     /// Adds a stored message to the history.
     async fn take_in(&mut self, message: Arc<Message>) {
         self.tracker.add(&message);
+        self.context.calibration = Some(self.tracker.ratio());
         self.publish_estimate();
         self.context.messages.push(message.clone());
-        self.added.push(message.clone());
+        self.added.messages.push(message.clone());
         self.emit(EventKind::MessageEnd { message }).await;
     }
 
+    /// Begins to track the history anew, calibrated by earlier runs, or else by the reports in it.
     fn restart_tracker(&mut self) {
-        self.tracker.restart(fixed_tokens(self.context, self.config), &self.context.messages);
+        let (fixed, messages) = (fixed_tokens(self.context, self.config), &self.context.messages);
+        match self.context.calibration {
+            Some(ratio) => self.tracker.restart_with(ratio, fixed, messages),
+            None => self.tracker.learn(fixed, messages),
+        }
         self.publish_estimate();
     }
 

@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub loops: u32,
     /// Totals so far.
     pub totals: Totals,
+    /// Ratio of reported to estimated tokens, see [`Context::calibration`].
+    #[serde(default)]
+    pub calibration: Option<f64>,
 }
 
 impl Snapshot {
@@ -48,6 +51,7 @@ impl Snapshot {
             agent_id: self.agent_id,
             loop_id: self.loop_id,
             loops: self.loops,
+            calibration: self.calibration,
             ..Context::new(self.system_prompt, self.session_id)
         }
     }

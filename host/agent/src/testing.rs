@@ -58,6 +58,12 @@ pub(crate) struct ScriptedModel {
     pub(crate) requests: Mutex<Vec<Request>>,
 }
 
+impl ScriptedModel {
+    pub(crate) fn with(replies: Vec<Reply>) -> Self {
+        Self { replies: Mutex::new(replies.into()), ..Self::default() }
+    }
+}
+
 impl Provider for ScriptedModel {
     fn name(&self) -> &str {
         "scripted"
@@ -260,7 +266,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new(replies: Vec<Reply>) -> Self {
-        let model = ScriptedModel { replies: Mutex::new(replies.into()), ..ScriptedModel::default() };
+        let model = ScriptedModel::with(replies);
         let approver = Answers { decision: Decision::Allow, asked: Mutex::default() };
         Self {
             model: Arc::new(model),

@@ -48,6 +48,7 @@ pub use authority::Authority;
 pub use bound::OutputBounds;
 pub use choice::ChoiceName;
 pub use compaction::policy::CompactionPolicy;
+pub use compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
 pub use compaction::{COMPACTION_MESSAGE, view};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, ToolDefinition, ToolSource};

@@ -4,7 +4,7 @@
 //! estimate of the messages since then, corrected by the error of earlier estimates.
 
 use crate::content::Content;
-use crate::message::{Message, StopReason};
+use crate::message::Message;
 use crate::usage::Usage;
 use std::sync::Arc;
 
@@ -85,12 +85,14 @@ pub struct ContextTracker {
     since: u64,
     /// Estimate of the entire context.
     estimated: u64,
+    /// Part of `estimated` that every request contains: the system prompt and the tools.
+    fixed: u64,
 }
 
 impl ContextTracker {
     /// Creates a tracker of an empty context.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self { counter, ratio: 1.0, reported: 0, since: 0, estimated: 0 }
+        Self { counter, ratio: 1.0, reported: 0, since: 0, estimated: 0, fixed: 0 }
     }
 
     /// Returns the expected tokens of the next request.
@@ -109,32 +111,48 @@ impl ContextTracker {
     }
 
     /// Restarts with another history. `fixed` is the estimate of the system prompt and the tools. Uses the last report
-    /// in the history, unless an earlier message is newer: then the history was compacted after the report, which no
+    /// in the history that no newer message precedes: otherwise the history was compacted after the report, which no
     /// longer applies.
     pub fn restart(&mut self, fixed: u64, messages: &[Arc<Message>]) {
-        let oldest = messages.first().map(|message| message.timestamp());
-        self.estimated = fixed.saturating_add(messages_tokens(messages, self.counter()));
-        (self.reported, self.since) = (0, self.estimated);
-        let mut since = 0_u64;
-        for message in messages.iter().rev() {
-            let tokens = message_tokens(message, self.counter());
-            let sent = self.estimated - since - tokens;
-            if let Some(usage) = report(message, sent) {
-                if Some(message.timestamp()) >= oldest {
-                    (self.reported, self.since) = (usage.context().saturating_add(usage.output), since);
-                }
-                return;
-            }
-            since += tokens;
+        let ratio = self.ratio;
+        self.learn(fixed, messages);
+        self.ratio = ratio;
+    }
+
+    /// Like [`Self::restart`], with a ratio that [`Self::ratio`] returned earlier in the same session.
+    pub fn restart_with(&mut self, ratio: f64, fixed: u64, messages: &[Arc<Message>]) {
+        self.ratio = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
+        self.restart(fixed, messages);
+    }
+
+    /// Like [`Self::restart`], and also derives the ratio from the reports in the history.
+    pub fn learn(&mut self, fixed: u64, messages: &[Arc<Message>]) {
+        (self.fixed, self.estimated, self.reported, self.since) = (fixed, fixed, 0, fixed);
+        let mut newest = None;
+        for message in messages {
+            let written = Some(message.timestamp());
+            self.take(message, written >= newest);
+            newest = newest.max(written);
         }
+    }
+
+    /// Restarts with a history that was just compacted, to which no report applies any more.
+    pub fn compacted(&mut self, fixed: u64, messages: &[Arc<Message>]) {
+        (self.fixed, self.estimated, self.reported) = (fixed, fixed, 0);
+        messages.iter().for_each(|message| self.take(message, false));
+        self.since = self.estimated;
     }
 
     /// Adds a message of the history.
     pub fn add(&mut self, message: &Message) {
+        self.take(message, true);
+    }
+
+    fn take(&mut self, message: &Message, has_report: bool) {
         let tokens = message_tokens(message, self.counter());
         let sent = self.estimated;
         self.estimated = sent.saturating_add(tokens);
-        match report(message, sent) {
+        match report(message, sent).filter(|_| has_report) {
             Some(usage) => {
                 let ratio = usage.context() as f64 / sent.max(1) as f64;
                 self.ratio = self.ratio * (1.0 - WEIGHT) + ratio * WEIGHT;
@@ -143,6 +161,11 @@ impl ContextTracker {
             }
             None => self.since = self.since.saturating_add(tokens),
         }
+    }
+
+    /// Returns the corrected estimate of the part that every request contains.
+    pub fn fixed(&self) -> u64 {
+        self.calibrated(self.fixed)
     }
 
     /// Returns the corrected estimate, but never less than the estimate itself: compacting early is cheaper than a
@@ -161,16 +184,15 @@ impl std::fmt::Debug for ContextTracker {
 /// Returns the vendor's report of a complete reply, if it is plausible for the request.
 fn report(message: &Message, sent: u64) -> Option<&Usage> {
     let Message::Assistant(reply) = message else { return None };
-    let ended = !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
     let ratio = reply.usage.context() as f64 / sent.max(1) as f64;
-    (ended && PLAUSIBLE.contains(&ratio)).then_some(&reply.usage)
+    (!reply.has_failed() && PLAUSIBLE.contains(&ratio)).then_some(&reply.usage)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::content::{Image, ToolCall};
-    use crate::message::{AssistantMessage, ToolResultMessage};
+    use crate::message::{AssistantMessage, StopReason, ToolResultMessage};
     use jiff::Timestamp;
     use proptest::prelude::*;
     use serde_json::json;

@@ -4,10 +4,11 @@
 //! [`pinion_protocol::compaction::view`] is what the model sees of a history with compactions in it.
 //!
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`](crate::CompactionPolicy::threshold)), so
-//! after tool results as well as after a reply. First, long results of old tool calls are cut. Where that does not make
-//! the history half as long, what is old is replaced by a summary that the model writes, or, when it does not, by a list
-//! of what was said and done. The result always fits ([`pinion_protocol::compaction::shrink`] is the arithmetic). There is no second compaction
-//! before the model has answered again.
+//! after tool results as well as after a reply, and once after the vendor rejected a request as too long. First, long
+//! results of old tool calls are cut. Where that does not make the history half as long, what is old is replaced by a
+//! summary that the model writes, or, when it does not, by a list of what was said and done. The first message stays, and
+//! so does the user's last request, in their words. The result always fits ([`pinion_protocol::compaction::shrink`] is the
+//! arithmetic). An application can replace these steps with a [`CompactionStrategy`](crate::CompactionStrategy).
 
 mod summary;
 #[cfg(test)]
@@ -17,7 +18,8 @@ use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
-use pinion_protocol::compaction::shrink::{self, TokenBudget};
+use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
+use pinion_protocol::compaction::strategy::{LongHistory, Replacement};
 use pinion_protocol::compaction::{COMPACTION_MESSAGE, Cut, Record};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
@@ -26,6 +28,7 @@ use pinion_protocol::store::StoreError;
 use pinion_protocol::tokens::{ContextTracker, messages_tokens};
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
+use summary::Summary;
 use tokio_util::sync::CancellationToken;
 
 /// A round that is small enough stays as it is, so that the model does not lose its thread. Bytes of JSON.
@@ -37,6 +40,8 @@ const KEPT_ROUND_BYTES: u64 = 32 * 1024;
 pub struct Compaction {
     /// The reason for the compaction.
     pub reason: CompactionReason,
+    /// Number of messages that were kept at the start.
+    pub first: usize,
     /// Number of messages that the model no longer sees.
     pub dropped: usize,
     /// Summary that replaces them; empty when only tool results were shortened.
@@ -92,14 +97,15 @@ pub async fn compact(
     events: &Events,
     token: &CancellationToken,
 ) -> Result<Compaction, CompactionError> {
-    let kept = last_round(&context.messages);
-    if context.messages.len() - kept < 2 {
+    let messages = &context.messages;
+    let kept = Retained::of(messages, config.policy.compaction.keep_first, last_round(messages));
+    if kept.dropped(messages).is_empty() {
         return Err(CompactionError::Nothing);
     }
     let compactor = Compactor { context, config, events, token };
-    let summary = compactor.summary(&compactor.context.messages, instructions).await?;
-    let record = Record { summary: summary.text, kept, cut: None };
-    compactor.settle(record, CompactionReason::Asked, summary.spend).await
+    let Summary { text, spend } = compactor.summary(&compactor.context.messages, instructions).await;
+    let record = Record { summary: text?, first: kept.first, kept: kept.count, cut: None };
+    compactor.settle(record, CompactionReason::Asked, spend).await
 }
 
 impl Compactor<'_> {
@@ -113,42 +119,64 @@ impl Compactor<'_> {
         tracker: &ContextTracker,
     ) -> Result<Compaction, CompactionError> {
         let policy = &self.config.policy.compaction;
-        let budget = TokenBudget { tokens: self.budget(reason, tracker), tracker };
-        let messages = &self.context.messages;
+        let tokens = self.room(reason, tracker).ok_or(CompactionError::Nothing)?;
+        let (budget, messages) = (TokenBudget { tokens, tracker }, &self.context.messages);
+        // The last message alone is what is to be answered.
+        if messages.len() < 2 || budget.holds(messages) {
+            return Err(CompactionError::Nothing);
+        }
+        if let Some((record, spend)) = self.replaced(reason, &budget).await {
+            return self.settle(record, reason, spend).await;
+        }
         if let Some(record) = shrink::cut_results(messages, &budget, policy) {
             return self.settle(record, reason, Spend::default()).await;
         }
         let kept = shrink::kept(messages, &budget, policy);
-        let dropped = messages.len() - kept.count;
-        if dropped == 0 {
-            return Err(CompactionError::Nothing);
+        let dropped = kept.dropped(messages);
+        if dropped.is_empty() {
+            let record = kept.only_cut(messages).ok_or(CompactionError::Nothing)?;
+            return self.settle(record, reason, Spend::default()).await;
         }
-        let (text, spend) = match self.written(reason).await? {
-            Some(summary) => (summary.text, summary.spend),
-            None => (shrink::listing(&messages[..dropped]), Spend::default()),
-        };
+        let (text, spend) = self.written(reason, &budget).await?;
+        let text = text.unwrap_or_else(|| shrink::listing(dropped));
+        let text = shrink::with_task(text, messages, kept, &budget);
         let record = shrink::fit(messages, text, kept, &budget);
         self.settle(record, reason, spend).await
     }
 
-    /// Tokens that the messages may take afterwards.
-    fn budget(&self, reason: CompactionReason, tracker: &ContextTracker) -> u64 {
+    /// Returns the tokens that the messages may take afterwards; `None` when no message is to blame.
+    fn room(&self, reason: CompactionReason, tracker: &ContextTracker) -> Option<u64> {
         let policy = &self.config.policy.compaction;
-        let full = self.config.policy.model.context_window.map(|window| policy.threshold(window));
+        let full = policy.threshold_of(self.config.policy.model.context_window);
+        let now = tracker.calibrated(messages_tokens(&self.context.messages, tracker.counter()));
+        // The part of every request that is no message stays.
+        let most = full.map(|full| policy.budget(full.saturating_sub(tracker.fixed())));
         match reason {
             // The vendor counts more than we do, or has less room than we know of.
-            CompactionReason::Overflow => full.unwrap_or(u64::MAX).min(tracker.tokens()) / 2,
-            CompactionReason::Asked | CompactionReason::Threshold => {
-                policy.budget(full.unwrap_or_else(|| tracker.tokens()))
-            }
+            CompactionReason::Overflow => Some(most.filter(|most| *most > 0).unwrap_or(now).min(now / 2)),
+            CompactionReason::Asked | CompactionReason::Threshold => most.filter(|most| *most > 0),
         }
     }
 
-    /// The model's summary, or none when it wrote none, which must not stop the run.
-    async fn written(&self, reason: CompactionReason) -> Result<Option<summary::Summary>, CompactionError> {
+    /// Returns the replacement by the application's strategy, if it has one that fits.
+    async fn replaced(&self, reason: CompactionReason, budget: &TokenBudget<'_>) -> Option<(Record, Spend)> {
+        let strategy = self.config.ports.compaction.as_ref()?;
+        let messages = &self.context.messages;
+        let history = LongHistory::new(messages, budget.tokens(), reason, self.token);
+        let Replacement { first, summary, recent, spend } = strategy.replace(history).await?;
+        let record = shrink::fit(messages, summary, Retained::of(messages, first, recent), budget);
+        budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some((record, spend))
+    }
+
+    /// Returns the model's summary, or none when it wrote none, which must not stop the run; and what was spent on it.
+    async fn written(
+        &self,
+        reason: CompactionReason,
+        budget: &TokenBudget<'_>,
+    ) -> Result<(Option<String>, Spend), CompactionError> {
         let policy = &self.config.policy.compaction;
-        if !policy.by_model {
-            return Ok(None);
+        if !policy.by_model || budget.tokens() < shrink::MIN_SUMMARY_TOKENS {
+            return Ok((None, Spend::default()));
         }
         let cut = Cut { bytes: policy.result_bytes, spared: 0 };
         let shorter: Vec<Arc<Message>>;
@@ -159,11 +187,12 @@ impl Compactor<'_> {
             }
             _ => &self.context.messages,
         };
-        match self.summary(messages, None).await {
-            Ok(summary) => Ok(Some(summary)),
+        let Summary { text, spend } = self.summary(messages, None).await;
+        match text {
+            Ok(text) => Ok((Some(text), spend)),
             Err(CompactionError::NoSummary { message }) => {
                 tracing::warn!(message, "the model wrote no summary; a list of what was done takes its place");
-                Ok(None)
+                Ok((None, spend))
             }
             Err(other) => Err(other),
         }
@@ -186,9 +215,12 @@ impl Compactor<'_> {
         let old = std::mem::take(&mut self.context.messages);
         self.context.messages = record.apply(&old, timestamp);
         let count = |messages| messages_tokens(messages, &*self.config.ports.counter);
+        let kept = record.kept.min(old.len());
+        let first = record.first.min(old.len() - kept);
         let compaction = Compaction {
             reason,
-            dropped: old.len() - record.kept.min(old.len()),
+            first,
+            dropped: old.len() - first - kept,
             summary: record.summary,
             before: count(&old),
             after: count(&self.context.messages),

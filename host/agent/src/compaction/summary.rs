@@ -2,8 +2,11 @@
 
 use super::{CompactionError, Compactor};
 use crate::channel::Events;
+use crate::config::LoopConfig;
+use crate::context::Context;
 use crate::turn::Turn;
 use pinion_protocol::message::{Message, StopReason};
+use pinion_protocol::provider::ThinkingLevel;
 use pinion_protocol::usage::Spend;
 use std::sync::Arc;
 
@@ -13,19 +16,15 @@ wishes, in their words where they matter; decisions and why they were made; what
 or changed and what is in them; commands that matter and their results; what failed; what is still open and comes next. \
 Leave out what no longer matters. Write only the summary.";
 
-/// Summary written by the model, with the spend on it.
+/// The text that the model wrote, or the reason there is none, and what was spent on it.
 pub(super) struct Summary {
-    pub(super) text: String,
+    pub(super) text: Result<String, CompactionError>,
     pub(super) spend: Spend,
 }
 
 impl Compactor<'_> {
-    /// Asks for a summary of `messages`.
-    pub(super) async fn summary(
-        &self,
-        messages: &[Arc<Message>],
-        instructions: Option<&str>,
-    ) -> Result<Summary, CompactionError> {
+    /// Asks for a summary of `messages`: first the model for summaries, if there is one.
+    pub(super) async fn summary(&self, messages: &[Arc<Message>], instructions: Option<&str>) -> Summary {
         let mut asking = self.context.clone();
         asking.messages = messages.to_vec();
         let instruction = match instructions {
@@ -33,18 +32,34 @@ impl Compactor<'_> {
             None => INSTRUCTION.to_owned(),
         };
         asking.messages.push(Arc::new(Message::user(instruction)));
+        let Some(found) = &self.config.ports.summarizer else { return self.ask(&asking, self.config).await };
+        let mut config = self.config.clone().with_model(found.clone());
+        // Meant for the other model.
+        (config.policy.options.thinking, config.policy.options.thinking_budget) = (ThinkingLevel::Off, None);
+        let first = self.ask(&asking, &config).await;
+        let Err(CompactionError::NoSummary { message }) = &first.text else { return first };
+        tracing::warn!(message, "the model for summaries wrote none; the model of the conversation is asked");
+        let mut second = self.ask(&asking, self.config).await;
+        second.spend.add(first.spend);
+        second
+    }
+
+    async fn ask(&self, context: &Context, config: &LoopConfig) -> Summary {
         // No watchers: the finished summary is reported as one event.
-        let turn = Turn { context: &asking, config: self.config, events: &Events::default(), token: self.token };
+        let turn = Turn { context, config, events: &Events::default(), token: self.token };
         let reply = turn.answer_without_tools().await;
-        match reply.stop_reason {
-            StopReason::Aborted => return Err(CompactionError::Aborted),
-            StopReason::Error => return Err(CompactionError::NoSummary { message: reply.error.unwrap_or_default() }),
-            StopReason::Stop | StopReason::Length | StopReason::ToolUse => {}
-        }
-        let text = reply.text();
-        if text.trim().is_empty() {
-            return Err(CompactionError::NoSummary { message: "its reply holds no text".to_owned() });
-        }
-        Ok(Summary { text, spend: reply.spend() })
+        let text = match reply.stop_reason {
+            StopReason::Aborted => Err(CompactionError::Aborted),
+            StopReason::Error => Err(CompactionError::NoSummary { message: reply.error.clone().unwrap_or_default() }),
+            StopReason::Stop | StopReason::Length | StopReason::ToolUse => Ok(reply.text()),
+        };
+        let is_empty = |text: &String| text.trim().is_empty();
+        let text = match text {
+            Ok(text) if is_empty(&text) => {
+                Err(CompactionError::NoSummary { message: "its reply holds no text".to_owned() })
+            }
+            text => text,
+        };
+        Summary { text, spend: reply.spend() }
     }
 }

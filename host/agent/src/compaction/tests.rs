@@ -1,17 +1,24 @@
-//! Compactions of any history.
+//! Compactions of any history, by the path that a run takes.
 
-use crate::testing::assert_paired;
+use super::{Compaction, CompactionError, Compactor};
+use crate::testing::{Reply, ScriptedModel, assert_paired, says};
+use crate::{CompactionPolicy, CompactionStrategy, Context, Events, LongHistory, LoopConfig, NoTools, Replacement};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use pinion_protocol::compaction::policy::CompactionPolicy;
-use pinion_protocol::compaction::shrink::{MIN_TOKENS, TokenBudget, cut_results, fit, kept, listing};
+use pinion_protocol::compaction::shrink::{MIN_TOKENS, listing};
 use pinion_protocol::compaction::{FRAME, Record};
 use pinion_protocol::content::{Content, Image, Thinking, ToolCall};
+use pinion_protocol::event::CompactionReason;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage, UserMessage};
-use pinion_protocol::tokens::{ByteCounter, ContextTracker, TokenCounter};
+use pinion_protocol::model::Model;
+use pinion_protocol::provider::ProviderError;
+use pinion_protocol::tokens::{ByteCounter, ContextTracker, TokenCounter, messages_tokens};
 use pinion_protocol::usage::Usage;
 use proptest::prelude::*;
 use serde_json::json;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Counts letters, so that short texts count too.
 struct Letters;
@@ -20,10 +27,6 @@ impl TokenCounter for Letters {
     fn count(&self, text: &str) -> u64 {
         text.chars().count() as u64
     }
-}
-
-fn tracker(counter: impl TokenCounter + 'static) -> ContextTracker {
-    ContextTracker::new(Arc::new(counter))
 }
 
 /// An action of a user, or of a model with its tools.
@@ -89,13 +92,48 @@ fn history(steps: Vec<Step>) -> Vec<Arc<Message>> {
     messages.into_iter().map(Arc::new).collect()
 }
 
-/// Returns the history after a compaction without a model.
-fn shrunk(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Vec<Arc<Message>> {
-    let record = cut_results(messages, budget, policy).unwrap_or_else(|| {
-        let kept = kept(messages, budget, policy);
-        fit(messages, listing(&messages[..messages.len() - kept.count]), kept, budget)
-    });
-    record.apply(messages, Timestamp::UNIX_EPOCH)
+/// Compacts a history with a model of this window. The replies write the summaries.
+struct Making {
+    messages: Vec<Arc<Message>>,
+    window: Option<u64>,
+    policy: CompactionPolicy,
+    counter: Arc<dyn TokenCounter>,
+    replies: Vec<Reply>,
+    strategy: Option<Arc<dyn CompactionStrategy>>,
+}
+
+/// A history after an attempt to compact it.
+struct Made {
+    messages: Vec<Arc<Message>>,
+    result: Result<Compaction, CompactionError>,
+    requests: usize,
+    /// Estimated tokens of the system prompt and of the messages.
+    tokens: u64,
+}
+
+impl Making {
+    fn of(messages: Vec<Arc<Message>>, window: u64, policy: CompactionPolicy) -> Self {
+        let (counter, replies) = (Arc::new(ByteCounter), Vec::new());
+        Self { messages, window: Some(window), policy, counter, replies, strategy: None }
+    }
+
+    fn make(self, reason: CompactionReason) -> Made {
+        let model = Arc::new(ScriptedModel::with(self.replies));
+        let info = Model { context_window: self.window, ..Model::default() };
+        let mut config = LoopConfig::new(model.clone(), info, Arc::new(NoTools));
+        (config.policy.compaction, config.ports.compaction) = (self.policy, self.strategy);
+        config.ports.counter = self.counter.clone();
+        let mut context = Context { messages: self.messages, ..Context::new("system", "s") };
+        let mut tracker = ContextTracker::new(self.counter.clone());
+        tracker.restart(self.counter.count("system"), &context.messages);
+        let (events, token) = (Events::default(), CancellationToken::new());
+        let compactor = Compactor { context: &mut context, config: &config, events: &events, token: &token };
+        // Nothing in it waits: the model answers at once.
+        let result = compactor.make_room(reason, &tracker).now_or_never().unwrap();
+        let tokens = messages_tokens(&context.messages, &*self.counter);
+        let requests = model.requests.lock().unwrap().len();
+        Made { messages: context.messages, result, requests, tokens }
+    }
 }
 
 proptest! {
@@ -104,71 +142,197 @@ proptest! {
     #[test]
     fn any_history_fits_any_budget_and_every_call_keeps_its_result(
         steps in prop::collection::vec(step(), 0..24),
-        tokens in prop_oneof![0_u64..400, 0_u64..20_000],
-        keep_recent in 0_usize..12,
+        threshold in prop_oneof![0_u64..400, 0_u64..20_000],
+        (keep_first, keep_recent) in (0_usize..4, 0_usize..12),
         result_bytes in 0_usize..3_000,
         counts_letters in any::<bool>(),
+        summary in prop_oneof![Just(None), "[ -~äß→]{1,80}".prop_map(Some), "[a-z\n]{4000,40000}".prop_map(Some)],
+        reason in prop_oneof![Just(CompactionReason::Threshold), Just(CompactionReason::Overflow)],
     ) {
         let messages = history(steps);
-        let tracker = if counts_letters { tracker(Letters) } else { tracker(ByteCounter) };
+        let counter: Arc<dyn TokenCounter> = if counts_letters { Arc::new(Letters) } else { Arc::new(ByteCounter) };
+        let policy = CompactionPolicy {
+            reserve: 0, target: 1.0, keep_first, keep_recent, result_bytes, ..CompactionPolicy::default()
+        };
+        let replies = match &summary {
+            Some(text) => vec![says(text)],
+            None => vec![Reply::Fails(vec![], ProviderError::Malformed { message: String::new() })],
+        };
+        let before = messages_tokens(&messages, &*counter);
         // Letters count four times as much, the frame's too.
-        let tokens = if counts_letters { tokens.max(4 * MIN_TOKENS) } else { tokens };
-        let budget = TokenBudget { tokens, tracker: &tracker };
-        let policy = CompactionPolicy { keep_recent, result_bytes, ..CompactionPolicy::default() };
-        let seen = shrunk(&messages, &budget, &policy);
-        prop_assert!(budget.holds(&seen), "{} tokens in {}", budget.count(&seen), budget.tokens());
-        prop_assert!(seen.len() <= messages.len() + 1);
-        assert_paired(&seen);
+        let least = if counts_letters { 5 * MIN_TOKENS } else { MIN_TOKENS };
+        let threshold = threshold.max(least + counter.count("system"));
+        let making = Making { messages: messages.clone(), window: Some(threshold), policy, counter, replies, strategy: None };
+        let counter = making.counter.clone();
+        let made = making.make(reason);
+        let room = threshold - counter.count("system");
+        let room = match reason {
+            CompactionReason::Overflow => room.min(before / 2).max(least),
+            _ => room,
+        };
+        assert_paired(&made.messages);
+        prop_assert!(made.requests <= 1);
+        match made.result {
+            Ok(compaction) => {
+                prop_assert!(made.tokens <= room, "{} tokens in {room}", made.tokens);
+                prop_assert!(made.tokens <= before || before <= least);
+                prop_assert!(made.messages.len() <= messages.len() + 1);
+                prop_assert_eq!(compaction.after, made.tokens);
+            }
+            Err(CompactionError::Nothing) => {
+                prop_assert!(before <= room || messages.len() < 2);
+                prop_assert_eq!(&made.messages, &messages);
+            }
+            Err(other) => prop_assert!(false, "{other:?}"),
+        }
     }
 }
 
-fn texts(content: &[Content]) -> String {
-    content.iter().filter_map(Content::as_text).collect()
-}
-
 fn policy() -> CompactionPolicy {
-    CompactionPolicy { keep_recent: 2, result_bytes: 100, ..CompactionPolicy::default() }
+    CompactionPolicy {
+        reserve: 0,
+        target: 1.0,
+        keep_recent: 2,
+        result_bytes: 100,
+        by_model: false,
+        ..CompactionPolicy::default()
+    }
 }
 
+/// A task, and three calls whose results have 2,000 bytes, the second of them an error.
 fn long_work() -> Vec<Arc<Message>> {
     let work = |n: usize| Step::Reply(format!("step {n}"), vec![("x".repeat(2_000), n == 1)]);
     history(vec![Step::User("the task".into()), work(0), work(1), work(2)])
 }
 
-#[test]
-fn first_old_results_are_cut_and_recent_ones_are_not() {
-    let (messages, tracker) = (long_work(), tracker(ByteCounter));
-    let budget = TokenBudget { tokens: 2_200, tracker: &tracker };
-    let seen = shrunk(&messages, &budget, &policy());
-    let lengths: Vec<usize> = seen
-        .iter()
-        .map(|message| match &**message {
-            Message::ToolResult(result) => texts(&result.content).len(),
-            _ => 0,
-        })
-        .collect();
-    assert_eq!(seen.len(), messages.len());
-    assert!(lengths[2] < 200 && lengths[4] < 200 && lengths[6] == 2_000, "{lengths:?}");
+/// Tokens of the system prompt of [`Making`].
+const SYSTEM: u64 = 2;
+
+fn text(message: &Message) -> String {
+    let content = match message {
+        Message::User(message) => &message.content,
+        Message::Assistant(message) => &message.content,
+        Message::ToolResult(message) => &message.content,
+        Message::Extension(_) => return String::new(),
+    };
+    content.iter().filter_map(Content::as_text).collect()
 }
 
 #[test]
-fn then_old_turns_become_lines_that_begin_with_the_task() {
-    let (messages, tracker) = (long_work(), tracker(ByteCounter));
-    let budget = TokenBudget { tokens: 1_300, tracker: &tracker };
-    let seen = shrunk(&messages, &budget, &policy());
-    assert_eq!(seen.len(), 3);
-    let Message::User(summary) = &*seen[0] else { panic!("no summary") };
-    let summary = texts(&summary.content);
+fn history_that_fits_exactly_is_left_alone_and_one_token_less_is_not() {
+    let messages = long_work();
+    let tokens = messages_tokens(&messages, &ByteCounter);
+    let made = Making::of(messages.clone(), SYSTEM + tokens, policy()).make(CompactionReason::Threshold);
+    assert!(matches!(made.result, Err(CompactionError::Nothing)));
+    assert_eq!(made.messages, messages);
+    let made = Making::of(messages, SYSTEM + tokens - 1, policy()).make(CompactionReason::Threshold);
+    assert!(made.result.is_ok() && made.tokens < tokens);
+}
+
+#[test]
+fn old_results_are_cut_while_that_is_enough_and_then_turns_are_dropped() {
+    let messages = long_work();
+    let made = Making::of(messages.clone(), 2_200, policy()).make(CompactionReason::Threshold);
+    let lengths: Vec<usize> = made.messages.iter().map(|message| text(message).len()).collect();
+    assert_eq!(made.messages.len(), messages.len());
+    assert!(lengths[2] < 200 && lengths[4] < 200 && lengths[6] == 2_000, "{lengths:?}");
+    // Exactly what this took is enough; with one token less, turns are dropped.
+    let most = SYSTEM + made.tokens;
+    assert_eq!(Making::of(messages.clone(), most, policy()).make(CompactionReason::Threshold).messages, made.messages);
+    let made = Making::of(messages, most - 1, policy()).make(CompactionReason::Threshold);
+    assert!(made.result.unwrap().dropped > 0);
+}
+
+#[test]
+fn first_message_stays_before_the_summary_and_recent_ones_after_it() {
+    let made = Making::of(long_work(), 1_300, policy()).make(CompactionReason::Threshold);
+    let compaction = made.result.unwrap();
+    assert_eq!((compaction.first, compaction.dropped, made.messages.len()), (1, 4, 4));
+    assert_eq!(text(&made.messages[0]), "the task");
+    let summary = text(&made.messages[1]);
     assert!(summary.starts_with(FRAME));
     let lines: Vec<&str> = summary[FRAME.len()..].lines().collect();
-    assert_eq!(lines[..2], ["The user: the task", "The model: step 0"]);
+    assert_eq!(lines[0], "The model: step 0");
     assert!(lines.iter().any(|line| line.starts_with("That failed: xxx")));
-    assert!(matches!(*seen[1], Message::Assistant(_)) && matches!(*seen[2], Message::ToolResult(_)));
+    assert!(matches!(*made.messages[2], Message::Assistant(_)) && matches!(*made.messages[3], Message::ToolResult(_)));
 }
 
 #[test]
-fn a_summary_of_a_summary_has_one_frame() {
-    let record = Record { summary: "so far".into(), kept: 0, cut: None };
+fn request_that_is_worked_on_survives_two_compactions_in_the_users_words() {
+    let mut steps = vec![Step::User("first task".into()), Step::Reply("done".into(), vec![])];
+    steps.push(Step::User("now: rename `a` to `b`".into()));
+    steps.extend((0..6).map(|n| Step::Reply(format!("step {n}"), vec![("x".repeat(2_000), false)])));
+    let mut messages = history(steps);
+    for _ in 0..2 {
+        let made = Making::of(messages, 1_300, policy()).make(CompactionReason::Threshold);
+        assert_eq!(text(&made.messages[0]), "first task");
+        let summary = text(&made.messages[1]);
+        assert!(summary.ends_with("in the user's words:]\n\nnow: rename `a` to `b`"), "{summary}");
+        assert_eq!(summary.matches("in the user's words").count(), 1);
+        messages = made.messages;
+        messages.extend(long_work().split_off(1));
+    }
+}
+
+#[test]
+fn one_huge_result_among_few_messages_is_cut() {
+    let work = Step::Reply("step".into(), vec![("x".repeat(40_000), false)]);
+    let mut messages = history(vec![Step::User("the task".into()), work]);
+    let call = Content::ToolCall(ToolCall::new("1.0", "read", json!({})));
+    let Message::Assistant(reply) = Arc::make_mut(&mut messages[1]) else { panic!("no reply") };
+    reply.content = vec![call];
+    let policy = CompactionPolicy { keep_recent: 10, ..policy() };
+    let made = Making::of(messages, 1_000, policy).make(CompactionReason::Threshold);
+    assert_eq!((made.result.unwrap().dropped, made.messages.len()), (0, 3));
+    assert!(text(&made.messages[2]).len() < 200);
+}
+
+#[test]
+fn nothing_is_compacted_when_the_system_prompt_alone_is_too_long() {
+    let made = Making::of(long_work(), SYSTEM, policy()).make(CompactionReason::Threshold);
+    assert!(matches!(made.result, Err(CompactionError::Nothing)));
+}
+
+#[test]
+fn prompt_alone_is_never_compacted() {
+    let messages = history(vec![Step::User("x".repeat(40_000))]);
+    let made = Making::of(messages, 1_000, policy()).make(CompactionReason::Overflow);
+    assert!(matches!(made.result, Err(CompactionError::Nothing)));
+}
+
+#[test]
+fn summary_of_a_summary_has_one_frame() {
+    let record = Record { summary: "so far".into(), first: 0, kept: 0, cut: None };
     let seen = record.apply(&[], Timestamp::UNIX_EPOCH);
     assert_eq!(listing(&seen), "The user: so far\n");
+}
+
+/// Keeps three messages at each end.
+struct Ends;
+
+impl CompactionStrategy for Ends {
+    fn replace<'a>(&'a self, history: LongHistory<'a>) -> BoxFuture<'a, Option<Replacement>> {
+        let summary = format!("{} messages in {} tokens", history.messages.len(), history.tokens);
+        Box::pin(async { Some(Replacement { first: 3, summary, recent: 3, ..Replacement::default() }) })
+    }
+}
+
+#[test]
+fn strategy_of_an_application_replaces_the_history_at_boundaries_of_calls() {
+    let mut making = Making::of(long_work(), 2_300, policy());
+    making.strategy = Some(Arc::new(Ends));
+    let made = making.make(CompactionReason::Threshold);
+    let compaction = made.result.unwrap();
+    assert_paired(&made.messages);
+    // The third message from the end is a result, whose call is not kept.
+    assert_eq!((compaction.first, compaction.dropped, made.messages.len()), (3, 2, 6));
+    assert_eq!(compaction.summary, "7 messages in 2298 tokens");
+}
+
+#[test]
+fn strategy_that_keeps_too_much_gives_way_to_the_built_in_one() {
+    let mut making = Making::of(long_work(), 600, policy());
+    making.strategy = Some(Arc::new(Ends));
+    let made = making.make(CompactionReason::Threshold);
+    assert!(made.result.is_ok() && made.tokens <= 600 - SYSTEM);
 }

@@ -13,6 +13,7 @@ use pinion_protocol::approval::{ApprovalMode, DenyAll};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::bound::OutputBounds;
 use pinion_protocol::compaction::policy::CompactionPolicy;
+use pinion_protocol::compaction::strategy::CompactionStrategy;
 use pinion_protocol::delegation::FoundModel;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::filter::InputFilter;
@@ -57,6 +58,10 @@ pub struct Ports {
     pub retry: Arc<dyn RetryPolicy>,
     /// Estimates tokens.
     pub counter: Arc<dyn TokenCounter>,
+    /// Decides what replaces a long history; the built-in way when none.
+    pub compaction: Option<Arc<dyn CompactionStrategy>>,
+    /// The model that writes summaries; the model of the conversation when none, or when this one fails.
+    pub summarizer: Option<FoundModel>,
     /// The application's own code, called as the loop works.
     pub hooks: Vec<Arc<dyn Hooks>>,
     /// Filters of what the user says, before it is sent.
@@ -137,6 +142,8 @@ impl LoopConfig {
             approval: Approval::new(ApprovalMode::default(), Arc::new(DenyAll { reason })),
             retry: Arc::new(Backoff::default()),
             counter: Arc::new(ByteCounter),
+            compaction: None,
+            summarizer: None,
             hooks: Vec::new(),
             filters: Vec::new(),
             spawner: None,

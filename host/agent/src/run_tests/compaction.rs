@@ -1,9 +1,10 @@
 //! A context that gets full, on request, before a request, and when the vendor says so.
 
 use super::done;
-use crate::testing::{Act, Reply, Setup, assert_paired, calls, counts, letters, says};
+use crate::testing::{Act, Reply, ScriptedModel, Setup, assert_paired, calls, counts, letters, says};
 use crate::*;
 use serde_json::json;
+use std::sync::Arc;
 
 #[tokio::test]
 async fn compaction_replaces_history_by_a_summary_and_keeps_the_last_round() {
@@ -11,13 +12,14 @@ async fn compaction_replaces_history_by_a_summary_and_keeps_the_last_round() {
     harness.prompt("first").await;
     harness.prompt("second").await;
     let compaction = harness.agent.compact(Some("mind the numbers")).await.unwrap();
-    assert_eq!((compaction.dropped, compaction.summary.as_str()), (2, "what was said"));
+    assert_eq!((compaction.first, compaction.dropped, compaction.summary.as_str()), (1, 1, "what was said"));
     let asked = harness.last_request();
     assert!(asked.last().unwrap().contains("The user adds: mind the numbers"));
     harness.prompt("third").await;
     let seen = harness.last_request();
-    assert!(seen[0].starts_with("user: [What follows is a summary") && seen[0].ends_with("what was said"));
-    assert_eq!(seen[1..], ["user: second", "assistant: two", "user: third"]);
+    assert_eq!(seen[0], "user: first");
+    assert!(seen[1].starts_with("user: [What follows is a summary") && seen[1].ends_with("what was said"));
+    assert_eq!(seen[2..], ["user: second", "assistant: two", "user: third"]);
 }
 
 #[tokio::test]
@@ -66,7 +68,8 @@ async fn long_run_keeps_its_context_and_the_session_everything() {
     assert_eq!((outcome.text().as_str(), outcome.turns), ("done", 201));
     let context = harness.agent.snapshot().unwrap().messages;
     assert!(outcome.messages.len() < 40, "{} messages", outcome.messages.len());
-    assert_eq!(outcome.messages[..], context[context.len() - outcome.messages.len()..]);
+    assert_eq!(outcome.messages[0], context[0], "the prompt is kept");
+    assert_eq!(outcome.messages[1..], context[context.len() - outcome.messages.len() + 1..]);
     assert_paired(&outcome.messages);
     let kept = harness.store.kept.lock().unwrap();
     assert_eq!(kept.iter().filter(|message| matches!(***message, Message::ToolResult(_))).count(), 200);
@@ -96,7 +99,7 @@ async fn l16_full_context_is_compacted_after_tool_results() {
 
 #[tokio::test]
 async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
-    for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "The user: the task")] {
+    for (reply, expected) in [(says("my summary"), "my summary"), (says(" "), "It called read")] {
         let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), reply, says("done")]);
         setup = setup.tool("read", Act::Long(9_000));
         setup.model_info.context_window = Some(3_000);
@@ -105,22 +108,110 @@ async fn l16_a_list_replaces_the_summary_when_the_model_writes_none() {
         let outcome = harness.prompt("the task").await;
         assert!(done(&outcome));
         let seen = harness.last_request();
-        assert!(seen[0].contains("It is background, not a request") && seen[0].contains(expected), "{seen:?}");
+        assert_eq!(seen[0], "user: the task");
+        assert!(seen[1].contains("It is background, not a request") && seen[1].contains(expected), "{seen:?}");
     }
 }
 
 #[tokio::test]
-async fn l16_there_is_no_second_compaction_before_the_model_has_answered() {
-    // The system prompt alone is more than the window holds: nothing helps, and the vendor has the last word.
-    let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), says("one"), says("done")]);
+async fn l16_nothing_is_compacted_when_the_system_prompt_fills_the_window() {
+    let mut setup = Setup::new(vec![calls(&[("read", json!({}))]), says("one")]);
     setup = setup.tool("read", Act::Long(100));
-    setup.model_info.context_window = Some(40);
-    setup.compaction = CompactionPolicy { by_model: false, keep_recent: 0, ..CompactionPolicy::default() };
+    setup.model_info.context_window = Some(8);
     let mut harness = setup.build();
     let outcome = harness.prompt("go").await;
     assert!(done(&outcome));
-    let compactions = harness.events().iter().filter(|event| matches!(event, EventKind::Compaction { .. })).count();
-    assert!(compactions <= harness.requests(), "{compactions} of {} requests", harness.requests());
+    assert_eq!(harness.requests(), 2, "no request for a summary");
+    assert_eq!(counts(&harness.event_names()).get("compaction"), None);
+}
+
+#[tokio::test]
+async fn l16_unknown_window_is_assumed_unless_the_policy_assumes_none() {
+    for (assumed, expected) in [(Some(6_000), true), (None, false)] {
+        let mut setup = reader(12, 0);
+        (setup.model_info.context_window, setup.compaction.assumed_window) = (None, assumed);
+        let mut harness = setup.build();
+        harness.prompt("go").await;
+        assert_eq!(counts(&harness.event_names()).contains_key("compaction"), expected, "{assumed:?}");
+    }
+}
+
+#[tokio::test]
+async fn l16_disabled_compaction_is_off_even_after_an_overflow() {
+    let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
+    let mut setup = Setup::new(vec![says("one"), overflow(), says("never")]);
+    setup.compaction.automatic = false;
+    let mut harness = setup.build();
+    harness.prompt(&"x".repeat(50_000)).await;
+    let outcome = harness.prompt("and now?").await;
+    assert_eq!(outcome.end, RunEnd::failed(RunErrorKind::Overflow, "context window exceeded: too long"));
+    assert_eq!((harness.requests(), counts(&harness.event_names()).get("compaction")), (2, None));
+}
+
+#[tokio::test]
+async fn l14_overflow_with_nothing_to_drop_ends_the_run_at_once() {
+    let overflow = || Reply::Fails(vec![], ProviderError::ContextOverflow { message: "too long".into() });
+    let mut harness = Setup::new(vec![overflow(), says("never")]).build();
+    let outcome = harness.prompt("hi").await;
+    assert!(matches!(outcome.end, RunEnd::Failed(error) if error.kind == RunErrorKind::Overflow));
+    let names = harness.event_names();
+    assert_eq!((harness.requests(), counts(&names).get("compaction"), counts(&names).get("retry")), (1, None, None));
+}
+
+#[tokio::test]
+async fn calibration_persists_across_the_runs_of_a_session() {
+    let usage = |input| StreamEvent::Usage(Usage { input, output: 1, ..Usage::default() });
+    let reply = |input| {
+        let mut events = crate::testing::text_events("ok", StopReason::Stop);
+        events.insert(1, usage(input));
+        events.retain(|event| !matches!(event, StreamEvent::Usage(usage) if usage.input == 10));
+        Reply::Events(events)
+    };
+    // About 100 tokens by the estimate, 300 by the report.
+    let harness = Setup::new(vec![reply(300)]).build();
+    harness.prompt(&"x".repeat(384)).await;
+    let snapshot = harness.agent.snapshot().unwrap();
+    let ratio = snapshot.calibration.unwrap();
+    assert!(ratio > 1.5, "{ratio}");
+    // The next run begins with it, also in another process that knows only the messages.
+    let second = Setup::new(vec![says("no report that counts")]).build();
+    let messages = snapshot.messages.clone();
+    second.agent.reset("s".into(), messages, 1).unwrap();
+    second.prompt("more").await;
+    let learned = second.agent.snapshot().unwrap().calibration.unwrap();
+    assert!((learned - ratio).abs() < 1e-9, "{learned} {ratio}");
+    harness.prompt("more").await;
+    assert!(harness.agent.snapshot().unwrap().calibration.unwrap() > 1.5);
+}
+
+#[tokio::test]
+async fn summary_is_written_by_the_model_for_summaries_or_else_by_the_own_one() {
+    for (reply, expected) in [(says("short"), "short"), (says(" "), "own words")] {
+        let harness = Setup::new(vec![says("one"), says("two"), says("own words")]).build();
+        let other = Arc::new(ScriptedModel::with(vec![reply]));
+        let found = FoundModel { provider: other.clone(), model: Model { name: "small".into(), ..Model::default() } };
+        harness.agent.configure(|config| config.ports.summarizer = Some(found));
+        harness.prompt("first").await;
+        harness.prompt("second").await;
+        let compaction = harness.agent.compact(None).await.unwrap();
+        assert_eq!(compaction.summary, expected);
+        assert_eq!(other.requests.lock().unwrap()[0].model, "small");
+    }
+}
+
+#[tokio::test]
+async fn message_sent_during_a_compaction_starts_a_run_after_it() {
+    let harness = Setup::new(vec![says("one"), says("two"), Reply::Hangs(vec![]), says("picked up")]).build();
+    harness.prompt("first").await;
+    harness.prompt("second").await;
+    let mut compacting = Box::pin(harness.agent.compact(None));
+    assert!(futures_util::poll!(&mut compacting).is_pending());
+    let mut sending = Box::pin(harness.agent.send(Message::user("and now?")));
+    assert!(futures_util::poll!(&mut sending).is_pending());
+    harness.agent.abort();
+    let (compacted, outcome) = tokio::join!(compacting, sending);
+    assert!(matches!(compacted, Err(CompactionError::Aborted)));
+    assert_eq!(outcome.unwrap().unwrap().text(), "picked up");
 }
 
 #[tokio::test]

@@ -64,10 +64,10 @@ impl Judge {
     async fn ask(&self, question: String, candidates: &Candidates<'_>) -> Choice {
         let config = self.config();
         let mut context = self.context(candidates.context);
-        let prompts = vec![Message::user(question.as_str())];
+        let prompts = vec![Message::user(question)];
         let outcome = run(&mut context, prompts, &config, candidates.events, candidates.token).await;
         let (turns, spend) = (outcome.turns, outcome.spend);
-        let choice = match verdict(outcome, &context, &question, candidates.candidates.len()) {
+        let choice = match verdict(outcome, &context, candidates.candidates.len()) {
             Ok(candidate) => Choice::of(candidate),
             Err(why) => first(&format!("the judge did not decide: {why}")),
         };
@@ -80,8 +80,8 @@ impl Judge {
         config.ports.tools = Arc::new(nothing);
         config.ports.store = Arc::new(NoStore);
         config.policy.limits.max_turns = Some(1);
+        // A compacted question would no longer contain the answers.
         config.policy.compaction.automatic = false;
-        config.policy.compaction.by_model = false;
         config
     }
 
@@ -98,15 +98,9 @@ impl Judge {
 }
 
 /// Returns the index of the chosen answer among `count`, or the reason there is none.
-fn verdict(outcome: Outcome, context: &Context, question: &str, count: usize) -> Result<usize, String> {
-    // If the request is too long for the vendor, it is compacted and no longer contains the question.
-    let is_complete = context.messages.iter().any(|message| match &**message {
-        Message::User(asked) => asked.content.iter().any(|part| part.as_text() == Some(question)),
-        _ => false,
-    });
+fn verdict(outcome: Outcome, context: &Context, count: usize) -> Result<usize, String> {
     let report = Report::of(outcome, context.loop_id.clone());
     match &report.end {
-        RunEnd::Done { .. } if !is_complete => Err("the question was too long for its model".to_owned()),
         RunEnd::Done { .. } => named(&report.text, count).ok_or_else(|| "its reply does not name an answer".to_owned()),
         _ => Err(report.shortfall().unwrap_or_default()),
     }

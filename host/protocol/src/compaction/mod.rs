@@ -2,6 +2,7 @@
 
 pub mod policy;
 pub mod shrink;
+pub mod strategy;
 
 use crate::bound::OutputBounds;
 use crate::content::Content;
@@ -21,6 +22,9 @@ pub const FRAME: &str = "[What follows is a summary of the conversation so far. 
 pub struct Record {
     /// Replaces the messages that are not kept; empty when all are kept.
     pub summary: String,
+    /// Number of messages to keep at the start, before the summary.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: usize,
     /// Number of messages to keep at the end.
     pub kept: usize,
     /// Bound on the tool results among the kept messages.
@@ -37,8 +41,13 @@ pub struct Cut {
     pub spared: usize,
 }
 
-/// Returns the part of a history that the model sees: the summary of the last compaction, the messages it kept, and all
-/// messages after it. Ignores compactions that cannot be parsed.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Returns the part of a history that the model sees: the messages that the last compaction kept at the start, its
+/// summary, the messages that it kept at the end, and all messages after it. Ignores compactions that cannot be parsed.
 pub fn view(messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut seen: Vec<Arc<Message>> = Vec::new();
     for message in messages {
@@ -62,7 +71,9 @@ fn record(message: &Message) -> Option<Record> {
 impl Record {
     /// Returns the messages that the model sees instead of `messages` after this compaction.
     pub fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {
-        let kept = &messages[messages.len() - self.kept.min(messages.len())..];
+        let (head, rest) = messages.split_at(messages.len() - self.kept.min(messages.len()));
+        let head = &head[..self.first.min(head.len())];
+        let kept = rest;
         let summary = (!self.summary.is_empty()).then(|| {
             let content = vec![Content::text(format!("{FRAME}{}", self.summary))];
             Arc::new(Message::User(UserMessage { content, timestamp }))
@@ -72,7 +83,7 @@ impl Record {
             Some(cut) if at < spared => cut.apply(message),
             _ => message.clone(),
         });
-        summary.into_iter().chain(cut).collect()
+        head.iter().cloned().chain(summary).chain(cut).collect()
     }
 }
 

@@ -15,10 +15,14 @@ use std::sync::Arc;
 
 /// The smallest budget, in tokens. Less would not even hold the words that go before a summary.
 pub const MIN_TOKENS: u64 = 64;
+/// The smallest budget for which a summary by the model is worth its request, in tokens.
+pub const MIN_SUMMARY_TOKENS: u64 = 512;
 /// Bytes of a user's message in a listing. Longer ones are cut in the middle.
 const USER_BYTES: usize = 2_000;
 /// Bytes of any other line of a listing.
 const LINE_BYTES: usize = 160;
+/// Precedes the request that the model works on, at the end of a summary.
+const TASK: &str = "\n\n[The request that you are working on, in the user's words:]\n\n";
 
 /// Token budget for messages.
 pub struct TokenBudget<'a> {
@@ -48,43 +52,81 @@ impl TokenBudget<'_> {
 /// The messages that remain of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retained {
+    /// Number of messages at the start.
+    pub first: usize,
     /// Number of messages at the end.
     pub count: usize,
-    /// Bound on their tool results.
+    /// Bound on the tool results among those at the end.
     pub cut: Option<Cut>,
+}
+
+impl Retained {
+    /// Keeps at most so many messages at both ends, and fewer where a call would lose its result.
+    pub fn of(messages: &[Arc<Message>], first: usize, recent: usize) -> Self {
+        let is_boundary = |at: &usize| !matches!(messages.get(*at).map(|m| &**m), Some(Message::ToolResult(_)));
+        let start = messages.len() - recent.min(messages.len());
+        let start = (start..=messages.len()).find(is_boundary).unwrap_or(messages.len());
+        // An earlier summary is not the beginning of the conversation.
+        let own = messages.iter().take(first.min(start)).take_while(|message| !is_summary(message)).count();
+        let first = (0..=own).rev().find(is_boundary).unwrap_or(0);
+        Self { first, count: messages.len() - start, cut: None }
+    }
+
+    /// Returns the messages in between.
+    pub fn dropped<'a>(&self, messages: &'a [Arc<Message>]) -> &'a [Arc<Message>] {
+        &messages[self.first..messages.len() - self.count]
+    }
+
+    /// Returns the record of a compaction that only shortens tool results; `None` if it would change nothing.
+    pub fn only_cut(&self, messages: &[Arc<Message>]) -> Option<Record> {
+        self.cut?;
+        Some(Record { summary: String::new(), first: self.first, kept: messages.len() - self.first, cut: self.cut })
+    }
 }
 
 /// Cuts the results of old tool calls; returns `None` if that is not enough.
 pub fn cut_results(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Option<Record> {
     let cut = Cut { bytes: policy.result_bytes, spared: policy.keep_recent };
-    let record = Record { summary: String::new(), kept: messages.len(), cut: Some(cut) };
+    let record = Record { summary: String::new(), first: 0, kept: messages.len(), cut: Some(cut) };
     budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)).then_some(record)
 }
 
-/// Returns the messages at the end to keep: as many of the last `keep_recent` as take half of the room; with their results
-/// cut where that saves more of them.
+/// Returns the messages to keep: of the last `keep_recent` as many as take half of the room, with their results cut where
+/// that saves more of them; of the first `keep_first` as many as take a quarter.
 pub fn kept(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> Retained {
-    let half = TokenBudget { tokens: budget.tokens() / 2, tracker: budget.tracker };
-    let recent = messages.len().min(policy.keep_recent);
+    let (tail, cut) = recent(messages, budget, policy);
+    let heads = (0..=policy.keep_first.min(messages.len())).rev();
+    let mut heads = heads.map(|first| Retained { cut, ..Retained::of(messages, first, tail) });
+    let fits = |kept: &Retained| {
+        let least = Record { summary: "…".to_owned(), first: kept.first, kept: tail, cut };
+        budget.count(&messages[..kept.first]) <= budget.tokens() / 4
+            && budget.holds(&least.apply(messages, Timestamp::UNIX_EPOCH))
+    };
+    heads.find(fits).unwrap_or(Retained { first: 0, count: tail, cut })
+}
+
+/// Returns the number of messages at the end that are kept, and how their results are cut.
+fn recent(messages: &[Arc<Message>], budget: &TokenBudget<'_>, policy: &CompactionPolicy) -> (usize, Option<Cut>) {
+    let half = budget.tokens() / 2;
     let cut = Cut { bytes: policy.result_bytes, spared: 0 };
-    for count in (1..=recent).rev() {
+    for count in (1..=messages.len().min(policy.keep_recent)).rev() {
         let tail = &messages[messages.len() - count..];
         if matches!(*tail[0], Message::ToolResult(_)) {
             continue;
         }
         for cut in [None, Some(cut)] {
-            let record = Record { summary: String::new(), kept: count, cut };
-            if half.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half.tokens {
-                return Retained { count, cut };
+            let record = Record { summary: String::new(), first: 0, kept: count, cut };
+            if budget.count(&record.apply(tail, Timestamp::UNIX_EPOCH)) <= half {
+                return (count, cut);
             }
         }
     }
-    Retained { count: 0, cut: None }
+    (0, None)
 }
 
-/// Puts a summary before what is kept, and cuts it until both fit.
+/// Puts a summary between what is kept, and cuts it until all of it fits.
 pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &TokenBudget<'_>) -> Record {
-    let mut record = Record { summary, kept: kept.count, cut: kept.cut };
+    let mut record = Record { summary, first: kept.first, kept: kept.count, cut: kept.cut };
     let mut bytes = record.summary.len();
     while !budget.holds(&record.apply(messages, Timestamp::UNIX_EPOCH)) && bytes > 0 {
         bytes = bytes * 3 / 4;
@@ -99,6 +141,34 @@ pub fn fit(messages: &[Arc<Message>], summary: String, kept: Retained, budget: &
     record
 }
 
+/// Adds the request that the model works on to the end of a summary, in the user's words, unless the kept messages
+/// contain it. A summary may lose what it asks for, and its frame says that it asks for nothing.
+pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, budget: &TokenBudget<'_>) -> String {
+    let is_request = |message: &Arc<Message>| matches!(**message, Message::User(_)) && !is_summary(message);
+    if messages[messages.len() - kept.count..].iter().any(is_request) {
+        return summary;
+    }
+    let Some(task) = kept.dropped(messages).iter().rev().find_map(|message| task(message)) else { return summary };
+    // A token is about four bytes, so that this is a quarter of the room.
+    let bytes = usize::try_from(budget.tokens()).unwrap_or(usize::MAX);
+    format!("{}{TASK}{}", summary.trim_end(), cut_middle(task, bytes))
+}
+
+/// Returns the request of a user's message, or the one that an earlier summary ends with.
+fn task(message: &Message) -> Option<String> {
+    let Message::User(message) = message else { return None };
+    let text = texts(&message.content);
+    match text.strip_prefix(FRAME) {
+        Some(summary) => summary.split_once(TASK).map(|(_, task)| task.to_owned()),
+        None => Some(text),
+    }
+}
+
+fn is_summary(message: &Arc<Message>) -> bool {
+    let Message::User(message) = &**message else { return false };
+    message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(FRAME))
+}
+
 /// Lists messages and calls, one line each, in place of a summary by the model.
 pub fn listing(messages: &[Arc<Message>]) -> String {
     let mut listing = String::new();
@@ -108,6 +178,7 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
                 let text = texts(&message.content);
                 // An earlier summary goes on as it is.
                 let text = text.strip_prefix(FRAME).unwrap_or(&text);
+                let text = text.split(TASK).next().unwrap_or(text);
                 line(&mut listing, "The user: ", text, USER_BYTES);
             }
             Message::Assistant(message) => {
