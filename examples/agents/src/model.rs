@@ -44,7 +44,7 @@ pub fn find_model(name: &str) -> Result<FoundModel> {
     };
     let provider = build_with(config, context, models.clone())?;
     let known = models.find(info.name, &name);
-    let context_window = known.known.then_some(known.context_window);
+    let context_window = known.request_limit();
     Ok(FoundModel { provider, model: Model { name, context_window, ..Model::default() } })
 }
 

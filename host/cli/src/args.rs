@@ -126,7 +126,7 @@ pub(crate) struct RunArgs {
     /// Append to the system prompt
     #[arg(long, value_name = "TEXT", help_heading = "Prompt", hide_short_help = true)]
     pub(crate) append_system_prompt: Option<String>,
-    /// Ignore AGENTS.md and CLAUDE.md
+    /// Ignore AGENTS.md and CLAUDE.md (short: -nc)
     #[arg(long, help_heading = "Prompt", hide_short_help = true)]
     pub(crate) no_context_files: bool,
 }

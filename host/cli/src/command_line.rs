@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 /// Parses the arguments of the program, the first of which is its name.
 pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
-    Cli::try_parse_from(command_first(args))
+    Cli::try_parse_from(command_first(expanded(args)))
 }
 
 /// Returns the value of `--output-format`, even on a command line that cannot be parsed.
@@ -47,6 +47,13 @@ fn nearest_command(word: &str) -> Option<String> {
     let command = Cli::command();
     let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
     nearest(word, names).map(str::to_owned)
+}
+
+/// Replaces `-nc`, which the parser cannot declare because it has two letters.
+fn expanded(mut args: Vec<OsString>) -> Vec<OsString> {
+    let options = args.iter_mut().take_while(|arg| *arg != "--");
+    options.filter(|arg| *arg == "-nc").for_each(|arg| *arg = "--no-context-files".into());
+    args
 }
 
 /// Moves options that every command has behind the command that follows them: the parser looks for a command only in
@@ -106,6 +113,12 @@ mod tests {
         let cli = parse(args(&["-C", "/x", "doctor"])).unwrap();
         assert_eq!(cli.global.work_in.as_deref(), Some(std::path::Path::new("/x")));
         assert!(parse(args(&["-C", "doctor", "go", "on"])).unwrap().command.is_none());
+    }
+
+    #[test]
+    fn short_option_of_two_letters_is_expanded_before_the_prompt() {
+        let run = parse(args(&["-nc", "-p", "--", "-nc"])).unwrap().run;
+        assert!(run.no_context_files && run.prompt == ["-nc"]);
     }
 
     #[test]

@@ -252,9 +252,23 @@ impl Base {
         let model = pinion_agent::Model {
             name,
             prices: Some(Arc::new(TablePrices(known.clone()))),
-            context_window: known.known.then_some(known.context_window),
+            context_window: known.request_limit(),
         };
+        notices.extend(self.unknown_window(&model, info.name));
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
+    }
+
+    /// Returns a notice if the size of conversations with this model is a guess.
+    fn unknown_window(&self, model: &pinion_agent::Model, provider: &str) -> Option<String> {
+        let policy = &self.config.compaction;
+        let assumed = policy.assumed_window.filter(|_| policy.automatic && model.context_window.is_none())?;
+        let file = self.paths.models_file();
+        Some(format!(
+            "the context window of `{provider}/{}` is unknown: {assumed} tokens are assumed (set its `context-window` in \
+             `{}`)",
+            model.name,
+            file.display()
+        ))
     }
 
     /// Returns the sources of a provider's key: the environment, the keyring, `auth.toml` and the user's command.
