@@ -140,7 +140,14 @@ async fn work(base: &Base, style: Style, global: &GlobalArgs) -> Result<RunEnd> 
     let session = OpenSession::unkept();
     let approver = Arc::new(DenyAll { reason: "the demo asks no one".to_owned() });
     let chosen = Chosen::scripted(script(), "demo");
-    let parts = AgentParts { chosen, tools: runtime, approver, session: &session, context: &Context::default() };
+    let parts = AgentParts {
+        chosen,
+        tools: runtime,
+        approver,
+        session: &session,
+        context: &Context::default(),
+        summarizer: None,
+    };
     let agent = Arc::new(base.agent(&args, parts));
     agent.configure(|config| config.ports.hooks.push(Arc::new(Pace::of_stdout())));
     let detail = if global.quiet { Detail::Notices } else { Detail::Ledgers };

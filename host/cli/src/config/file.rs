@@ -32,6 +32,10 @@ pub(crate) struct File {
     /// Controls whether requests mark prompts for the vendor's cache.
     pub(crate) cache: Option<Cache>,
     pub(crate) approve: Option<Approve>,
+    /// The tools to offer; all when absent.
+    pub(crate) tools: Option<Vec<String>>,
+    /// Tools that are not offered. The lists of all layers add up.
+    pub(crate) exclude_tools: Vec<String>,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
@@ -97,9 +101,14 @@ impl FileRetry {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct FileCompaction {
     automatic: Option<bool>,
+    /// Tokens to assume for models with an unknown context window.
+    assumed_window: Option<u64>,
     reserve_tokens: Option<u64>,
+    keep_first: Option<usize>,
     keep_recent: Option<usize>,
     by_model: Option<bool>,
+    /// Model that writes the summaries.
+    pub(super) model: Option<String>,
 }
 
 impl FileCompaction {
@@ -107,7 +116,9 @@ impl FileCompaction {
         let usual = CompactionPolicy::default();
         CompactionPolicy {
             automatic: self.automatic.unwrap_or(usual.automatic),
+            assumed_window: self.assumed_window.or(usual.assumed_window),
             reserve: self.reserve_tokens.unwrap_or(usual.reserve),
+            keep_first: self.keep_first.unwrap_or(usual.keep_first),
             keep_recent: self.keep_recent.unwrap_or(usual.keep_recent),
             by_model: self.by_model.unwrap_or(usual.by_model),
             ..usual

@@ -46,9 +46,14 @@ pub(crate) struct Config {
     pub(crate) retry: Backoff,
     pub(crate) cache: CachePolicy,
     pub(crate) compaction: CompactionPolicy,
+    /// The model that writes summaries, as [`Self::model`].
+    pub(crate) summary_model: Option<String>,
     pub(crate) sub_agents: SubAgentPolicy,
     pub(crate) branches: FileBranches,
     pub(crate) approve: ApprovalMode,
+    /// The tools to offer, unless an option names them; all when none.
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) exclude_tools: Vec<String>,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     /// All providers, including the user's own.
@@ -103,10 +108,13 @@ impl Config {
                 Some(Cache::Off) => CachePolicy::Off,
                 Some(Cache::Auto) | None => CachePolicy::Auto,
             },
+            summary_model: file.compaction.model.clone(),
             compaction: file.compaction.policy(),
             sub_agents: file.agents.policy()?,
             branches: file.branches,
             approve: args.approve.or(file.approve).map(ApprovalMode::from).unwrap_or_default(),
+            tools: file.tools,
+            exclude_tools: file.exclude_tools,
             limits: limits(&file.limits, args),
             registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),
@@ -195,6 +203,9 @@ fn merge(below: &mut toml::Table, above: toml::Table) {
         match (below.get_mut(&key), value) {
             // Grants replace each other as a whole: the user's are not added to the default ones.
             (Some(toml::Value::Table(below)), toml::Value::Table(above)) if key != "files" => merge(below, above),
+            (Some(toml::Value::Array(below)), toml::Value::Array(above)) if key == "exclude-tools" => {
+                below.extend(above)
+            }
             (_, value) => {
                 below.insert(key, value);
             }
@@ -312,6 +323,17 @@ mod tests {
         for wrong in ["temperature = 3", "temperature = nan", "[retry]\nmax-seconds = -1"] {
             assert!(Setup::new(wrong, "").load(&[]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn project_can_only_narrow_the_tools() {
+        let user = "tools = [\"read\", \"bash\"]\nexclude-tools = [\"write\"]\ntrusted = [\"{workspace}\"]\n";
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let narrow = Setup::new(user, "tools = [\"read\"]\nexclude-tools = [\"edit\"]\n").load(&[]).unwrap();
+        assert_eq!((narrow.tools, narrow.exclude_tools), (Some(names(&["read"])), names(&["write", "edit"])));
+        let wide = Setup::new(user, "tools = [\"read\", \"task\"]\nexclude-tools = []\n").load(&[]).unwrap();
+        assert_eq!((wide.tools, wide.exclude_tools), (Some(names(&["read", "bash"])), names(&["write"])));
+        assert!(wide.notices[0].contains("only narrow"), "{:?}", wide.notices);
     }
 
     #[test]

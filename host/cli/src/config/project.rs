@@ -20,6 +20,8 @@ enum May {
     Set,
     /// A number that is lower than the user's.
     Lower,
+    /// A list whose entries are all in the user's, if there is one.
+    Narrow,
     /// Only `false`.
     Disable,
     /// Plugins that are neither built in nor in the user's config. Only plugins of the project itself get the value.
@@ -34,8 +36,12 @@ const RULES: &[(&[&str], May)] = &[
     (&["thinking"], May::Set),
     (&["thinking-budget"], May::Set),
     (&["cache"], May::Set),
+    (&["tools"], May::Narrow),
+    (&["exclude-tools"], May::Set),
     (&["compaction", "automatic"], May::Set),
+    (&["compaction", "assumed-window"], May::Set),
     (&["compaction", "reserve-tokens"], May::Set),
+    (&["compaction", "keep-first"], May::Set),
     (&["compaction", "keep-recent"], May::Set),
     (&["compaction", "by-model"], May::Set),
     (&["limits", "max-turns"], May::Lower),
@@ -115,6 +121,7 @@ impl Sieve<'_> {
         let (is_fine, problem) = match may {
             May::Set => (true, ""),
             May::Lower => (self.is_lower(value, path), "a project's config can only lower it"),
+            May::Narrow => (self.is_narrower(value, path), "a project's config can only narrow it"),
             May::Disable => (value.as_bool() == Some(false), "a project's config can only disable plugins"),
             May::OwnPlugin => {
                 (self.is_own(&path[1]), "a project's config can only configure plugins that the project itself brings")
@@ -133,6 +140,11 @@ impl Sieve<'_> {
             .map(|plugin| plugin.name)
             .chain(users.into_iter().flat_map(|t| t.keys().map(String::as_str)));
         !taken.any(|name| is_alike(name, plugin))
+    }
+
+    fn is_narrower(&self, value: &Value, path: &[String]) -> bool {
+        let Some(allowed) = self.users(path).and_then(Value::as_array) else { return true };
+        value.as_array().is_some_and(|wanted| wanted.iter().all(|name| allowed.contains(name)))
     }
 
     fn is_lower(&self, value: &Value, path: &[String]) -> bool {

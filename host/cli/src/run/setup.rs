@@ -12,8 +12,8 @@ use crate::prompt::system_prompt;
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::session::OpenSession;
 use pinion_agent::{
-    Agent, AgentError, Approval, Approver, Authority, Context, LoopConfig, Message, Outcome, RedactedTools,
-    RequestOptions, Selection, SubAgentPolicy, ToolExecutor,
+    Agent, AgentError, Approval, Approver, Authority, Context, FoundModel, LoopConfig, Message, ModelSource as _,
+    Outcome, RedactedTools, RequestOptions, Selection, SubAgentPolicy, ToolExecutor,
 };
 use pinion_plugin_runtime::{Notice, Runtime, Source};
 use pinion_session_store::printable;
@@ -87,8 +87,13 @@ impl Base {
         let models = ConfiguredModels::new(self, &chosen);
         let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
         let tools = self.tools(args, runtime.clone())?;
+        session.notices.extend(self.unknown_tools(args, &runtime));
+        let summarizer = match &self.config.summary_model {
+            Some(name) => Some(models.model(name).await.map_err(Failure::usage)?),
+            None => None,
+        };
         let context = self.context(args);
-        let parts = AgentParts { chosen, tools, approver, session: &session, context: &context };
+        let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
         info.watch(&agent);
         Ok(Ready { agent, runtime, session, info, context, branches })
@@ -155,6 +160,8 @@ pub(crate) struct AgentParts<'a> {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) session: &'a OpenSession,
     pub(crate) context: &'a ContextFiles,
+    /// The model that writes summaries, unless it is the chosen one.
+    pub(crate) summarizer: Option<FoundModel>,
 }
 
 impl Base {
@@ -169,6 +176,7 @@ impl Base {
         config.ports.retry = Arc::new(self.config.retry.clone());
         config.ports.store = parts.session.store.clone();
         config.ports.secrets = self.secrets.clone();
+        config.ports.summarizer = parts.summarizer;
         config.policy.options = RequestOptions {
             thinking: self.config.thinking,
             thinking_budget: self.config.thinking_budget,
@@ -193,7 +201,7 @@ impl Base {
         if args.no_tools {
             return Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(|_| false)));
         }
-        let Some(names) = &args.tools else { return Ok(runtime) };
+        let Some(names) = &args.tools else { return Ok(self.tools_of_config(runtime)) };
         let there: Vec<String> = runtime.definitions().iter().map(|tool| tool.name.clone()).collect();
         if let Some(unknown) = names.iter().find(|name| !there.contains(name)) {
             return Err(
@@ -202,6 +210,34 @@ impl Base {
         }
         let names: HashSet<String> = names.iter().cloned().collect();
         Ok(Arc::new(Selection::new(runtime, Authority::ALL).of(move |name| names.contains(name))))
+    }
+}
+
+impl Base {
+    /// Selects the tools that the config allows.
+    fn tools_of_config(&self, tools: Arc<dyn ToolExecutor>) -> Arc<dyn ToolExecutor> {
+        let (only, excluded) = (self.config.tools.clone(), self.config.exclude_tools.clone());
+        if only.is_none() && excluded.is_empty() {
+            return tools;
+        }
+        let is_offered = move |name: &str| {
+            let is_named = |names: &Vec<String>| names.iter().any(|named| named == name);
+            only.as_ref().is_none_or(is_named) && !is_named(&excluded)
+        };
+        Arc::new(Selection::new(tools, Authority::ALL).of(is_offered))
+    }
+
+    /// Returns notices about names in the config that no tool has.
+    fn unknown_tools(&self, args: &RunArgs, runtime: &Runtime) -> Vec<String> {
+        if args.tools.is_some() || args.no_tools {
+            return Vec::new();
+        }
+        let there = runtime.definitions();
+        let is_unknown = |name: &&String| !there.iter().any(|tool| tool.name == **name);
+        let notice = |key: &str, name: &String| format!("`{key}` in the config: no tool `{}`", printable(name));
+        let only = self.config.tools.iter().flatten().filter(is_unknown).map(|name| notice("tools", name));
+        let excluded = self.config.exclude_tools.iter().filter(is_unknown).map(|name| notice("exclude-tools", name));
+        only.chain(excluded).collect()
     }
 }
 
