@@ -299,16 +299,13 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Begins another conversation, whose session has this id and held so many loops until now. What was spent stays; what
-    /// was approved for the session before is asked about again.
+    /// Begins another conversation. What was spent stays; what was approved for the session before is asked about again.
     ///
     /// # Errors
     /// Fails if the agent is running.
-    pub fn reset(&self, session_id: Arc<str>, messages: Vec<Arc<Message>>, loops: u32) -> Result<(), AgentError> {
+    pub fn reset(&self, conversation: Context) -> Result<(), AgentError> {
         let mut context = self.idle()?;
-        context.session_id = session_id;
-        context.messages = messages;
-        context.loops = loops;
+        *context = conversation;
         let config = self.config();
         config.inbox.steering.clear();
         config.inbox.follow_up.clear();

@@ -47,7 +47,8 @@ async fn converse(args: Args) -> Result<()> {
             "" => {}
             "/quit" => return Ok(()),
             "/clear" => {
-                agent.reset("conversation".into(), Vec::new(), 0)?;
+                let prompt = agent.snapshot()?.system_prompt;
+                agent.reset(Context::new(prompt, "conversation"))?;
                 print("[a new conversation]\n")?;
             }
             "/model" => print(&change_model(&agent, rest.trim()))?,

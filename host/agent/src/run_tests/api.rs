@@ -53,7 +53,8 @@ async fn l7_aborted_reply_is_repeated_and_an_answered_one_stays() {
     assert_eq!(harness.last_request(), ["user: go"]);
     // A prompt instead of a resumed run: the user has seen the half.
     snapshot.messages.push(Arc::new(Message::user("and?")));
-    harness.agent.reset("s".into(), snapshot.messages, 0).unwrap();
+    let context = Context { messages: snapshot.messages, ..Context::new("", "s") };
+    harness.agent.reset(context).unwrap();
     harness.agent.resume().await.unwrap();
     assert_eq!(harness.last_request(), ["user: go", "assistant: half a", "user: and?"]);
 }

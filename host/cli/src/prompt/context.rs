@@ -91,6 +91,10 @@ impl Context {
                     self.notices.push(format!("`{shown}` is not used: the context files exceed {MAX_BYTES} bytes"));
                     return;
                 }
+                Ok(None) if repository.has(&path) => {
+                    self.notices.push(format!("`{shown}` is not used: it is a link to nothing"));
+                    None
+                }
                 Ok(used) => used,
                 Err(refusal) => {
                     self.notices.push(format!("`{shown}` is not used: {refusal}"));
@@ -102,6 +106,9 @@ impl Context {
                 self.seen.insert(shown.clone(), digest);
             }
             if let Some((bytes, is_cut)) = used {
+                if is_cut {
+                    self.notices.push(format!("only the first {MAX_FILE_BYTES} bytes of `{shown}` are used"));
+                }
                 self.files.push(ContextFile { name: shown, bytes, is_cut, is_users });
                 return;
             }
@@ -194,6 +201,20 @@ fn read(repository: &Repository, path: &Path, is_users: bool) -> Result<Option<(
     Ok(text.map(|text| (text.bytes, text.is_cut)))
 }
 
+/// Reads a file of the user's config directory, following links; none if it does not exist. The error is a notice.
+pub(super) fn users_file(paths: &Paths, name: &str) -> Result<Option<String>, String> {
+    let Ok(directory) = Repository::at(&paths.config) else { return Ok(None) };
+    let problem = |problem: Refusal| {
+        let shown = paths.config.join(name);
+        format!("`{}` is not used: {problem}", line(&shown.to_string_lossy()))
+    };
+    match read(&directory, Path::new(name), true) {
+        Ok(Some((_, true))) => Err(problem(Refusal::TooLarge(MAX_FILE_BYTES))),
+        Ok(text) => Ok(text.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned())),
+        Err(refusal) => Err(problem(refusal)),
+    }
+}
+
 fn digest(bytes: &[u8], is_cut: bool) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(bytes).update(&[u8::from(is_cut)]);
@@ -265,6 +286,19 @@ mod tests {
         setup.write("repo/AGENTS.md", &"x\n".repeat(500_000));
         let text = setup.read().prompt();
         assert!(text.len() < 300_000 && text.contains("was omitted"));
+    }
+
+    #[test]
+    fn file_that_is_cut_or_cannot_be_used_is_reported() {
+        let setup = Setup::new();
+        setup.write("repo/AGENTS.md", &"x\n".repeat(500_000));
+        assert_eq!(setup.read().notices(), ["only the first 65536 bytes of `AGENTS.md` are used"]);
+        fs::remove_file(setup.path("repo/AGENTS.md")).unwrap();
+        std::os::unix::fs::symlink("nowhere.md", setup.path("repo/AGENTS.md")).unwrap();
+        assert!(setup.read().notices()[0].contains("`AGENTS.md` is not used: it is a link to nothing"));
+        fs::remove_file(setup.path("repo/AGENTS.md")).unwrap();
+        fs::create_dir(setup.path("repo/AGENTS.md")).unwrap();
+        assert!(setup.read().notices()[0].contains("a directory, not a regular file"));
     }
 
     #[test]

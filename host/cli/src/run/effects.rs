@@ -97,8 +97,8 @@ impl Chat<'_> {
     /// Continues in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;
-        let reset = agent.reset(session.id.clone(), session.messages.clone(), session.loops);
-        reset.map_err(Failure::from)?;
+        let files = self.base.context(self.args);
+        agent.reset(self.base.conversation(self.args, &session, &files)).map_err(Failure::from)?;
         agent.configure(|config| {
             config.ports.store = session.store.clone();
             config.policy.options.session_id = Some(session.id.to_string());
@@ -111,6 +111,8 @@ impl Chat<'_> {
         }
         self.say(&text!("{}: {}", what, short_id(&session.id)));
         session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        files.notices().iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        files.remember();
         self.ready.session = session;
         Ok(())
     }

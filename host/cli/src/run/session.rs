@@ -18,6 +18,8 @@ pub(crate) struct OpenSession {
     pub(crate) messages: Vec<Arc<Message>>,
     /// Number of earlier runs.
     pub(crate) loops: u32,
+    /// Id of the last run; empty for a new session.
+    pub(crate) last_loop: Arc<str>,
     /// Notices about the state in which the session was found.
     pub(crate) notices: Vec<String>,
 }
@@ -60,6 +62,7 @@ impl OpenSession {
             on_disk: None,
             messages: Vec::new(),
             loops: 0,
+            last_loop: "".into(),
             notices: Vec::new(),
         }
     }
@@ -76,7 +79,9 @@ impl OpenSession {
         let opened = open_to_continue(path, workspace).map_err(Failure::from)?;
         let notices = opened.recovery.notices();
         let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
-        Ok(Self { messages: pinion_agent::view(opened.messages), loops, notices, ..Self::kept(opened.session) })
+        let last_loop = opened.last_loop.map(|start| start.loop_id).unwrap_or_default().into();
+        let messages = pinion_agent::view(opened.messages);
+        Ok(Self { messages, loops, last_loop, notices, ..Self::kept(opened.session) })
     }
 
     fn kept(session: Session) -> Self {
@@ -87,6 +92,7 @@ impl OpenSession {
             on_disk: Some(session),
             messages: Vec::new(),
             loops: 0,
+            last_loop: "".into(),
             notices: Vec::new(),
         }
     }

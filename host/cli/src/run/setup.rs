@@ -8,7 +8,7 @@ use crate::model::info::SessionInfo;
 use crate::plugins::builtin::FIRST_CALLED;
 use crate::plugins::sources::Purpose;
 use crate::prompt::context::Context as ContextFiles;
-use crate::prompt::system_prompt;
+use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::session::OpenSession;
 use pinion_agent::{
@@ -43,7 +43,7 @@ impl Ready {
     /// once.
     pub(crate) fn notices(&self, base: &Base) -> Vec<String> {
         self.context.remember();
-        let context = self.context.notices().iter().cloned();
+        let context = self.context.notices().iter().cloned().chain(Instructions::notices(&base.paths));
         let notices = base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned());
         notices.chain(self.slow_plugins()).collect()
     }
@@ -188,11 +188,21 @@ impl Base {
         };
         config.policy.limits = self.config.limits.clone();
         config.policy.compaction = self.config.compaction.clone();
+        Agent::new(config, self.conversation(args, parts.session, parts.context))
+    }
+
+    /// Returns the conversation of a session, with a system prompt of today.
+    pub(crate) fn conversation(&self, args: &RunArgs, session: &OpenSession, files: &ContextFiles) -> Context {
         let today = self.exchanges.date().to_string();
-        let prompt = system_prompt(args, &self.workspace, parts.context, &today);
+        let instructions = Instructions::read(args, &self.paths, &self.config.project);
+        let prompt = system_prompt(&instructions, &self.workspace, files, &today);
         let prompt = self.secrets.clean(&prompt).into_owned();
-        let (messages, loops) = (parts.session.messages.clone(), parts.session.loops);
-        Agent::new(config, Context { messages, loops, ..Context::new(prompt, parts.session.id.clone()) })
+        Context {
+            messages: session.messages.clone(),
+            loops: session.loops,
+            loop_id: session.last_loop.clone(),
+            ..Context::new(prompt, session.id.clone())
+        }
     }
 
     /// Selects the tools that the options allow, with secrets redacted in their results.

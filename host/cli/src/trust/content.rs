@@ -18,6 +18,12 @@ use std::path::Path;
 pub(super) const DIRECTORY: &str = ".pinion";
 /// Config of a project.
 pub(crate) const CONFIG: &str = ".pinion/config.toml";
+/// Replaces the system prompt.
+pub(crate) const PROJECT_SYSTEM: &str = ".pinion/SYSTEM.md";
+/// Appended to the system prompt.
+pub(crate) const PROJECT_APPEND: &str = ".pinion/APPEND_SYSTEM.md";
+/// The files whose text takes effect.
+pub(super) const TEXTS: [&str; 3] = [CONFIG, PROJECT_SYSTEM, PROJECT_APPEND];
 /// Directory of a project's plugin files.
 pub(super) const PLUGINS: &str = ".pinion/plugins/";
 /// Written by this program and the user's agents, and only read as text.
@@ -25,7 +31,7 @@ const NOT_TRUSTED: &str = ".pinion/plans";
 /// Files beside the directory that decide what runs.
 const BESIDE: [&str; 1] = [".mcp.json"];
 
-const MAX_CONFIG_BYTES: u64 = 64 * 1024;
+const MAX_TEXT_BYTES: u64 = 64 * 1024;
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_FILES: usize = 1000;
 const MAX_ENTRIES: usize = 10_000;
@@ -37,8 +43,8 @@ const DIGEST: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     files: BTreeMap<String, Item>,
-    /// The text of the config at the time of its digest.
-    config: Option<String>,
+    /// The text of each of [`TEXTS`] at the time of its digest.
+    texts: BTreeMap<String, String>,
     /// Files that are never used, with the reasons.
     refused: Vec<String>,
     /// The reason why reading stopped, if it did.
@@ -79,7 +85,12 @@ impl Content {
 
     /// Returns the text of the config.
     pub(crate) fn config(&self) -> Option<&str> {
-        self.config.as_deref()
+        self.text(CONFIG)
+    }
+
+    /// Returns the text of one of [`TEXTS`].
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
     }
 
     /// Returns the plugin files, relative to the project.
@@ -196,19 +207,20 @@ impl Reading {
     fn file(&mut self, path: &str, file: File) -> Result<(), Refusal> {
         let left = MAX_BYTES - self.bytes;
         let too_large = || Refusal::Io(io::Error::other(format!("`{DIRECTORY}` holds more than {MAX_BYTES} bytes")));
-        if path != CONFIG && file.metadata().map_err(Refusal::Io)?.len() > left {
+        let is_text = TEXTS.contains(&path);
+        if !is_text && file.metadata().map_err(Refusal::Io)?.len() > left {
             return Err(too_large());
         }
-        let item = match path == CONFIG {
+        let item = match is_text {
             true => {
                 let mut bytes = Vec::new();
-                file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes).map_err(Refusal::Io)?;
-                if bytes.len() as u64 > MAX_CONFIG_BYTES {
-                    self.refuse(path, &Refusal::TooLarge(MAX_CONFIG_BYTES));
+                file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes).map_err(Refusal::Io)?;
+                if bytes.len() as u64 > MAX_TEXT_BYTES {
+                    self.refuse(path, &Refusal::TooLarge(MAX_TEXT_BYTES));
                     return Ok(());
                 }
                 let item = Item { digest: blake3::hash(&bytes).to_hex().to_string(), bytes: bytes.len() as u64 };
-                self.content.config = Some(String::from_utf8_lossy(&bytes).into_owned());
+                self.content.texts.insert(path.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
                 item
             }
             false => {

@@ -14,9 +14,9 @@
 mod content;
 pub(crate) mod records;
 
-pub(crate) use content::{CONFIG, Content};
+pub(crate) use content::{CONFIG, Content, PROJECT_APPEND, PROJECT_SYSTEM};
 
-use self::content::{DIRECTORY, PLUGINS};
+use self::content::{DIRECTORY, PLUGINS, TEXTS};
 use self::records::{Record, Records};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
@@ -97,7 +97,12 @@ impl Project {
 
     /// Returns the config of a trusted project.
     pub(crate) fn config(&self) -> Option<&str> {
-        self.content.config().filter(|_| self.is_trusted())
+        self.text(CONFIG)
+    }
+
+    /// Returns the text of a file of a trusted project: its config or a part of the system prompt.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.content.text(path).filter(|_| self.is_trusted())
     }
 
     /// Returns the plugin files of a trusted project, sorted by name.
@@ -201,7 +206,7 @@ pub(crate) fn fixed(entry: &Path, paths: &Paths) -> Result<PathBuf> {
 fn brings_something(workspace: &Path) -> bool {
     let Ok(project) = Repository::at(workspace) else { return false };
     let is_link = |path: &str| project.directory(Path::new(path)).is_err();
-    [CONFIG, ".pinion/plugins"].iter().any(|path| project.has(Path::new(path))) || is_link(DIRECTORY)
+    TEXTS.into_iter().chain([".pinion/plugins"]).any(|path| project.has(Path::new(path))) || is_link(DIRECTORY)
 }
 
 fn named(changes: &[String]) -> String {
