@@ -131,6 +131,13 @@ pub(crate) struct RunArgs {
     pub(crate) no_context_files: bool,
 }
 
+impl RunArgs {
+    /// Returns whether an option selects an earlier session.
+    pub(crate) fn continues(&self) -> bool {
+        self.continue_last || self.resume.is_some() || self.fork.is_some() || self.session.is_some()
+    }
+}
+
 #[cfg(test)]
 impl RunArgs {
     /// Parses options without the name of the program.

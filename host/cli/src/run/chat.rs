@@ -124,6 +124,10 @@ impl Chat<'_> {
     }
 
     async fn converse(&mut self, first: String, notices: &Arc<Notices>) -> Result<()> {
+        if first.trim().is_empty() && self.args.continues() && self.ready.is_unfinished() {
+            self.say(&self.style.dim("Continuing the unfinished run"));
+            self.work(None, notices).await?;
+        }
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
         let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
         let mut insert = String::new();
@@ -136,7 +140,7 @@ impl Chat<'_> {
             }
             notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
-                self.ask(text, notices).await?;
+                self.work(Some(text), notices).await?;
                 continue;
             }
             match editor.read(std::mem::take(&mut insert), notices, self.style).await? {
@@ -185,13 +189,13 @@ impl Chat<'_> {
         }
     }
 
-    /// Runs the agent on one message.
-    async fn ask(&mut self, text: String, notices: &Arc<Notices>) -> Result<()> {
+    /// Runs the agent on one message, or continues the last run without one.
+    async fn work(&mut self, text: Option<String>, notices: &Arc<Notices>) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
         let rendering =
             tokio::spawn(render(events, Renderer::new(Stdout, self.style, self.detail), notices.clone(), self.style));
-        let (outcome, _) = interruptible(&agent, self.ready.run(vec![Message::user(text)])).await;
+        let (outcome, _) = interruptible(&agent, self.ready.work(text.map(Message::user))).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;
         outcome.map_err(Failure::from)?;

@@ -20,6 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 /// Both are empty, or stdin is too long or cannot be read.
 pub(crate) fn prompt(args: &RunArgs, global: &GlobalArgs) -> Result<String> {
+    read_prompt(args, global)?.ok_or_else(no_prompt)
+}
+
+pub(crate) fn no_prompt() -> Failure {
+    Failure::usage("no prompt").hint("use `pinion -p \"TASK\"`, or pipe the task to stdin")
+}
+
+/// Like [`prompt`]; returns `None` if both are empty.
+pub(crate) fn read_prompt(args: &RunArgs, global: &GlobalArgs) -> Result<Option<String>> {
     let mut prompt = args.prompt.join(" ");
     if !io::stdin().is_terminal() {
         let bytes = read(global.quiet)?;
@@ -37,10 +46,7 @@ pub(crate) fn prompt(args: &RunArgs, global: &GlobalArgs) -> Result<String> {
             prompt.push_str(text.trim_end());
         }
     }
-    match prompt.trim() {
-        "" => Err(Failure::usage("no prompt").hint("use `pinion -p \"TASK\"`, or pipe the task to stdin")),
-        _ => Ok(prompt),
-    }
+    Ok(Some(prompt).filter(|prompt| !prompt.trim().is_empty()))
 }
 
 /// Reads stdin on a thread of its own, so that a long wait can be reported.

@@ -8,7 +8,7 @@ use crate::output::{self, Text, note, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible;
 use crate::run::end::{self, error_kind, problem, stop_reason};
-use crate::run::input::prompt;
+use crate::run::input::{no_prompt, read_prompt};
 use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
@@ -27,10 +27,17 @@ use tokio_util::sync::CancellationToken;
 const CHANNEL: usize = 256;
 
 pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
-    let prompt = prompt(args, global)?;
+    let prompt = match read_prompt(args, global)? {
+        None if !args.continues() => return Err(no_prompt()),
+        prompt => prompt,
+    };
     let headless = Headless::begin(base, args, global, deny_unattended()).await?;
-    let agent = headless.ready.agent.clone();
-    let (outcome, was_interrupted) = interruptible(&agent, headless.ready.run(vec![Message::user(prompt)])).await;
+    let (ready, agent) = (&headless.ready, headless.ready.agent.clone());
+    if prompt.is_none() && !ready.is_unfinished() {
+        return Err(Failure::usage("no prompt, and the session has no unfinished run to continue")
+            .hint("add a prompt: `pinion -p -c \"TASK\"`"));
+    }
+    let (outcome, was_interrupted) = interruptible(&agent, ready.work(prompt.map(Message::user))).await;
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();

@@ -53,12 +53,18 @@ impl Ready {
         self.context.names()
     }
 
-    /// Runs prompts, on branches if the config asks for them.
-    pub(crate) async fn run(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
-        match &self.branches {
-            Some(branches) => branches.run(&self.agent, prompts).await,
-            None => self.agent.run(prompts).await,
+    /// Runs a prompt, or continues the last run of the session without one; on branches if the config asks for them.
+    pub(crate) async fn work(&self, prompt: Option<Message>) -> std::result::Result<Outcome, AgentError> {
+        match (&self.branches, prompt) {
+            (Some(branches), prompt) => branches.run(&self.agent, prompt.into_iter().collect()).await,
+            (None, Some(prompt)) => self.agent.run(vec![prompt]).await,
+            (None, None) => self.agent.resume().await,
         }
+    }
+
+    /// Returns whether the last run of the session was interrupted or failed.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.agent.lease().is_ok_and(|lease| lease.can_continue().is_ok())
     }
 }
 
