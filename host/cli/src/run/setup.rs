@@ -243,9 +243,10 @@ impl Base {
         Arc::new(Selection::new(tools, Authority::ALL).of(is_offered))
     }
 
-    /// Returns notices about names in the config that no tool has.
+    /// Returns notices about names in the config that no tool has, if all plugins are loaded.
     fn unknown_tools(&self, args: &RunArgs, runtime: &Runtime) -> Vec<String> {
-        if args.tools.is_some() || args.no_tools {
+        let is_partial = args.no_plugins || args.no_builtin_plugins || !runtime.being_loaded().is_empty();
+        if args.tools.is_some() || args.no_tools || is_partial {
             return Vec::new();
         }
         let there = runtime.definitions();
