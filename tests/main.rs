@@ -20,5 +20,6 @@ mod providers;
 mod readme;
 mod registry;
 mod scale;
+mod sessions;
 mod structure;
 mod untrusted;

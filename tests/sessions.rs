@@ -1,0 +1,42 @@
+//! Sessions across several runs of the command, and the parts of the config that select what a run sees.
+
+use crate::command::assert_error;
+use pinion_tests::{Ended, Pinion};
+use serde_json::{Value, json};
+
+fn run(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
+    let script = pinion.script(replies);
+    pinion.run(["-p", "--replay", script.to_str().unwrap()].iter().chain(more))
+}
+
+#[test]
+fn unfinished_run_is_continued_without_a_prompt() {
+    let pinion = Pinion::default();
+    let list = json!({ "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
+    let limited = run(&pinion, &[list], &["--max-turns", "1", "go"]);
+    assert_eq!(limited.code, Some(3), "{limited:?}");
+    // The reply fails in the middle; the model repeats it.
+    let broken = json!({ "text": "half of", "error": { "kind": "auth", "message": "rejected" } });
+    let failed = run(&pinion, &[broken], &["-c"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let continued = run(&pinion, &[json!({ "text": "all of it" })], &["-c", "--output-format", "json"]);
+    assert_eq!(continued.code, Some(0), "{continued:?}");
+    let result: Value = serde_json::from_str(&continued.stdout).unwrap();
+    assert_eq!((&result["result"], &result["turns"]), (&json!("all of it"), &json!(1)));
+    let again = run(&pinion, &[], &["-c"]);
+    assert_error(&again, 2, &["no unfinished run to continue", "pinion -p -c"]);
+    assert_error(&run(&pinion, &[], &[]), 2, &["no prompt"]);
+}
+
+#[test]
+fn config_selects_tools_and_reports_names_that_none_has() {
+    let pinion = Pinion::default();
+    pinion.config("exclude-tools = [\"list\", \"lisst\"]\n");
+    let list = json!({ "calls": [{ "tool": "list", "arguments": { "path": "." } }] });
+    let replies = [list, json!({ "text": "done" })];
+    let excluded = run(&pinion, &replies, &["--output-format", "stream-json", "go"]);
+    assert!(excluded.stderr.contains("`exclude-tools` in the config: no tool `lisst`"), "{excluded:?}");
+    assert!(!excluded.stdout.contains("tool_execution_start"), "{excluded:?}");
+    let named = run(&pinion, &replies, &["--output-format", "stream-json", "--tools", "list", "go"]);
+    assert!(named.stdout.contains("tool_execution_start"), "{named:?}");
+}
