@@ -36,6 +36,9 @@ step lints
 cargo clippy --workspace --all-targets --release --locked -- -D warnings
 (cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo clippy --all-targets --locked -- -D warnings)
 
+step documentation
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --release --locked --quiet
+
 step 'tests of the plugins'
 (cd plugins && CARGO_TARGET_DIR=$CARGO_TARGET_DIR/plugins cargo test --locked --quiet)
 

@@ -95,7 +95,7 @@ pub trait Plugin: 'static {
         Vec::new()
     }
 
-    /// Prepares a new instance; runs before anything else if `lifecycle` is exported. [`config`] is available.
+    /// Prepares a new instance; runs before anything else if `lifecycle` is exported. [`config()`] is available.
     ///
     /// # Errors
     /// Fails the call that the instance was created for.

@@ -50,7 +50,7 @@ pub mod exports {
           pub name: _rt::String,
           /// One line, at most 2 KiB.
           pub description: _rt::String,
-          /// A placeholder shown after the name, such as "<model>"; at most 160 bytes.
+          /// A placeholder shown after the name, such as `<model>`; at most 160 bytes.
           pub argument_hint: Option<_rt::String>,
         }
         impl ::core::fmt::Debug for CommandDefinition {

@@ -1,4 +1,4 @@
-//! The config: the schema of its files ([`file`]) and the settings in effect ([`Config`]).
+//! The config: the schema of its files ([`mod@file`]) and the settings in effect ([`Config`]).
 //!
 //! The layers are, each over the one before: `defaults.toml`, the user's file, the file of a project that the user
 //! trusts, and the command line. A table is merged with the one below it; any other value replaces the one below. Each

@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthChar as _;
 const MAX_PART: usize = 2_000;
 /// Maximum lines and characters of an untrusted block, such as an error with its causes.
 const MAX_BLOCK: (usize, usize) = (60, 12_000);
-/// Maximum characters of a [`line`].
+/// Maximum characters of a [`line()`].
 const MAX_PATH: usize = 1024;
 
 /// Text that is safe for a terminal.

@@ -1,4 +1,4 @@
-//! Asks and grants of all capabilities together, generated from the [`list`](super::list).
+//! Asks and grants of all capabilities together, generated from the [`list`].
 
 use super::definition::{Capability, GrantContext};
 use super::list::with_capabilities;

@@ -2,8 +2,8 @@
 //!
 //! No model ever sees a record. A record that is lost, or that an older program does not know, costs nothing but itself.
 //!
-//! Each type of record is one file in this directory and one line in [`records!`]. To add one:
-//! 1. Write `record/NAME.rs` with a struct that implements [`RecordType`]. `NAME` is the type of its entries on disk.
+//! Each type of record is one file in this directory and one line in `records!`. To add one:
+//! 1. Write `record/NAME.rs` with a struct that implements `RecordType`. `NAME` is the type of its entries on disk.
 //! 2. Add `NAME: STRUCT,` to the list below.
 //!
 //! Reading, writing, recording from events and exporting follow from these two steps. `example.rs` is such a record,
