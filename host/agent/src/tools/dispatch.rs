@@ -49,39 +49,35 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) failure: Mutex<Option<StoreError>>,
 }
 
-/// A call with its tool, or the reason it cannot run.
+/// A call as the model wrote it, and whether it can run.
 struct Prepared<'a> {
-    /// The call as the model wrote it.
     wrote: &'a ToolCall,
+    ready: Result<Ready<'a>, ToolError>,
+}
+
+/// A call that can run once it is approved.
+struct Ready<'a> {
     /// The call with the arguments that the tool gets.
     call: Cow<'a, ToolCall>,
-    tool: Result<Arc<ToolDefinition>, ToolError>,
+    tool: Arc<ToolDefinition>,
 }
 
 impl Dispatch<'_> {
     /// Runs the calls and returns their results in order: one for each, unless the session could not be written.
     pub(crate) async fn run(&self, calls: &[ToolCall], repetition: &mut Repetition) -> Vec<Stored> {
         let definitions = self.config.ports.tools.definitions();
-        let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(calls.len());
+        let mut prepared = Vec::with_capacity(calls.len());
         for call in calls {
-            prepared.push(self.prepare(call, &definitions).await);
+            prepared.push(Prepared { wrote: call, ready: self.check(call, &definitions).await });
         }
         let mut results = Vec::with_capacity(calls.len());
-        for group in self.groups(&mut prepared) {
-            let done = results.len();
+        for group in self.groups(prepared) {
             if self.failure().is_some() {
                 break;
             }
             match self.interrupt() {
-                Some(why) => results.extend(self.skip(group, why)),
-                None => {
-                    let refused: Vec<bool> =
-                        group.iter_mut().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
-                    results.extend(self.run_group(group).await);
-                    for ((call, stored), refused) in calls[done..].iter().zip(&results[done..]).zip(refused) {
-                        repetition.record(call, stored.result().filter(|_| !refused), self.max_repeats());
-                    }
-                }
+                Some(why) => results.extend(group.iter().map(|prepared| self.skip(prepared.wrote, why))),
+                None => results.extend(self.run_group(group, repetition).await),
             }
         }
         results
@@ -113,38 +109,34 @@ impl Dispatch<'_> {
         (!self.config.inbox.steering.is_empty()).then_some(Interrupt::Steered)
     }
 
-    /// Finds the tool and validates the arguments. An error becomes the call's result, and no tool runs.
-    async fn prepare<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Prepared<'c> {
+    /// Finds the tool and validates the arguments.
+    ///
+    /// # Errors
+    /// The call cannot run; the error becomes its result.
+    async fn check<'c>(&self, call: &'c ToolCall, definitions: &[Arc<ToolDefinition>]) -> Result<Ready<'c>, ToolError> {
         let tool = definitions.iter().find(|tool| tool.name == call.name).cloned();
         let tool = tool.ok_or_else(|| ToolError::UnknownTool {
             tool: call.name.clone(),
             suggestions: similar(&call.name, definitions),
-        });
+        })?;
         let invalid = |message| ToolError::InvalidArguments { tool: call.name.clone(), message };
+        if let Some(partial) = &call.partial {
+            return Err(invalid(cut_off(partial)));
+        }
         let mut accepted = Cow::Borrowed(call);
-        let tool = match (tool, &call.partial) {
-            (Ok(_), Some(partial)) => Err(invalid(cut_off(partial))),
-            (Ok(tool), None) => match self.config.schemas.check(&tool, &call.arguments).await {
-                Ok(Cow::Borrowed(_)) => Ok(tool),
-                Ok(Cow::Owned(arguments)) => {
-                    accepted.to_mut().arguments = arguments;
-                    Ok(tool)
-                }
-                Err(problem) => Err(invalid(problem)),
-            },
-            (Err(error), _) => Err(error),
-        };
-        Prepared { wrote: call, call: accepted, tool }
+        if let Cow::Owned(arguments) = self.config.schemas.check(&tool, &call.arguments).await.map_err(invalid)? {
+            accepted.to_mut().arguments = arguments;
+        }
+        Ok(Ready { call: accepted, tool })
     }
 
-    /// Refuses a call that gave the same result too many times. Returns whether it did.
-    fn refuse_repetition(&self, prepared: &mut Prepared<'_>, repetition: &Repetition) -> bool {
-        let refused = prepared.tool.is_ok() && repetition.is_repetition(prepared.wrote, self.max_repeats());
-        if refused {
-            let times = self.config.policy.max_repeats.max(1);
-            prepared.tool = Err(ToolError::Repeated { tool: prepared.call.name.clone(), times });
+    /// Refuses a call that gave the same result too many times.
+    fn refuse_repetition<'c>(&self, prepared: Prepared<'c>, repetition: &Repetition) -> Prepared<'c> {
+        if prepared.ready.is_err() || !repetition.is_repetition(prepared.wrote, self.max_repeats()) {
+            return prepared;
         }
-        refused
+        let times = self.config.policy.max_repeats.max(1);
+        Prepared { ready: Err(ToolError::Repeated { tool: prepared.wrote.name.clone(), times }), ..prepared }
     }
 
     fn max_repeats(&self) -> usize {
@@ -152,58 +144,68 @@ impl Dispatch<'_> {
     }
 
     /// Splits the calls into groups that run concurrently.
-    fn groups<'p, 'c>(&self, prepared: &'p mut [Prepared<'c>]) -> Vec<&'p mut [Prepared<'c>]> {
+    fn groups<'c>(&self, prepared: Vec<Prepared<'c>>) -> Vec<Vec<Prepared<'c>>> {
         let most = match self.config.policy.strategy {
             Strategy::Parallel => usize::MAX,
             Strategy::Sequential => 1,
             Strategy::Batched(n) => n.max(1),
         };
-        let is_alone = |p: &Prepared<'_>| p.tool.as_ref().is_ok_and(|t| t.execution == Execution::Sequential);
-        let mut groups = Vec::new();
-        let mut rest = prepared;
-        while !rest.is_empty() {
-            let together = rest.iter().take(most).take_while(|p| !is_alone(p)).count().max(1);
-            let (group, after) = rest.split_at_mut(together);
-            groups.push(group);
-            rest = after;
+        let mut groups: Vec<Vec<Prepared<'c>>> = Vec::new();
+        let mut is_full = true;
+        for call in prepared {
+            let is_alone = call.ready.as_ref().is_ok_and(|ready| ready.tool.execution == Execution::Sequential);
+            match groups.last_mut().filter(|group| !is_full && !is_alone && group.len() < most) {
+                Some(group) => group.push(call),
+                None => groups.push(vec![call]),
+            }
+            is_full = is_alone;
         }
         groups
     }
 
     /// Runs the calls concurrently, each as soon as it may run.
-    async fn run_group(&self, group: &mut [Prepared<'_>]) -> Vec<Stored> {
+    async fn run_group(&self, group: Vec<Prepared<'_>>, repetition: &mut Repetition) -> Vec<Stored> {
         // Cancelled with the run, and by the user's next message.
         let token = self.token.child_token();
-        let calls = join_all(group.iter_mut().map(|prepared| self.execute(prepared, &token)));
+        let group: Vec<_> = group.into_iter().map(|prepared| self.refuse_repetition(prepared, repetition)).collect();
+        let is_refused = |prepared: &Prepared<'_>| matches!(prepared.ready, Err(ToolError::Repeated { .. }));
+        let calls: Vec<_> = group.iter().map(|prepared| (prepared.wrote, is_refused(prepared))).collect();
+        let running = join_all(group.into_iter().map(|prepared| self.execute(prepared, &token)));
         let steering = async {
             self.config.inbox.steering.filled().await;
             token.cancel();
             std::future::pending::<()>().await;
         };
-        tokio::select! {
-            results = calls => results,
+        let results = tokio::select! {
+            results = running => results,
             () = steering => Vec::new(),
+        };
+        for ((call, is_refused), stored) in calls.into_iter().zip(&results) {
+            repetition.record(call, stored.result().filter(|_| !is_refused), self.max_repeats());
         }
+        results
     }
 
-    /// Asks about a call if necessary. Changes `prepared` if the call may not run.
-    async fn approve(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) {
-        let Ok(tool) = &prepared.tool else { return };
+    /// Asks about a call if necessary.
+    ///
+    /// # Errors
+    /// The call may not run.
+    async fn approve(&self, ready: &Ready<'_>, token: &CancellationToken) -> Result<(), ToolError> {
+        let Ready { call, tool } = ready;
         let approval = &self.config.ports.approval;
         if !approval.must_ask(tool) {
-            return;
+            return Ok(());
         }
-        let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return };
+        let Some(turn) = token.run_until_cancelled(approval.turn()).await else { return Ok(()) };
         // The previous answer may already cover this call.
         if !approval.must_ask(tool) {
-            return;
+            return Ok(());
         }
-        let (call_id, name) = (prepared.call.id.clone(), tool.name.clone());
+        let (call_id, name) = (call.id.clone(), tool.name.clone());
         let requested =
             EventKind::ApprovalRequested { call_id: call_id.clone(), tool: name.clone(), authority: tool.authority };
         self.report(requested).await;
-        let question = Question { call: &prepared.call, tool };
-        let (denied, unanswered) = match approval.ask(question, token, &turn).await {
+        let (denied, unanswered) = match approval.ask(Question { call, tool }, token, &turn).await {
             Some(Decision::Allow | Decision::AllowForSession) => (None, None),
             Some(Decision::Deny { reason }) => (Some(ToolError::Denied { tool: name, reason }), None),
             Some(Decision::Unanswered { reason }) => {
@@ -213,9 +215,7 @@ impl Dispatch<'_> {
             None => (Some(ToolError::Cancelled { tool: name }), None),
         };
         self.report(EventKind::ApprovalResolved { call_id, allowed: denied.is_none(), unanswered }).await;
-        if let Some(error) = denied {
-            prepared.tool = Err(error);
-        }
+        denied.map_or(Ok(()), Err)
     }
 
     fn hooks(&self) -> HookChain<'_> {
@@ -223,41 +223,47 @@ impl Dispatch<'_> {
     }
 
     /// Asks the application's hooks, which can deny a call that was approved.
-    async fn ask_hooks(&self, prepared: &mut Prepared<'_>) {
-        if prepared.tool.is_ok()
-            && let Verdict::Deny(reason) = self.hooks().before_tool(&prepared.call).await
-        {
-            prepared.tool = Err(ToolError::Denied { tool: prepared.call.name.clone(), reason });
+    async fn ask_hooks(&self, call: &ToolCall) -> Result<(), ToolError> {
+        match self.hooks().before_tool(call).await {
+            Verdict::Deny(reason) => Err(ToolError::Denied { tool: call.name.clone(), reason }),
+            Verdict::Pass => Ok(()),
+        }
+    }
+
+    /// Decides whether a call may run.
+    async fn decide<'c>(
+        &self,
+        ready: Result<Ready<'c>, ToolError>,
+        token: &CancellationToken,
+    ) -> Result<Ready<'c>, ToolError> {
+        let ready = ready?;
+        self.approve(&ready, token).await?;
+        if !token.is_cancelled() {
+            self.ask_hooks(&ready.call).await?;
+        }
+        match token.is_cancelled() {
+            true => Err(ToolError::Cancelled { tool: ready.call.name.clone() }),
+            false => Ok(ready),
         }
     }
 
     /// Asks whether the call may run, and runs it.
-    async fn execute(&self, prepared: &mut Prepared<'_>, token: &CancellationToken) -> Stored {
-        let wrote = prepared.wrote;
-        let asked = caught_async(async {
-            self.approve(prepared, token).await;
-            if !token.is_cancelled() {
-                self.ask_hooks(prepared).await;
-            }
-        });
-        if let Err(panicked) = asked.await {
-            prepared.tool = Err(crashed(&wrote.name, panicked));
-        }
+    async fn execute(&self, prepared: Prepared<'_>, token: &CancellationToken) -> Stored {
+        let Prepared { wrote, ready } = prepared;
+        let decided = caught_async(self.decide(ready, token)).await;
         let interrupt = || token.is_cancelled().then(|| self.interrupt().unwrap_or(Interrupt::Aborted));
-        if token.is_cancelled() && prepared.tool.is_ok() {
-            prepared.tool = Err(ToolError::Cancelled { tool: wrote.name.clone() });
-        }
-        if let Err(error) = &prepared.tool {
-            return self.refuse(wrote, error, interrupt());
-        }
+        let ready = match decided.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked))) {
+            Ok(ready) => ready,
+            Err(error) => return self.refuse(wrote, &error, interrupt()),
+        };
         let started = EventKind::ToolExecutionStart {
             call_id: wrote.id.clone(),
             tool: wrote.name.clone(),
-            arguments: prepared.call.arguments.clone(),
+            arguments: ready.call.arguments.clone(),
         };
         self.report(started).await;
         let agents = self.children.map(|children| children.clone().for_call(wrote, token));
-        let reply = caught_async(self.call_as_decided(prepared, agents.as_ref(), token)).await;
+        let reply = caught_async(self.call_as_decided(wrote, ready, agents.as_ref(), token)).await;
         let reply = reply.unwrap_or_else(|panicked| Err(crashed(&wrote.name, panicked)).into());
         let child = agents.and_then(|agents| agents.last_loop());
         self.finish(wrote, reply, child, interrupt()).await
@@ -266,51 +272,49 @@ impl Dispatch<'_> {
     /// Calls the approved version of the tool. If another version has replaced it, decides again.
     async fn call_as_decided(
         &self,
-        prepared: &mut Prepared<'_>,
+        wrote: &ToolCall,
+        mut ready: Ready<'_>,
         agents: Option<&SubAgents>,
         token: &CancellationToken,
     ) -> ToolReply {
         let mut changes = 0;
         loop {
-            let nothing = Err(ToolError::Cancelled { tool: prepared.wrote.name.clone() });
-            let tool = match std::mem::replace(&mut prepared.tool, nothing) {
-                Ok(tool) => tool,
-                Err(error) => return Err(error).into(),
-            };
-            let reply = self.call(&prepared.call, tool.clone(), agents.cloned(), token).await;
+            let reply = self.call(&ready, agents.cloned(), token).await;
             let is_changed = matches!(reply.result, Err(ToolError::Changed { .. }));
             if !is_changed || changes == MAX_CHANGES || token.is_cancelled() {
                 return reply;
             }
             changes += 1;
-            self.decide_again(prepared, &tool, token).await;
+            ready = match self.decide_again(wrote, &ready, token).await {
+                Ok(ready) => ready,
+                Err(error) => return Err(error).into(),
+            };
         }
     }
 
     /// Prepares a call for the current version of the tool. A decision on the same code with the same arguments remains
     /// valid.
-    async fn decide_again(&self, prepared: &mut Prepared<'_>, decided_on: &ToolDefinition, token: &CancellationToken) {
-        let again = self.prepare(prepared.wrote, &self.config.ports.tools.definitions()).await;
-        let before = std::mem::replace(prepared, again);
-        let is_same_code = prepared.tool.as_ref().is_ok_and(|tool| tool.runs_same_code(decided_on));
-        if !is_same_code || before.call.arguments != prepared.call.arguments {
-            self.approve(prepared, token).await;
+    async fn decide_again<'c>(
+        &self,
+        wrote: &'c ToolCall,
+        decided: &Ready<'_>,
+        token: &CancellationToken,
+    ) -> Result<Ready<'c>, ToolError> {
+        let ready = self.check(wrote, &self.config.ports.tools.definitions()).await?;
+        if !ready.tool.runs_same_code(&decided.tool) || ready.call.arguments != decided.call.arguments {
+            self.approve(&ready, token).await?;
         }
-        self.ask_hooks(prepared).await;
+        self.ask_hooks(&ready.call).await?;
+        Ok(ready)
     }
 
-    async fn call(
-        &self,
-        call: &ToolCall,
-        tool: Arc<ToolDefinition>,
-        agents: Option<SubAgents>,
-        token: &CancellationToken,
-    ) -> ToolReply {
+    async fn call(&self, ready: &Ready<'_>, agents: Option<SubAgents>, token: &CancellationToken) -> ToolReply {
+        let Ready { call, tool } = ready;
         let invocation = ToolInvocation {
             call_id: call.id.clone(),
             session_id: self.session_id.clone(),
             loop_id: self.loop_id.clone(),
-            tool,
+            tool: tool.clone(),
             arguments: call.arguments.clone(),
             at_most: Authority::ALL,
             agents,
@@ -381,13 +385,9 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Stores the results of calls that never started.
-    fn skip(&self, group: &[Prepared<'_>], why: Interrupt) -> Vec<Stored> {
-        let skipped = group.iter().map(|prepared| {
-            let error = ToolError::Cancelled { tool: prepared.call.name.clone() };
-            self.refuse(&prepared.call, &error, Some(why))
-        });
-        skipped.collect()
+    /// Stores the result of a call that never started.
+    fn skip(&self, call: &ToolCall, why: Interrupt) -> Stored {
+        self.refuse(call, &ToolError::Cancelled { tool: call.name.clone() }, Some(why))
     }
 }
 
