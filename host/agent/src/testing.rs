@@ -220,7 +220,7 @@ impl SessionStore for Store {
         let mut children = self.children.lock().unwrap();
         let name = format!("{}child{}", self.name, children.len() + 1);
         let store = Arc::new(Store { name: name.clone(), ..Store::default() });
-        children.push((format!("{} {} {}", call.tool, call.call_id, call.loop_id), store.clone()));
+        children.push((format!("{} {} {} {}", call.tool, call.call_id, call.agent_id, call.loop_id), store.clone()));
         Some(ChildSession { id: name.into(), store })
     }
 

@@ -269,7 +269,8 @@ impl Call {
 
     /// Creates the sub-agent's own conversation and session.
     fn begin(&self, kind: &AgentKind, plan: &mut Plan) -> Context {
-        let session = self.session();
+        let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
+        let session = self.session(name);
         for config in &mut plan.attempts {
             config.policy.options.session_id = Some(session.id.to_string());
             config.ports.store = session.store.clone();
@@ -277,7 +278,6 @@ impl Call {
         let instructions = kind.instructions.as_deref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let own = kind.system_prompt.as_deref().unwrap_or(&self.family.system_prompt);
         let prompt = format!("{own}\n\n{BRIEF}{instructions}");
-        let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
         let parent = self.family.loop_id.clone();
         let context = Context {
             agent_id: name.into(),
@@ -295,9 +295,9 @@ impl Call {
         }
     }
 
-    fn session(&self) -> ChildSession {
+    fn session(&self, agent_id: &str) -> ChildSession {
         let Self { id: call_id, tool, .. } = self;
-        let call = ChildCall { call_id, tool, loop_id: &self.family.loop_id };
+        let call = ChildCall { call_id, tool, agent_id, loop_id: &self.family.loop_id };
         self.family.config.ports.store.child(call).unwrap_or_else(|| {
             let mut account = self.family.account();
             account.unstored += 1;

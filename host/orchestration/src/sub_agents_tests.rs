@@ -141,7 +141,7 @@ async fn runs_and_sessions_are_linked_both_ways() {
     });
     assert_eq!(child, Some("child1.scripted.m.1"));
     let children = harness.store.children.lock().unwrap();
-    assert_eq!(children[0].0, "task call-0 s.scripted.m.1");
+    assert_eq!(children[0].0, "task call-0 sub-agent s.scripted.m.1");
     let kept: Vec<String> = children[0].1.kept.lock().unwrap().iter().map(|message| letters(message)).collect();
     assert_eq!(kept, ["user: look", "assistant: seen"]);
 }

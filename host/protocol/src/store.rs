@@ -67,6 +67,8 @@ pub struct ChildCall<'a> {
     pub call_id: &'a str,
     /// Name of the tool.
     pub tool: &'a str,
+    /// Id of the sub-agent: the name of its kind.
+    pub agent_id: &'a str,
     /// Id of the run that made the call.
     pub loop_id: &'a str,
 }

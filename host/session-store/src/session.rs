@@ -111,19 +111,24 @@ impl Session {
     /// [`SessionDirectory::children`](crate::SessionDirectory::children) and
     /// [`SessionDirectory::find`](crate::SessionDirectory::find) include it.
     pub fn begin_child(&self, spawn: Spawn) -> Self {
-        let header = Header { spawned_by: Some(spawn), ..Header::new(&self.header.workspace) };
+        self.begin_child_of(None, spawn)
+    }
+
+    fn begin_child_of(&self, agent_id: Option<String>, spawn: Spawn) -> Self {
+        let header = Header { agent_id, spawned_by: Some(spawn), ..Header::new(&self.header.workspace) };
         Self::with_header(&files::path_in(&files::children_of(&self.path), &header), header)
     }
 
     /// Creates the session of the sub-agent that works on a call of this one, whose entry is `entry`.
     pub(crate) fn child_of(&self, call: ChildCall<'_>, entry: Option<EntryId>) -> ChildSession {
-        let child = self.begin_child(Spawn {
+        let spawn = Spawn {
             session: self.header.id.clone(),
             entry,
             call_id: call.call_id.to_owned(),
             tool: call.tool.to_owned(),
             loop_id: Some(call.loop_id.to_owned()),
-        });
+        };
+        let child = self.begin_child_of(Some(call.agent_id.to_owned()), spawn);
         ChildSession { id: child.id().into(), store: Arc::new(child) }
     }
 

@@ -202,12 +202,13 @@ fn sub_agent_session_is_beside_its_parent_and_names_the_call() {
     let directory = TempDir::new().unwrap();
     let session = Session::begin(&directory.path().join("a.jsonl"), workspace());
     session.append(&calls(&["7"])).unwrap();
-    let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", loop_id: "s.c.1" };
+    let call = pinion_protocol::ChildCall { call_id: "7", tool: "task", agent_id: "reader", loop_id: "s.c.1" };
     let child = session.child(call).unwrap();
     child.store.append(&user("look")).unwrap();
     let listing = crate::SessionDirectory::new(directory.path()).children(session.path()).unwrap();
     let header = Transcript::open(&listing.sessions[0].path).unwrap().header().unwrap().clone();
     let spawn = header.spawned_by.unwrap();
+    assert_eq!(header.agent_id.as_deref(), Some("reader"));
     assert_eq!((header.id.as_str(), spawn.entry), (&*child.id, session.position()));
     assert_eq!((spawn.session.as_str(), spawn.call_id.as_str(), spawn.tool.as_str()), (session.id(), "7", "task"));
 }
