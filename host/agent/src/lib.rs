@@ -58,12 +58,12 @@ pub use pinion_protocol::{
     FoundModel, FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, LIMIT_MESSAGE, Ledger, Limit,
     LongHistory, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds,
     PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools, Replacement,
-    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SchemaError,
-    Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError, StreamEvent,
-    SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, TokenCounter, ToolCall, ToolChoice,
+    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SUMMARY_FRAME,
+    SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError,
+    StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, TokenCounter, ToolCall, ToolChoice,
     ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage,
-    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, message_tokens, messages_tokens, sort_results, text,
-    view,
+    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, is_summary, message_tokens, messages_tokens,
+    sort_results, text, view,
 };
 
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};

@@ -17,6 +17,7 @@ use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::effects::Next;
 use crate::run::loops::Loops;
 use crate::run::notices::describe;
+use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use pinion_agent::text::{find_unsafe, one_line};
@@ -79,6 +80,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     notices.startup_is_over();
     let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
     chat.greet();
+    chat.show_session();
     if let Err(error) = &watch {
         chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
     }
@@ -121,6 +123,11 @@ impl Chat<'_> {
     /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
     pub(crate) fn say(&self, line: &Text) {
         output::say(line);
+    }
+
+    /// Shows where the session was left.
+    pub(crate) fn show_session(&self) {
+        recall(&self.ready.session.messages, self.style).iter().for_each(|line| self.say(line));
     }
 
     async fn converse(&mut self, first: String, notices: &Arc<Notices>) -> Result<()> {

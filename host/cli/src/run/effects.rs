@@ -114,6 +114,7 @@ impl Chat<'_> {
         files.notices().iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
         files.remember();
         self.ready.session = session;
+        self.show_session();
         Ok(())
     }
 

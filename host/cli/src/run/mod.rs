@@ -9,6 +9,7 @@ mod loops;
 pub(crate) mod notices;
 mod plan;
 mod print;
+mod recall;
 pub(crate) mod render;
 #[cfg(test)]
 mod render_tests;

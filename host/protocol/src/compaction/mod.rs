@@ -68,6 +68,12 @@ fn record(message: &Message) -> Option<Record> {
     }
 }
 
+/// Returns whether a message is the summary of a compaction, which the user did not write.
+pub fn is_summary(message: &Message) -> bool {
+    let Message::User(message) = message else { return false };
+    message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(FRAME))
+}
+
 impl Record {
     /// Returns the messages that the model sees instead of `messages` after this compaction.
     pub fn apply(&self, messages: &[Arc<Message>], timestamp: Timestamp) -> Vec<Arc<Message>> {

@@ -3,7 +3,7 @@
 //! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`MIN_TOKENS`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
-use super::{Cut, FRAME, Record};
+use super::{Cut, FRAME, Record, is_summary};
 use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::Content;
@@ -162,11 +162,6 @@ fn task(message: &Message) -> Option<String> {
         Some(summary) => summary.split_once(TASK).map(|(_, task)| task.to_owned()),
         None => Some(text),
     }
-}
-
-fn is_summary(message: &Arc<Message>) -> bool {
-    let Message::User(message) = &**message else { return false };
-    message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(FRAME))
 }
 
 /// Lists messages and calls, one line each, in place of a summary by the model.
