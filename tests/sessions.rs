@@ -1,7 +1,7 @@
 //! Sessions across several runs of the command, and the parts of the config that select what a run sees.
 
 use crate::command::assert_error;
-use pinion_tests::{Ended, Pinion};
+use pinion_tests::{Ended, Pinion, Terminal};
 use serde_json::{Value, json};
 
 fn run(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {
@@ -39,4 +39,22 @@ fn config_selects_tools_and_reports_names_that_none_has() {
     assert!(!excluded.stdout.contains("tool_execution_start"), "{excluded:?}");
     let named = run(&pinion, &replies, &["--output-format", "stream-json", "--tools", "list", "go"]);
     assert!(named.stdout.contains("tool_execution_start"), "{named:?}");
+}
+
+#[test]
+fn conversation_shows_where_it_was_left_and_continues_an_unfinished_run() {
+    let pinion = Pinion::default();
+    let broken = json!({ "text": "half of", "error": { "kind": "auth", "message": "rejected" } });
+    run(&pinion, &[broken], &["find the bug"]);
+    let script = pinion.script(&[json!({ "text": "It is in line 7." })]);
+    let resumed = pinion.command(["-c", "--replay", script.to_str().unwrap()]);
+    let terminal = Terminal::start(&resumed, (80, 24), "");
+    let seen = terminal.wait_for("It is in line 7.");
+    let at = |text: &str| seen.find(text).unwrap_or_else(|| panic!("no `{text}` in:\n{seen}"));
+    assert!(at("> find the bug") < at("half of") && at("half of") < at("Continuing the unfinished run"));
+    assert_eq!(terminal.exit().0, Some(0));
+    // Now nothing is unfinished, and the conversation waits for a prompt.
+    let (code, seen) = Terminal::start(&pinion.command(["-c", "--replay", "../script.jsonl"]), (80, 24), "").exit();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("It is in line 7.") && !seen.contains("Continuing"), "{seen}");
 }
