@@ -62,7 +62,7 @@ pub use pinion_protocol::{
     SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError,
     StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, TokenCounter, ToolCall, ToolChoice,
     ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage,
-    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, is_summary, message_tokens, messages_tokens,
+    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, content, is_summary, message_tokens, messages_tokens,
     sort_results, text, view,
 };
 

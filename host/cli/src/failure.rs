@@ -2,6 +2,9 @@
 //!
 //! The conversions in this file are the only place that maps the errors of other crates to exit statuses.
 
+pub(crate) use pinion_agent::text::with_causes;
+
+use pinion_agent::text::append_causes;
 use pinion_agent::{AgentError, CompactionError, RunError, RunErrorKind};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
@@ -86,7 +89,7 @@ impl Failure {
     pub(crate) fn message(&self) -> String {
         let mut text = self.message.clone();
         if let Some(source) = &self.source {
-            append(&mut text, &**source);
+            append_causes(&mut text, Some(&**source));
         }
         text
     }
@@ -97,7 +100,7 @@ impl Failure {
 
     /// Takes over the message and the causes of an error.
     fn of(status: Status, error: &dyn Error) -> Self {
-        Self::new(status, chain(error))
+        Self::new(status, with_causes(error))
     }
 }
 
@@ -172,27 +175,6 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// Joins an error and its causes by colons. A cause that the text so far already contains is left out.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    if let Some(source) = error.source() {
-        append(&mut text, source);
-    }
-    text
-}
-
-fn append(text: &mut String, error: &dyn Error) {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +187,7 @@ mod tests {
     #[test]
     fn causes_follow_the_message_and_the_hint_comes_last() {
         let error = Outer("x".parse::<u8>().unwrap_err());
-        assert_eq!(chain(&error), "outer: invalid digit found in string");
+        assert_eq!(with_causes(&error), "outer: invalid digit found in string");
         let failure = Failure::usage("could not read `a`").because(error).hint("b");
         assert_eq!(failure.to_string(), "could not read `a`: outer: invalid digit found in string\nhint: b");
     }

@@ -13,7 +13,7 @@ use pinion_agent::{Agent, AgentError};
 use pinion_agent::{Flow, Hooks};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
-use pinion_protocol::content::Content;
+use pinion_protocol::content::text_of;
 use pinion_protocol::definition::Execution;
 use pinion_protocol::definition::ToolDefinition;
 use pinion_protocol::identity::TurnTrigger;
@@ -50,7 +50,7 @@ pub enum AnswerError {
     #[error("the tool name `{ANSWER_TOOL}` is already in use")]
     NameTaken,
     /// A run ended for another reason.
-    #[error("the run ended without an answer: {end:?}")]
+    #[error("the run ended without an answer: {end}")]
     Ended {
         /// The reason.
         end: RunEnd,
@@ -272,7 +272,7 @@ fn invalid_answer(context: &Context) -> Option<String> {
         _ => None,
     });
     let mut invalid = results.filter(|result| result.tool_name == ANSWER_TOOL && result.is_error);
-    invalid.next().map(|result| result.content.iter().filter_map(Content::as_text).collect())
+    invalid.next().map(|result| text_of(&result.content))
 }
 
 fn last_problem(problem: Option<&str>) -> String {

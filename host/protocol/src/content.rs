@@ -78,6 +78,11 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
     STANDARD.decode(text).map_err(serde::de::Error::custom)
 }
 
+/// Returns the text of all text parts, joined.
+pub fn text_of(content: &[Content]) -> String {
+    content.iter().filter_map(Content::as_text).collect()
+}
+
 /// The model's reasoning, with the signature that its vendor needs to accept it back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {

@@ -1,6 +1,6 @@
 //! Messages, the elements of a session's history.
 
-use crate::content::{Content, ToolCall};
+use crate::content::{Content, ToolCall, text_of};
 use crate::usage::{Cost, Spend, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl AssistantMessage {
 
     /// Returns the concatenated text parts.
     pub fn text(&self) -> String {
-        self.content.iter().filter_map(Content::as_text).collect()
+        text_of(&self.content)
     }
 }
 

@@ -5,6 +5,7 @@
 //! that reject a text instead of changing it.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt::Write as _;
 
 /// Maximum combining marks on one character; more would paint over the lines above and below.
@@ -13,6 +14,26 @@ const MAX_MARKS: usize = 4;
 const MAX_BLANKS: usize = 20;
 /// Maximum consecutive empty lines that [`exposed`] shows verbatim.
 const MAX_EMPTY_LINES: usize = 2;
+
+/// Joins the message of an error and those of its causes with colons. A cause that the text so far already contains is
+/// left out.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    append_causes(&mut text, error.source());
+    text
+}
+
+/// Appends an error and its causes to a message, like [`with_causes`].
+pub fn append_causes(text: &mut String, mut cause: Option<&dyn Error>) {
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+}
 
 /// Formats a number of things: `1 turn`, `2 turns`.
 pub fn count(n: u64, thing: &str) -> String {

@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::config::Config;
-use crate::failure::{Failure, Result, chain};
+use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
@@ -144,7 +144,7 @@ async fn keys(base: &Base) -> Vec<Finding> {
         match origin {
             Ok(Some(origin)) => found.push(Finding::Good(format!("key for {}: {origin}", info.name))),
             Ok(None) => {}
-            Err(error) => problems.entry(chain(&error)).or_default().push(info.name),
+            Err(error) => problems.entry(with_causes(&error)).or_default().push(info.name),
         }
     }
     found.extend(problems.into_iter().map(|(problem, providers)| match providers[..] {
@@ -187,7 +187,7 @@ fn unknown_fallbacks(base: &Base) -> Vec<Finding> {
             Some(Finding::Missing(format!("the fallback `{name}` is not a known model (`pinion model list`)")))
         }
         Ok(_) => None,
-        Err(error) => Some(Finding::Broken(format!("the fallback `{name}`: {}", chain(&error)))),
+        Err(error) => Some(Finding::Broken(format!("the fallback `{name}`: {}", with_causes(&error)))),
     };
     base.config.fallback.iter().filter_map(check).collect()
 }

@@ -1,7 +1,7 @@
 //! `pinion model`: known models, their features and prices, and the keys of their providers.
 
 use crate::base::Base;
-use crate::failure::{Failure, Result, chain};
+use crate::failure::{Failure, Result, with_causes};
 use crate::invocation::Invocation;
 use crate::output::{Text, left, print, text};
 use clap::{Args, Subcommand};
@@ -100,7 +100,7 @@ fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> Str
         (Ok(Some(origin)), _) => origin.to_string(),
         (Ok(None), Some(variable)) => format!("none (set {variable})"),
         (Ok(None), None) => "not needed".to_owned(),
-        (Err(error), _) => chain(error),
+        (Err(error), _) => with_causes(error),
     }
 }
 

@@ -101,7 +101,7 @@ fn list(base: &Base, directory: &SessionDirectory, all: bool) -> Result<()> {
     let scope = if all { Scope::All } else { Scope::Workspace(&base.workspace) };
     let listing = directory.list(scope).map_err(Failure::from)?;
     for problem in &listing.unreadable {
-        note(&text!("! {}", Text::block(crate::failure::chain(problem))));
+        note(&text!("! {}", Text::block(crate::failure::with_causes(problem))));
     }
     if listing.sessions.is_empty() {
         note(&text!(

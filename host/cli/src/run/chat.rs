@@ -82,7 +82,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
+        chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
     }
     let prompt = args.prompt.join(" ");
     let conversed = chat.converse(prompt, &notices).await;

@@ -2,8 +2,9 @@
 
 use crate::output::terminal::Style;
 use crate::output::{Text, count, indented, text};
+use pinion_agent::content::text_of;
 use pinion_agent::text::bounded;
-use pinion_agent::{Content, Message, is_summary};
+use pinion_agent::{Message, is_summary};
 use std::sync::Arc;
 
 /// Maximum lines and characters of the last request.
@@ -15,7 +16,7 @@ const REPLY: (usize, usize) = (20, 3_000);
 /// Empty for a conversation without a request.
 pub(crate) fn recall(messages: &[Arc<Message>], style: Style) -> Vec<Text> {
     let request = |message: &Arc<Message>| match &**message {
-        Message::User(said) if !is_summary(message) => Some(texts(&said.content)),
+        Message::User(said) if !is_summary(message) => Some(text_of(&said.content)),
         _ => None,
     };
     let last = messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, request(message)?)));
@@ -30,14 +31,10 @@ pub(crate) fn recall(messages: &[Arc<Message>], style: Style) -> Vec<Text> {
     earlier.into_iter().chain([style.bold(text!("> {}", Text::block(request)))]).chain(reply).collect()
 }
 
-fn texts(content: &[Content]) -> String {
-    content.iter().filter_map(Content::as_text).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_agent::{AssistantMessage, StopReason, Usage, jiff::Timestamp};
+    use pinion_agent::{AssistantMessage, Content, StopReason, Usage, jiff::Timestamp};
 
     fn reply(text: &str) -> Arc<Message> {
         Arc::new(Message::Assistant(AssistantMessage {

@@ -7,7 +7,7 @@
 use super::choose::Candidates;
 use pinion_agent::TokenCounter;
 use pinion_protocol::bound::cut_middle;
-use pinion_protocol::content::Content;
+use pinion_protocol::content::text_of;
 use pinion_protocol::message::Message;
 use std::sync::Arc;
 
@@ -183,7 +183,7 @@ fn texts_of_user(prompts: &[Message]) -> String {
 
 fn said(message: &Message) -> String {
     match message {
-        Message::User(message) => message.content.iter().filter_map(Content::as_text).collect(),
+        Message::User(message) => text_of(&message.content),
         Message::Assistant(message) => message.text(),
         Message::ToolResult(_) | Message::Extension(_) => String::new(),
     }

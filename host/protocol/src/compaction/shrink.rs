@@ -6,7 +6,7 @@
 use super::{Cut, FRAME, Record, is_summary};
 use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
-use crate::content::Content;
+use crate::content::text_of;
 use crate::message::Message;
 use crate::tokens::{ContextTracker, messages_tokens};
 use jiff::Timestamp;
@@ -157,7 +157,7 @@ pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, bud
 /// Returns the request of a user's message, or the one that an earlier summary ends with.
 fn task(message: &Message) -> Option<String> {
     let Message::User(message) = message else { return None };
-    let text = texts(&message.content);
+    let text = text_of(&message.content);
     match text.strip_prefix(FRAME) {
         Some(summary) => summary.split_once(TASK).map(|(_, task)| task.to_owned()),
         None => Some(text),
@@ -170,7 +170,7 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
     for message in messages {
         match &**message {
             Message::User(message) => {
-                let text = texts(&message.content);
+                let text = text_of(&message.content);
                 // An earlier summary goes on as it is.
                 let text = text.strip_prefix(FRAME).unwrap_or(&text);
                 let text = text.split(TASK).next().unwrap_or(text);
@@ -187,16 +187,12 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
                 }
             }
             Message::ToolResult(message) if message.is_error => {
-                line(&mut listing, "That failed: ", &texts(&message.content), LINE_BYTES);
+                line(&mut listing, "That failed: ", &text_of(&message.content), LINE_BYTES);
             }
             Message::ToolResult(_) | Message::Extension(_) => {}
         }
     }
     listing
-}
-
-fn texts(content: &[Content]) -> String {
-    content.iter().filter_map(Content::as_text).collect()
 }
 
 fn line(listing: &mut String, who: &str, text: &str, bytes: usize) {

@@ -3,6 +3,7 @@
 use super::{Known, MARK, Secrets};
 use crate::content::Content;
 use crate::message::Message;
+use crate::text::with_causes;
 use crate::tool::{ToolError, ToolOutput, ToolReply};
 
 impl Secrets {
@@ -89,7 +90,7 @@ impl Known {
             }
             ToolError::Denied { reason, .. } => self.clean_string(reason),
             ToolError::Fault { source, .. } => {
-                let text = chain(&**source);
+                let text = with_causes(&**source);
                 if self.grams.any(text.as_bytes()) {
                     *source = self.clean(&text).into_owned().into();
                 }
@@ -98,9 +99,4 @@ impl Known {
         }
         error
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

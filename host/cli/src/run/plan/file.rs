@@ -4,7 +4,7 @@
 //! A file in the repository is untrusted input: for reading and for writing, it is reached beneath the root and through
 //! no link that leads out.
 
-use crate::failure::{Failure, Result, chain};
+use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::home;
 use crate::files::repository::{Links, Located, Make, Refusal, Repository};
 use pinion_agent::StepStatus;
@@ -85,7 +85,7 @@ impl PlanFile {
                 .hint("create one with `pinion --plan \"TASK\"`")
         })?;
         let plan = Plan::parse(&text)
-            .map_err(|error| Failure::usage(format!("invalid plan `{}`: {}", self.shown, chain(&error))))?;
+            .map_err(|error| Failure::usage(format!("invalid plan `{}`: {}", self.shown, with_causes(&error))))?;
         Ok((text, plan))
     }
 

@@ -12,7 +12,7 @@ pub(crate) use make::make;
 
 use self::file::PlanFile;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::chain;
+use crate::failure::with_causes;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};
 use pinion_orchestration::AnswerError;
 use std::io::{self, IsTerminal as _};
@@ -21,7 +21,7 @@ use std::io::{self, IsTerminal as _};
 fn end_of(error: AnswerError) -> RunEnd {
     match error {
         AnswerError::Ended { end } => end,
-        other => RunEnd::failed(RunErrorKind::Other, chain(&other)),
+        other => RunEnd::failed(RunErrorKind::Other, with_causes(&other)),
     }
 }
 
