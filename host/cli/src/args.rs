@@ -50,7 +50,7 @@ pub(crate) struct RunArgs {
     /// Provider to use [default: inferred from the model]
     #[arg(long, value_name = "NAME", help_heading = "Model", hide_short_help = true)]
     pub(crate) provider: Option<String>,
-    /// Model to use
+    /// Model to use, by full or short name [default: that of the first provider with a key]
     #[arg(short, long, value_name = "[PROVIDER/]MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Base URL of the provider's API [default: the vendor's endpoint]
