@@ -13,6 +13,26 @@
 //! - Memory holds the messages of the branch that is continued, and never a whole file.
 //!
 //! This crate reads no environment variables and knows no home directory: the caller says where sessions are.
+//!
+//! A new [`Session`] is the `SessionStore` of an agent: the loop appends messages and reports its events, which become
+//! [`Record`]s. Continuing the last session of a workspace and listing its runs:
+//!
+//! ```no_run
+//! use pinion_session_store::{SessionDirectory, Transcript, open_to_continue};
+//! use std::path::Path;
+//!
+//! let workspace = Path::new("/home/me/project");
+//! let directory = SessionDirectory::new("/home/me/sessions");
+//! if let Some(last) = directory.latest(workspace)? {
+//!     let opened = open_to_continue(&last.path, workspace)?;
+//!     println!("{} continues with {} messages", opened.session.id(), opened.messages.len());
+//!     let mut transcript = Transcript::open(&last.path)?;
+//!     for run in transcript.loops()?.roots() {
+//!         println!("{}: {:?}", run.loop_id, run.status());
+//!     }
+//! }
+//! # Ok::<(), pinion_session_store::SessionError>(())
+//! ```
 
 mod delete;
 mod directory;
