@@ -182,7 +182,7 @@ async fn call_never_exceeds_the_authority_of_its_caller() {
     assert_eq!(sandbox.read("a.txt"), "after");
 }
 
-/// To the guest, a file that it may not see is just missing.
+/// A file that the guest may not see looks missing to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_that_does_not_declare_reads_is_told_so() {
     let sandbox = Sandbox::with(&["echo"]).await;

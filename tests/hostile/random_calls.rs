@@ -134,7 +134,7 @@ fn tree(root: &Path) -> Tree {
 /// A tree and the grants of its directories.
 struct World {
     sandbox: Sandbox,
-    /// By path from the directory that contains the workspace.
+    /// Access by path from the directory that contains the workspace.
     grants: BTreeMap<PathBuf, Access>,
     /// The mark of each initial file.
     marks: BTreeMap<PathBuf, String>,

@@ -100,7 +100,7 @@ fn two_turns(c: &mut Criterion) {
     group.finish();
 }
 
-/// The same with somebody who watches, and counts the letters of the reply.
+/// Measures the same run with a watcher that counts the letters of the reply.
 fn watched(c: &mut Criterion) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let config = config();

@@ -192,12 +192,12 @@ impl Agent {
         Ok(Lease { context, agent: self, token: self.running_token() })
     }
 
-    /// Says something, whatever the agent is at. While a run is under way, the message steers it, and there is no
-    /// outcome. Else it begins a run, which continues the one before when that was interrupted; during a compaction, once
+    /// Sends a message in any state. While a run is under way, the message steers it, and there is no outcome. Otherwise
+    /// it starts a run, which continues the previous one if that was interrupted; during a compaction, the run starts when
     /// that has ended.
     ///
     /// # Errors
-    /// None that a caller could meet; the type is that of the other ways to begin a run.
+    /// Never fails today. The type is that of the other ways to start a run.
     pub async fn send(&self, message: Message) -> Result<Option<Outcome>, AgentError> {
         let idle = match self.idle() {
             Err(_) if self.compacting.try_lock().is_err() => Ok(self.context.lock().await),
@@ -299,7 +299,7 @@ impl Agent {
         change(&mut lock(&self.config));
     }
 
-    /// Begins another conversation. What was spent stays; what was approved for the session before is asked about again.
+    /// Starts another conversation. Keeps the totals, and forgets what was approved for the previous session.
     ///
     /// # Errors
     /// Fails if the agent is running.

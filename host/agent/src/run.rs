@@ -467,7 +467,7 @@ impl<'a> Run<'a> {
         self.emit(EventKind::MessageEnd { message }).await;
     }
 
-    /// Begins to track the history anew, calibrated by earlier runs, or else by the reports in it.
+    /// Restarts the tracking of the history, calibrated by earlier runs, or else by the reports in it.
     fn restart_tracker(&mut self) {
         let (fixed, messages) = (fixed_tokens(self.context, self.config), &self.context.messages);
         match self.context.calibration {

@@ -209,7 +209,7 @@ pub(crate) struct Store {
     pub(crate) kept: Mutex<Vec<Arc<Message>>>,
     /// Fails from this message on.
     full_after: Option<usize>,
-    /// Of a sub-agent.
+    /// Name of the sub-agent.
     name: String,
     /// Sessions of sub-agents, with the calls that they work on.
     pub(crate) children: Mutex<Vec<(String, Arc<Store>)>>,
@@ -356,7 +356,7 @@ impl Harness {
         self.events_of_loops().into_iter().map(|event| event.kind).collect()
     }
 
-    /// The same, with their loops.
+    /// Returns the events that arrived, with the ids of their runs.
     pub(crate) fn events_of_loops(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.seen.try_recv()).collect()
     }

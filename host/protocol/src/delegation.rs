@@ -70,7 +70,7 @@ pub struct AgentKind {
     pub name: String,
     /// Purpose of the sub-agent, for the model that may start it.
     pub description: String,
-    /// System prompt; `None` for that of its parent. What every sub-agent is told and `instructions` follow it.
+    /// System prompt; `None` for that of its parent. The text for all sub-agents and `instructions` follow it.
     pub system_prompt: Option<String>,
     /// Instructions appended to the system prompt.
     pub instructions: Option<String>,

@@ -18,7 +18,7 @@ pub struct ContextEstimate {
     pub window: Option<u64>,
 }
 
-/// What readers see of an agent while its conversation belongs to a run.
+/// The view of an agent for readers while its conversation belongs to a run.
 #[derive(Debug, Default)]
 pub struct Live(Mutex<State>);
 

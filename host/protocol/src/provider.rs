@@ -111,11 +111,11 @@ pub enum CachePolicy {
     Off,
     /// Markers only at the selected positions.
     Manual {
-        /// After the system prompt.
+        /// Marks the end of the system prompt.
         system: bool,
-        /// After the last tool.
+        /// Marks the last tool.
         tools: bool,
-        /// After the second-to-last message.
+        /// Marks the second-to-last message.
         messages: bool,
     },
 }

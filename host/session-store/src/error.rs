@@ -49,7 +49,7 @@ pub enum SessionErrorKind {
 
     /// The user: another process writes to the session.
     Locked {
-        /// That process, where the system reports it.
+        /// The other process, if the system reports it.
         pid: Option<u32>,
     },
 

@@ -157,7 +157,7 @@ fn age(seconds: i64) -> String {
 #[derive(Default)]
 struct Work {
     turns: u32,
-    /// None while no run has ended whose prices are known.
+    /// The cost in US dollars; none until a run with known prices has ended.
     cost: Option<f64>,
     /// The model of the last run.
     model: String,

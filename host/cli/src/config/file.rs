@@ -17,7 +17,7 @@ use std::time::Duration;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct File {
     pub(crate) model: Option<String>,
-    /// Models to ask, in this order, when the model fails for good: `PROVIDER/MODEL`.
+    /// Models to ask, in this order, when the model fails permanently: `PROVIDER/MODEL`.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: Option<ThinkingLevel>,
     /// Tokens for thinking, instead of the default of the level.
@@ -142,9 +142,9 @@ pub(crate) struct FileProvider {
     pub(crate) models: Vec<toml::Table>,
     /// Shell command that prints the key, run if no other place has one.
     pub(crate) key_command: Option<String>,
-    /// For `bedrock` and `vertex`.
+    /// Region of `bedrock` and `vertex`.
     pub(crate) region: Option<String>,
-    /// For `vertex`.
+    /// Google Cloud project of `vertex`.
     pub(crate) project: Option<String>,
     /// PEM file of certificate authorities in addition to the platform's, absolute or relative to the config's
     /// directory.

@@ -37,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     /// The provider from the command line.
     pub(crate) provider: Option<String>,
-    /// Models to ask, in order, when the model fails for good.
+    /// Models to ask, in order, when the model fails permanently.
     pub(crate) fallback: Vec<String>,
     pub(crate) thinking: ThinkingLevel,
     pub(crate) thinking_budget: Option<u64>,

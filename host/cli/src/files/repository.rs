@@ -361,7 +361,7 @@ fn flags(options: &mut OpenOptions) {
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
 }
 
-/// On other systems links are resolved beneath the root, and named pipes do not live among files.
+/// Adds no flags: on other systems links are resolved beneath the root, and named pipes do not live among files.
 #[cfg(not(unix))]
 fn flags(_options: &mut OpenOptions) {}
 

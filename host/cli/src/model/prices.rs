@@ -14,11 +14,11 @@ impl PriceList for TablePrices {
     }
 }
 
-/// Prices of whichever model answered.
+/// Prices of the model that answered: the first one or a fallback.
 #[derive(Debug)]
 pub(super) struct FallbackPrices {
     pub(super) first: Option<Arc<dyn PriceList>>,
-    /// By the model's name in a reply.
+    /// Prices of the fallbacks, by the model's name in a reply.
     pub(super) others: BTreeMap<String, Option<Arc<dyn PriceList>>>,
 }
 

@@ -60,13 +60,13 @@ pub(crate) struct Policy {
 
 #[derive(Default)]
 struct State {
-    /// By path, the digest that this process loaded last.
+    /// The digest that this process loaded last, by path.
     last: HashMap<PathBuf, String>,
-    /// By path and digest, whether the component received grants before it was compiled.
+    /// True if the component received grants before it was compiled, by path and digest.
     given: HashMap<(PathBuf, String), bool>,
     /// The pins as they were read last, with the state of the file at that time.
     pins: Option<(Stamp, Arc<Vec<Pin>>)>,
-    /// By path, the names in the manifests of the user's plugin directory.
+    /// The names in the manifests of the user's plugin directory, by path.
     names: HashMap<PathBuf, (Stamp, Option<String>)>,
     /// The plugins in the user's config as they were read last, with the state of the file at that time.
     config: Option<(Option<Stamp>, Arc<UserPlugins>)>,

@@ -278,7 +278,7 @@ mod terminal {
         let _ = tcsetattr(stdin(), OptionalActions::Now, found);
         if stdout().is_terminal() {
             // Turns bracketed paste off and the cursor on. Unbuffered, because another thread may hold the lock of
-            // stdout for ever.
+            // stdout forever.
             let _ = rustix::io::write(stdout(), b"\x1b[?2004l\x1b[?25h\n");
         }
     }

@@ -33,7 +33,7 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 pub(crate) struct Context {
     files: Vec<ContextFile>,
     notices: Vec<String>,
-    /// By path from the root, the digest of each file of the repository that was looked for, or [`ABSENT`].
+    /// Digest of each file of the repository that was looked for, or [`ABSENT`], by path from the root.
     seen: BTreeMap<String, String>,
     record: Option<Record>,
 }

@@ -28,7 +28,7 @@ pub(crate) const SYSTEM: &str = "SYSTEM.md";
 /// Appended to the system prompt.
 pub(crate) const APPEND: &str = "APPEND_SYSTEM.md";
 
-/// What replaces the built-in system prompt, and what is appended to it: options, then files of a trusted project, then
+/// Texts that replace the built-in system prompt or are appended to it: options, then files of a trusted project, then
 /// files of the user's config directory.
 #[derive(Debug, Default)]
 pub(crate) struct Instructions {

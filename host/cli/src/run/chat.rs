@@ -249,7 +249,7 @@ fn remark_on_interrupt() {
 #[derive(Default)]
 struct Notices {
     waiting: Mutex<Vec<Text>>,
-    /// Wakes whoever has the terminal: the editor or the renderer.
+    /// Wakes the current owner of the terminal: the editor or the renderer.
     arrived: Notify,
     is_started: AtomicBool,
 }

@@ -210,7 +210,7 @@ impl<W: Sink> Renderer<W> {
     fn aside(&mut self, event: &Event) -> io::Result<()> {
         let number = self.loops.number(event);
         let text = match &event.kind {
-            // A run that waits for minutes says so, whoever waits.
+            // A run that waits for minutes says so, also for its sub-agents.
             EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
                 let text = retry_text(*attempt, *max_attempts, *delay_ms, &fit(cause, room(30)));
                 self.style.yellow(text!("! {}", text))

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Storage for the messages of a group of branches.
 pub(super) enum GroupStore {
-    /// On branches of the session.
+    /// Branches of the session.
     Session(Box<dyn SessionGroup>),
-    /// In memory, with one buffer for each branch.
+    /// Memory, with one buffer for each branch.
     Memory(Vec<Arc<Buffer>>),
 }
 

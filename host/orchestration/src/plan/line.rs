@@ -50,13 +50,13 @@ pub(super) struct Lines<'a> {
 /// The section of a line, as far as it affects the kind of the line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
-    /// Before the title.
+    /// Start of the file, before the title.
     Top,
-    /// Between the title and the first step.
+    /// Text between the title and the first step.
     Summary,
-    /// Below the heading of a step, before its first text.
+    /// Space below the heading of a step, before its first text.
     BelowHeading,
-    /// In the body of a step.
+    /// Body of a step.
     InStep,
 }
 

@@ -141,9 +141,9 @@ pub struct GrantContext<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Switch<T> {
-    /// All of it, or nothing.
+    /// The whole grant, or nothing.
     Plain(bool),
-    /// With these alone.
+    /// The grant for these alone.
     With(T),
 }
 

@@ -23,13 +23,13 @@ use tokio::process::{Child, ChildStdin};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// The most that `max-output` may ask for.
+/// Maximum of `max-output`.
 const MAX_KEPT_BYTES: u64 = 1024 * 1024;
-/// How long to wait for the end of the output when the program has ended: a process that left the group may hold it open.
+/// Time to wait for the end of the output after the program has ended: a process that left the group may hold it open.
 const DRAIN: Duration = Duration::from_millis(250);
-/// How often the output is shown while the program runs.
+/// Interval at which the output is shown while the program runs.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// How much of its end is shown.
+/// Maximum bytes shown, from the end of the output.
 const PROGRESS_BYTES: usize = 2048;
 
 /// One program's run.
@@ -42,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) progress: Arc<dyn ToolProgress>,
 }
 
-/// Why a program ended.
+/// The reason a program ended.
 #[derive(Clone, Copy)]
 enum Cause {
     Itself,
@@ -77,7 +77,7 @@ impl Run {
                         Cause::TimedOut
                     }
                 };
-                // Its children may hold its streams open for ever; when it goes, they go.
+                // Its children may hold its streams open forever; when it goes, they go.
                 group.kill();
                 cause = end;
                 deadline = Instant::now() + DRAIN;
@@ -269,7 +269,7 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    /// Was something between start and end left out?
+    /// Returns whether something between start and end was left out.
     fn overflows(&self) -> bool {
         self.total > (self.head.len() + self.tail.len()) as u64
     }

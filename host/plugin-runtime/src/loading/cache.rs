@@ -242,7 +242,7 @@ fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// On other systems the user's profile directory is private already; only the seal is checked.
+/// Checks nothing: on other systems the user's profile directory is private, and the seal is checked.
 #[cfg(not(unix))]
 fn check_private(_metadata: &fs::Metadata) -> io::Result<()> {
     Ok(())

@@ -11,7 +11,7 @@
 //! 2. the file: its device, inode, size, and the times of its last write and of its last change, which no program can set
 //!    back; for a built-in plugin, those of this program's own file,
 //! 3. the plugin's own section of the config, which its `init` reads. It describes itself without any authority, so its
-//!    grants do not matter; they are decided anew at each start.
+//!    grants do not matter; they are decided again at each start.
 //!
 //! Plugins of lifetime `session` are not described, because their instance starts with the session.
 

@@ -1,4 +1,4 @@
-//! What a plugin says that it offers, apart from the bindings in which it says so.
+//! The tools and commands that a plugin lists, independent of the generated bindings.
 
 use pinion_protocol::Authority;
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@ pub(crate) struct Program {
     pub(crate) config: Arc<str>,
     /// The plugin's share of what all plugins need.
     pub(crate) share: Arc<Share>,
-    /// None while only the description of the component was read.
+    /// The code; none while only the description of the component was read.
     pub(crate) code: Option<Code>,
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn find_or_make(
 }
 
 struct Walk {
-    /// From the first directory to the current one.
+    /// The directories from the first to the current one.
     directories: Vec<Arc<File>>,
     location: PathBuf,
     /// The rest of the path, the next component last.

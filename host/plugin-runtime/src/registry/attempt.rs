@@ -33,7 +33,7 @@ pub(super) struct Attempt {
     pub(super) number: u64,
     pub(super) begun: Instant,
     pub(super) phase: watch::Receiver<Phase>,
-    /// None while its source is looked up in the cache.
+    /// The task; none while the source is looked up in the cache.
     pub(super) task: Option<JoinHandle<()>>,
     /// False when the last attempt never saw the file at rest: calls do not wait for this one.
     pub(super) is_waited_for: bool,

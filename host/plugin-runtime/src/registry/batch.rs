@@ -123,7 +123,7 @@ impl Registry {
         }
         self.current.store(Arc::new(PluginSet::of(&slots)));
         drop(slots);
-        // Whoever waits for a plugin sees it.
+        // Those who wait for a plugin see it.
         drop(settled);
         notices.into_iter().for_each(|notice| (self.on_notice)(notice));
         rest

@@ -48,9 +48,9 @@ pub struct PluginInfo {
 /// Something that a plugin asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
-    /// In words, such as `write files`.
+    /// The request in words, such as `write files`.
     pub asks: String,
-    /// To what extent the user said yes; none when not at all.
+    /// The granted extent in words; none if nothing was granted.
     pub granted: Option<String>,
 }
 

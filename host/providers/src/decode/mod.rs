@@ -1,4 +1,4 @@
-//! From the bytes of a reply to events, independent of any vendor.
+//! Decodes the bytes of a reply into events, independently of the vendor.
 //!
 //! Bytes arrive in arbitrary packets. A [`Framing`](decoder::Framing) cuts them into the vendor's events, the format's
 //! [`ReplyState`] interprets each of them, and [`Parts`] keeps the resulting

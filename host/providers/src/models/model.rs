@@ -104,7 +104,7 @@ pub enum Caching {
     /// Automatic or unknown; no parameter is sent.
     #[default]
     Automatic,
-    /// At breakpoints in the request, or by the vendor's default when there are none.
+    /// Breakpoints in the request, or the vendor's default when there are none.
     Breakpoints,
 }
 

@@ -124,7 +124,7 @@ struct ProviderModels {
     strip_prefixes: Vec<String>,
     strip_suffixes: Vec<String>,
     caching: Option<Caching>,
-    /// By name; a name that ends in `*` matches every model with that prefix.
+    /// Models by name; a name that ends in `*` matches every model with that prefix.
     models: BTreeMap<String, RawModel>,
 }
 

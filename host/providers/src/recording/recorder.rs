@@ -116,7 +116,7 @@ pub(crate) struct Tape {
 
 /// The form in which a response is recorded.
 enum Content {
-    /// By lines. The incomplete last line is held back, so that no key is split.
+    /// Text by lines. The incomplete last line is held back, so that no key is split.
     Lines(Vec<u8>),
     Frames(FrameReader),
 }

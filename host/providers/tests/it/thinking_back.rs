@@ -1,4 +1,4 @@
-//! From a reply to the next request: what a vendor sent for the model comes back to it as it came.
+//! Thinking and ids that a vendor sent go back to it, in the next request, as they came.
 
 use crate::chat_body::sent;
 use crate::support::formats::{decoder, fixture};

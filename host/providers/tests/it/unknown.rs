@@ -1,5 +1,5 @@
-//! What a newer server adds never changes what an older client reads: events, fields and blocks that are unknown today,
-//! and values of unexpected types in optional fields, inserted into the fixtures anywhere.
+//! Additions of newer servers never change what is known today: unknown events, fields and blocks, and values of
+//! unexpected types in optional fields, inserted into the fixtures anywhere.
 
 use crate::support::formats::{FORMATS, decoder, encode, texts};
 use crate::support::{assert_well_formed, decode};

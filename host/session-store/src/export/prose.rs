@@ -31,7 +31,7 @@ pub(super) fn prose(markdown: &str) -> String {
 /// The events of a text, without those that could act on the page.
 struct Safe<'a> {
     events: Parser<'a>,
-    /// For each open link, true if it is kept.
+    /// The open links; true for those that are kept.
     links: Vec<bool>,
     /// The source of each open picture.
     pictures: Vec<CowStr<'a>>,

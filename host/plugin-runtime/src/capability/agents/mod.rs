@@ -18,7 +18,7 @@ pub(crate) type Grant = Option<AgentsGrant>;
 /// The tools of the agent that the sub-agents of a plugin may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentsGrant {
-    /// By name; `None` for all of them.
+    /// Names of the tools; `None` for all of them.
     pub tools: Option<BTreeSet<String>>,
 }
 

@@ -111,7 +111,7 @@ impl Capability for Files {
         entry.extend(more.iter().map(|(path, access)| (path.clone(), *access)));
     }
 
-    /// Without a directory, all of them go.
+    /// Removes the directories in `less`; `.` removes all.
     fn remove(entry: &mut Entry, less: &Entry) {
         let is_all = less.contains_key(Path::new("."));
         entry.retain(|path, _| !is_all && !less.contains_key(path));

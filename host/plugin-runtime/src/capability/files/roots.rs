@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 /// The workspace root.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    /// Absolute, as the application named it.
+    /// The absolute path, as the application named it.
     path: PathBuf,
-    /// Without links.
+    /// The path without links.
     real: PathBuf,
     directory: OnceLock<Arc<File>>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Workspace {
 /// A granted directory.
 #[derive(Debug)]
 pub(crate) struct Root {
-    /// As the user wrote it, made absolute.
+    /// The path as the user wrote it, made absolute.
     pub(crate) path: PathBuf,
     /// Its location.
     pub(crate) real: PathBuf,

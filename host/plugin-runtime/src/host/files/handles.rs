@@ -1,8 +1,8 @@
-//! What the guests of one instance hold open.
+//! The open handles of one instance's guests.
 //!
 //! WASI's own table knows what a handle is; this one knows where it lies, and that it belongs to the call that opened it.
-//! Granted directories belong to the instance, because guests look them up once and keep them; what may be done with them
-//! is asked again for each operation. Everything else ends with its call: its entry here is gone, so that no operation
+//! Granted directories belong to the instance, because guests look them up once and keep them; the authority over
+//! them is checked for each operation. Everything else ends with its call: its entry here is gone, so that no operation
 //! finds it, and in WASI's table it is replaced by a closed one, so that its descriptor is released and the guest's later
 //! `drop` of it does no harm.
 
@@ -23,7 +23,7 @@ pub(crate) struct Handles {
     open: HashMap<u32, Handle>,
 }
 
-/// One of them.
+/// An open handle.
 #[derive(Clone)]
 pub(super) enum Handle {
     /// A granted directory, by its number.
@@ -32,15 +32,15 @@ pub(super) enum Handle {
     Directory { root: usize, location: Option<PathBuf>, _permit: Arc<Permit> },
     /// A file.
     File { permit: Arc<Permit> },
-    /// A stream of a file, as long as it lives.
+    /// A stream that reads from a file, as long as it lives.
     Input(Weak<()>),
-    /// The same, to write.
+    /// A stream that writes to a file, as long as it lives.
     Output(Weak<()>),
     /// The entries of a directory.
     Listing,
 }
 
-/// What a stream of a file keeps: the file's descriptor, which may outlive its handle, and a sign of life.
+/// A stream's hold on its file: the descriptor's permit, which may outlive the handle, and a sign of life.
 pub(crate) struct StreamHold {
     _alive: Arc<()>,
     _permit: Arc<Permit>,

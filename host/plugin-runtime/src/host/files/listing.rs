@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
 
-/// Entries that the streams of one call hold at most.
+/// Maximum entries that the streams of one call hold.
 const MAX_ENTRIES: u64 = 200_000;
-/// Bytes of their names at most.
+/// Maximum bytes of their names.
 const MAX_NAME_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is left of a directory stream.
+/// The remaining entries of a directory stream.
 #[derive(Default)]
 pub(super) struct Listing {
     entries: std::vec::IntoIter<Entry>,
@@ -31,13 +31,13 @@ pub(crate) struct ListedEntries {
     bytes: AtomicU64,
 }
 
-/// One without a name has one that is not Unicode.
+/// An entry of a directory; without a name if the name is not Unicode.
 struct Entry {
     name: Option<String>,
     kind: DescriptorType,
 }
 
-/// What one stream counts; given back when it is dropped.
+/// The entries that one stream accounts for; released when it is dropped.
 struct Held {
     of: Arc<ListedEntries>,
     entries: u64,

@@ -1,4 +1,4 @@
-//! From a guest's handle and path to a place that was checked.
+//! Resolves a guest's handle and path to a place that was checked.
 //!
 //! Where a call may read everything in a granted directory and does no more than read, the path is left to WASI, which
 //! resolves it in the kernel. In all other cases it is walked here ([`crate::paths::beneath`]), the location is checked against
@@ -22,21 +22,21 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 
-/// Entries that are looked at before a directory is renamed.
+/// Maximum entries to examine before a directory is renamed.
 const MAX_LOOKED_AT: usize = 100_000;
-/// Directories inside one another that are looked at.
+/// Maximum depth of the directories to examine.
 const MAX_LOOKED_DEEP: usize = 64;
 
-/// What is to be done at a place.
+/// An operation on a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To learn something of it.
+    /// Read metadata.
     Look,
-    /// To open it.
+    /// Open it.
     Open(Access),
-    /// To make or change it.
+    /// Create or change it.
     Change,
-    /// To give it to something else: rename, replace, remove.
+    /// Rename, replace or remove it.
     Displace,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct At {
     is_temporary: bool,
     /// The granted directory that it lies in.
     pub(super) root: usize,
-    /// None where it was left to WASI.
+    /// The resolved place; none if WASI resolves the path.
     pub(super) spot: Option<Spot>,
 }
 
@@ -58,7 +58,8 @@ impl At {
         Resource::new_borrow(self.directory.rep())
     }
 
-    /// The flags for an operation that the guest wanted with these: links were followed already, or are by WASI.
+    /// Returns the flags for an operation that the guest requested with `wanted`: links were followed already, or WASI
+    /// follows them.
     pub(super) fn flags_for(&self, wanted: PathFlags) -> PathFlags {
         if self.spot.is_some() { self.flags } else { wanted }
     }
@@ -72,7 +73,7 @@ pub(super) fn needed(open: OpenFlags, flags: DescriptorFlags) -> Access {
 }
 
 impl Files<'_> {
-    /// A handle that belongs to this call, or to a granted directory that this call may use.
+    /// Returns a handle that belongs to this call, or to a granted directory that this call may use.
     pub(super) fn live(&self, fd: &Fd) -> FsResult<&Handle> {
         match self.handles.get(fd.rep()) {
             Some(Handle::Granted(_)) if self.call.files().is_none() => Err(ErrorCode::NotPermitted.into()),

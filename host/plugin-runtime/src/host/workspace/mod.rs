@@ -194,9 +194,9 @@ impl State {
 /// The state in which a file may be replaced.
 enum Expected {
     Anything,
-    /// As the session of the call last read it. A file that the session did not read may be in any state.
+    /// The state that the session of the call last read. A file that the session did not read may be in any state.
     AsRead,
-    /// With this content.
+    /// This content.
     Content(Vec<u8>),
 }
 
@@ -212,7 +212,7 @@ struct Root {
     directory: Dir,
     /// The path of the root in the granted directory, without links.
     relative: PathBuf,
-    /// The same path, resolved.
+    /// The root, resolved.
     spot: Spot,
     /// Paths below the root that are left out, as if they did not exist.
     denied: Vec<PathBuf>,

@@ -48,7 +48,7 @@ struct Noted {
     files: HashMap<(Arc<str>, PathBuf), (u64, Version)>,
     /// The number of the next note.
     next: u64,
-    /// When sessions that continue were last active, and when they continued.
+    /// The times at which resumed sessions were last active and at which they resumed.
     absences: HashMap<Arc<str>, (SystemTime, SystemTime)>,
 }
 

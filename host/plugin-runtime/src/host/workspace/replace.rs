@@ -113,7 +113,7 @@ fn write_in_place(old: &File, content: &[u8]) -> io::Result<()> {
 struct NewFile<'a> {
     directory: &'a Dir,
     file: File,
-    /// None while it has no name at all.
+    /// The temporary name; none while the file has no name at all.
     name: Option<String>,
 }
 

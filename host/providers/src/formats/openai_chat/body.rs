@@ -249,7 +249,7 @@ fn result_message<'a>(
     WireMessage::Tool { tool_call_id: ids.get(&result.call_id), content: WireContent::joined(here) }
 }
 
-/// The decision on the thinking of one reply: whether, and in which form, it is returned to the vendor.
+/// Facts that decide whether, and in which form, the thinking of a reply is returned to the vendor.
 #[derive(Clone, Copy)]
 struct Back {
     place: ThinkingBack,

@@ -16,7 +16,7 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Reply {
     writer: Writer,
-    /// In the order in which they began.
+    /// Open calls, in the order in which they began.
     calls: Vec<OpenCall>,
     /// The end or the failure that the vendor announced. Token counts may still follow.
     stop: Option<Result<StopReason, ProviderError>>,

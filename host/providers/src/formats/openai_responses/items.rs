@@ -1,4 +1,4 @@
-//! Which item of a reply an event belongs to.
+//! Assigns events to the items of a reply.
 //!
 //! OpenAI numbers the items of a reply and gives each an ID, and so does not need both. Compatible servers count from
 //! anywhere, send only one of the two, or change an item's ID from event to event. An item that is mistaken for a new one
