@@ -81,6 +81,11 @@ pub use snapshot::{Snapshot, Totals};
 pub use tools::approval::Approval;
 pub use tools::schema::Schemas;
 
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Returns the spawner that the tests of this crate use: none.
 #[cfg(test)]
 fn test_spawner(_: SubAgentPolicy) -> Option<std::sync::Arc<dyn Spawner>> {

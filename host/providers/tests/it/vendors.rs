@@ -28,8 +28,8 @@ macro_rules! for_every_vendor {
             use super::*;
 
             #[tokio::test]
-            async fn request_follows_the_vendors_documentation() {
-                assert_request_as_documented(&vendors::$vendor).await;
+            async fn request_is_as_reviewed() {
+                assert_request_as_reviewed(&vendors::$vendor).await;
             }
 
             #[tokio::test]
@@ -281,7 +281,7 @@ fn signature(vendor: &Vendor) -> &'static str {
 }
 
 /// `UPDATE_REQUESTS=1` rewrites the files, for review before they are committed.
-async fn assert_request_as_documented(vendor: &Vendor) {
+async fn assert_request_as_reviewed(vendor: &Vendor) {
     for (name, request) in [("everything", everything(vendor)), ("from_elsewhere", from_elsewhere(vendor))] {
         let now = sent(vendor, request).await;
         let file = directory().join("requests").join(format!("{}.{name}.txt", vendor.name));
