@@ -198,7 +198,7 @@ impl Compactor<'_> {
         }
     }
 
-    /// Keeps the compaction in the session, then in the context, then tells of it.
+    /// Keeps the compaction in the session, then in the context, then reports it.
     async fn settle(
         self,
         record: Record,

@@ -111,7 +111,7 @@ pub struct Inbox {
 pub enum ChildKind {
     /// Works on a task of its own, with a conversation of its own.
     Task,
-    /// Continues the parent's conversation beside other branches.
+    /// Continues the parent's conversation alongside other branches.
     Branch,
 }
 

@@ -95,7 +95,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// One use of an instance. Its implementations stand beside those who need them.
+/// One use of an instance. Each implementation is next to the code that needs it.
 pub(crate) trait Job: Send + 'static {
     /// The guest's answer.
     type Answer: Send + 'static;

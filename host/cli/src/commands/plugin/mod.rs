@@ -85,8 +85,7 @@ enum PluginCommand {
     /// Grant capabilities to a plugin file in its current version
     ///
     /// The grants apply to this path and content. Without capabilities, confirms a file that has changed: it keeps its
-    /// earlier grants and those that the config has for its name. Running sessions apply the change
-    /// to the next call.
+    /// earlier grants and those that the config has for its name. Running sessions apply the change to the next call.
     Grant {
         /// Name or file of the plugin
         plugin: String,
