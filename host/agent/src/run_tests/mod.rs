@@ -7,6 +7,7 @@ mod approval;
 mod compaction;
 mod dispatch;
 mod events;
+mod hook_answers;
 mod hooks_and_filters;
 mod retries_and_limits;
 mod steering;
