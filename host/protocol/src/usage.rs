@@ -182,4 +182,13 @@ mod tests {
         let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 0, cache_write: 0 };
         assert!((prices.cost(&usage).total() - 4.5).abs() < 1e-9);
     }
+
+    #[test]
+    fn each_category_of_tokens_has_its_own_price() {
+        let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.5, cache_write: 4.0 };
+        let usage = Usage { input: 1_000_000, output: 2_000_000, cache_read: 3_000_000, cache_write: 4_000_000 };
+        let cost = prices.cost(&usage);
+        assert_eq!((cost.input, cost.output, cost.cache_read, cost.cache_write), (3.0, 30.0, 1.5, 16.0));
+        assert!((cost.total() - 50.5).abs() < 1e-9);
+    }
 }

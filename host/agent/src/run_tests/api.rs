@@ -78,6 +78,11 @@ async fn l24_agent_resumes_from_its_snapshot_as_a_rerun() {
     let EventKind::AgentStart { parent_loop_id, continuation, .. } = first.kind else { panic!("{first:?}") };
     assert_eq!(parent_loop_id.as_deref(), Some("s.scripted.m.1"));
     assert_eq!(continuation, Some(Continuation::Rerun { tag: "again".into() }));
+    let triggers = std::iter::from_fn(|| seen.try_recv()).filter_map(|event| match event.kind {
+        EventKind::TurnStart { turn, trigger } => Some((turn, trigger)),
+        _ => None,
+    });
+    assert_eq!(triggers.collect::<Vec<_>>(), [(1, TurnTrigger::Continuation)]);
     assert_eq!(restored.totals().requests, 3);
 }
 
@@ -115,6 +120,32 @@ async fn l7_a_stream_of_events_comes_with_the_run() {
     };
     let (outcome, end) = tokio::join!(run, reading);
     assert_eq!(Some(outcome.unwrap().end), end);
+}
+
+#[tokio::test]
+async fn appended_messages_are_stored_and_resumed_with_events() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    harness.agent.append(vec![Message::user("hi"), Message::user("there")]).unwrap();
+    assert_eq!(*harness.store.kept.lock().unwrap(), harness.agent.history());
+    assert_eq!(harness.requests(), 0);
+    let (mut events, run) = harness.agent.resume_stream(100);
+    assert_eq!(run.await.unwrap().text(), "hello");
+    assert_eq!(harness.last_request(), ["user: hi", "user: there"]);
+    let kinds: Vec<EventKind> = std::iter::from_fn(|| events.try_recv()).map(|event| event.kind).collect();
+    assert!(matches!(kinds.first(), Some(EventKind::AgentStart { .. })), "{kinds:?}");
+    assert!(matches!(kinds.last(), Some(EventKind::AgentEnd { .. })), "{kinds:?}");
+
+    let full = Setup::new(vec![]).full_after(1).build();
+    let appended = full.agent.append(vec![Message::user("hi"), Message::user("there"), Message::user("again")]);
+    assert!(matches!(appended, Err(AgentError::Store { .. })), "{appended:?}");
+    assert_eq!(full.agent.history().len(), 1, "the history holds only what is stored");
+}
+
+#[test]
+fn l7_resuming_can_block_its_thread() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    harness.agent.append(vec![Message::user("hi")]).unwrap();
+    assert_eq!(harness.agent.resume_blocking().unwrap().text(), "hello");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use crate::testing::{Act, Setup, calls, letters, says};
 use crate::*;
 use serde_json::json;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn a_prompt_without_tools_is_one_turn() {
@@ -149,4 +150,68 @@ async fn l22_runs_are_numbered_and_name_their_trigger() {
         })
         .collect();
     assert_eq!(triggers, [TurnTrigger::User, TurnTrigger::Continuation, TurnTrigger::User]);
+}
+
+#[tokio::test]
+async fn l22_ids_of_runs_name_the_config_and_the_number_in_the_session() {
+    let harness = Setup::new(vec![says("one"), says("two"), says("three"), says("four")]).build();
+    let mut seen = harness.agent.subscribe(1000);
+    harness.prompt("go").await;
+    harness.agent.configure(|config| config.policy.model.name = "other".into());
+    harness.prompt("on").await;
+    harness.agent.configure(|config| config.policy.options.thinking = ThinkingLevel::High);
+    harness.prompt("on").await;
+    harness.agent.configure(|config| config.policy.config_id = Some("fast".into()));
+    harness.prompt("on").await;
+    let starts = std::iter::from_fn(|| seen.try_recv()).filter_map(|event| match event.kind {
+        EventKind::AgentStart { agent_id, session_id, model, .. } => {
+            Some(format!("{agent_id} {session_id} {model} {}", event.loop_id))
+        }
+        _ => None,
+    });
+    assert_eq!(
+        starts.collect::<Vec<_>>(),
+        [
+            "agent s m s.scripted.m.1",
+            "agent s other s.scripted.other.2",
+            "agent s other s.scripted.other.thinking.3",
+            "agent s other s.fast.4",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn l22_function_that_runs_numbers_its_runs_as_an_agent_does() {
+    let harness = Setup::new(vec![says("one"), says("two")]).build();
+    let mut context = Context::new("You are a test.", "s");
+    for (prompt, id) in [("go", "s.scripted.m.1"), ("on", "s.scripted.m.2")] {
+        let token = CancellationToken::new();
+        let config = harness.config();
+        let outcome = run(&mut context, vec![Message::user(prompt)], &config, &Events::default(), &token).await;
+        assert!(done(&outcome));
+        assert_eq!((&*context.loop_id, context.messages.len()), (id, 2 * context.loops as usize));
+    }
+    assert_eq!(harness.last_request(), ["user: go", "assistant: one", "user: on"]);
+}
+
+#[tokio::test]
+async fn turn_end_carries_the_reply_its_results_and_the_spend_so_far() {
+    let replies = vec![calls(&[("look", json!({})), ("look", json!({}))]), says("done")];
+    let mut setup = Setup::new(replies).tool("look", Act::Answer("seen"));
+    let prices = Prices { input: 1e5, output: 1e5, cache_read: 0.0, cache_write: 0.0 };
+    setup.model_info.prices = Some(Arc::new(prices));
+    let mut harness = setup.build();
+    harness.prompt("go").await;
+    let ends = harness.events().into_iter().filter_map(|event| match event {
+        EventKind::TurnEnd { turn, stop_reason, reply, results, usage, cost } => {
+            let reply = letters(&reply.unwrap());
+            let results: Vec<String> = results.iter().map(|message| letters(message)).collect();
+            Some((turn, stop_reason, reply, results, usage.input, usage.output, cost.map(|cost| cost.total())))
+        }
+        _ => None,
+    });
+    let results = vec!["result call-0: seen".to_owned(), "result call-1: seen".to_owned()];
+    let first = (1, StopReason::ToolUse, "assistant calls call-0 call-1".to_owned(), results, 10, 5, Some(1.5));
+    let last = (2, StopReason::Stop, "assistant: done".to_owned(), vec![], 20, 10, Some(3.0));
+    assert_eq!(ends.collect::<Vec<_>>(), [first, last]);
 }

@@ -80,6 +80,19 @@ async fn l12_limits_end_a_run_with_a_message_that_names_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn l12_limits_of_zero_do_not_limit() {
+    let busy = Reply::Fails(vec![], ProviderError::Overloaded { message: "busy".into(), retry_after: None });
+    let mut setup =
+        Setup::new(vec![busy, calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Answer("seen"));
+    setup.limits =
+        RunLimits { max_turns: Some(0), max_tokens: Some(0), max_time: Some(Duration::ZERO), max_cost: Some(0.0) };
+    let prices = Prices { input: 0.0, output: 1e6, cache_read: 0.0, cache_write: 0.0 };
+    setup.model_info.prices = Some(Arc::new(prices));
+    // The delay before the retry is time in which a limit would end the run.
+    assert_eq!(setup.build().prompt("go").await.text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn l12_time_ends_a_run_that_hangs() {
     let mut setup = Setup::new(vec![calls(&[("hang", json!({}))])]).tool("hang", Act::UntilCancelled);
     setup.limits = RunLimits { max_time: Some(Duration::from_secs(600)), ..RunLimits::default() };

@@ -5,15 +5,15 @@ use crate::testing::{Act, Harness, Reply, Setup, assert_paired, calls, letters, 
 use crate::*;
 use serde_json::json;
 
-/// One call runs, one has not begun; the user says something.
-async fn steered(act: Act) -> (Harness, Outcome) {
-    let mut setup = Setup::new(vec![calls(&[("run", json!({})), ("never", json!({}))]), says("as you wish")])
-        .tool("run", act)
-        .tool("never", Act::Answer("x"));
-    setup.strategy = Strategy::Sequential;
+/// The model makes three calls; the user says something when this many of them run.
+async fn steered(act: Act, strategy: Strategy, running: usize) -> (Harness, Outcome) {
+    let mut setup =
+        Setup::new(vec![calls(&[("run", json!({})), ("run", json!({})), ("run", json!({}))]), says("as you wish")])
+            .tool("run", act);
+    setup.strategy = strategy;
     let harness = setup.build();
     let steer = async {
-        harness.tools.reached("+call-0").await;
+        harness.tools.reached(&format!("+call-{}", running - 1)).await;
         harness.agent.steer(Message::user("stop that"));
     };
     let (outcome, ()) = tokio::join!(harness.prompt("go"), steer);
@@ -22,18 +22,31 @@ async fn steered(act: Act) -> (Harness, Outcome) {
 
 #[tokio::test]
 async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
-    let (harness, outcome) = steered(Act::UntilCancelled).await;
-    assert!(done(&outcome));
-    let told = harness.last_request();
-    assert!(told[2].starts_with("failed call-0: The user sent a message"), "{}", told[2]);
-    assert!(told[3].starts_with("failed call-1: The user sent a message"), "{}", told[3]);
-    assert_eq!(told[4], "user: stop that");
-    assert_paired(&outcome.messages);
+    for (strategy, running) in [
+        (Strategy::Sequential, 1),
+        (Strategy::Batched(1), 1),
+        (Strategy::Batched(2), 2),
+        (Strategy::Batched(3), 3),
+        (Strategy::Parallel, 3),
+    ] {
+        let (harness, outcome) = steered(Act::UntilCancelled, strategy, running).await;
+        assert!(done(&outcome));
+        let told = harness.last_request();
+        for (call, told) in told[2..5].iter().enumerate() {
+            assert!(told.starts_with(&format!("failed call-{call}: The user sent a message")), "{strategy:?}: {told}");
+        }
+        assert_eq!(told[5..], ["user: stop that"]);
+        assert_paired(&outcome.messages);
+        let mut log = harness.tools.log.lock().unwrap().clone();
+        log.sort_unstable();
+        let begun_and_ended = ["+", "-"].iter().flat_map(|sign| (0..running).map(move |n| format!("{sign}call-{n}")));
+        assert_eq!(log, begun_and_ended.collect::<Vec<_>>(), "{strategy:?}: the rest does not begin");
+    }
 }
 
 #[tokio::test]
 async fn l9_what_a_cancelled_call_had_done_is_told() {
-    let (harness, _) = steered(Act::AnswerOnCancel("half of it")).await;
+    let (harness, _) = steered(Act::AnswerOnCancel("half of it"), Strategy::Sequential, 1).await;
     let told = harness.last_request();
     assert!(
         told[2].starts_with("failed call-0: The user sent a message") && told[2].ends_with("half of it"),
