@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 fn say(text: &str) -> Value {
     json!({ "text": text })
@@ -272,25 +271,6 @@ fn damaged_cache_key_is_replaced_and_reported() {
     let doctor = pinion.run(["doctor"]);
     assert!(doctor.stdout.contains("cache.key` was replaced"), "{doctor:?}");
     assert!(!pinion.run(["doctor"]).stdout.contains("was replaced"));
-}
-
-#[test]
-fn concurrent_cold_starts_compile_each_plugin_once() {
-    let pinion = Pinion::default();
-    let script = pinion.script(&[call("read", json!({ "path": "none" })), say("done")]);
-    let start = || {
-        let mut command = pinion.command(["-p", "--replay", script.to_str().unwrap(), "go"]);
-        command.env("PINION_LOG", "pinion_plugin_runtime=debug").stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let runs: Vec<_> = (0..8).map(|_| start()).collect();
-    let ended: Vec<_> = runs.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
-    assert!(ended.iter().all(|run| run.status.success()), "{ended:?}");
-    let compiles: usize =
-        ended.iter().map(|run| String::from_utf8_lossy(&run.stderr).matches("compiling a component").count()).sum();
-    assert_eq!(compiles, 3);
-    let left = std::fs::read_dir(pinion.home().join("cache/components")).unwrap();
-    assert!(left.flatten().all(|entry| entry.path().extension().is_none_or(|extension| extension == "description")));
 }
 
 #[test]

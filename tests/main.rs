@@ -15,6 +15,7 @@ mod kill;
 mod limits;
 mod plan;
 mod plugins;
+mod processes;
 mod programs;
 mod providers;
 mod readme;

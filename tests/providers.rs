@@ -15,6 +15,8 @@ pub(crate) struct Vendor {
     pub(crate) url: String,
     /// The heads of the requests received.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    /// The bodies of the requests received.
+    pub(crate) bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl Vendor {
@@ -22,24 +24,25 @@ impl Vendor {
     pub(crate) fn answering(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = asked.clone();
+        let (asked, bodies) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let kept = (asked.clone(), bodies.clone());
         std::thread::spawn(move || {
             // A connection may stay open while another one is used.
             let answers = Arc::new(answers);
             for stream in listener.incoming().map_while(Result::ok) {
                 let (answers, kept) = (answers.clone(), kept.clone());
-                std::thread::spawn(move || converse(stream, &answers, &kept));
+                std::thread::spawn(move || converse(stream, &answers, &kept.0, &kept.1));
             }
         });
-        Self { url, asked }
+        Self { url, asked, bodies }
     }
 }
 
-fn converse(stream: TcpStream, answers: &[String], asked: &Mutex<Vec<String>>) {
+fn converse(stream: TcpStream, answers: &[String], asked: &Mutex<Vec<String>>, bodies: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
-    while let Some(head) = read_request(&mut reader) {
+    while let Some((head, body)) = read_request(&mut reader) {
+        bodies.lock().unwrap().push(body);
         let at = {
             let mut asked = asked.lock().unwrap();
             asked.push(head);
@@ -52,7 +55,7 @@ fn converse(stream: TcpStream, answers: &[String], asked: &Mutex<Vec<String>>) {
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, String)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head).ok()? == 0 {
@@ -61,8 +64,9 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     }
     let head = head.to_lowercase();
     let length: usize = head.split_once("content-length: ")?.1.lines().next()?.trim().parse().ok()?;
-    reader.read_exact(&mut vec![0; length]).ok()?;
-    Some(head)
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((head, String::from_utf8_lossy(&body).into_owned()))
 }
 
 pub(crate) fn answer(status: &str, kind: &str, body: &str) -> String {

@@ -3,57 +3,87 @@
 use pinion_tests::Pinion;
 use std::path::Path;
 
-/// Prefixes of commands, and where each is run.
-const RUN: &[(&str, &str)] = &[
-    ("git clone ", "tests/run.sh"),
-    ("cargo install --path host/cli", "tests/run.sh"),
-    ("tests/run.sh", "CI"),
-    ("export ", "sets a variable"),
-    ("cd ", "changes the directory"),
-    ("mkdir -p ~/.config/pinion", "creates a directory"),
-    ("echo 'model = ", "writes a file"),
-    ("pinion demo", "tests/command.rs"),
-    ("pinion --plan ", "tests/plan.rs"),
-    ("pinion --execute ", "tests/plan.rs"),
-    ("pinion -p --record ", "tests/providers.rs"),
-    ("pinion -p --replay ", "tests/providers.rs"),
-    ("pinion -p ", "tests/command.rs"),
-    ("git diff | pinion -p ", "tests/command.rs"),
-    ("pinion -c", "tests/command.rs"),
-    ("pinion -r ", "tests/command.rs"),
-    ("pinion trust add", "tests/untrusted.rs"),
-    ("pinion trust list", "tests/hostile/trust.rs"),
-    ("pinion plugin new ", "tests/plugins.rs"),
-    ("pinion plugin build", "tests/plugins.rs"),
-    ("pinion plugin call ", "tests/plugins.rs"),
-    ("pinion plugin list", "tests/hostile/loading.rs"),
-    ("pinion session list", "tests/command.rs"),
-    ("pinion session show ", "tests/hostile/secrets.rs"),
-    ("pinion session export ", "tests/hostile/repository.rs"),
-    ("cargo bench -p ", "manually: it measures"),
-    ("pinion\n", "manually: an interactive conversation"),
-    ("pinion \"", "tests/hostile/prompts.rs"),
-    ("pinion -m ", "manually: it needs a key"),
+/// What runs the commands that begin with a prefix.
+enum By {
+    /// A file, which holds these words.
+    File(&'static str, &'static str),
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+}
+use By::{File, Nothing};
+
+const COMMANDS: &[(&str, By)] = &[
+    ("git clone ", File("tests/run.sh", "git clone ")),
+    ("cargo install --path host/cli", File("tests/run.sh", "cargo install --path host/cli")),
+    ("tests/run.sh", Nothing("it runs the tests")),
+    ("export ", Nothing("it sets a variable")),
+    ("cd ", Nothing("it changes the directory")),
+    ("mkdir -p ~/.config/pinion", Nothing("it creates a directory")),
+    ("echo 'model = ", Nothing("it writes a file")),
+    ("pinion demo", File("tests/command.rs", r#"(["demo"])"#)),
+    ("pinion --plan ", File("tests/plan.rs", r#""--plan""#)),
+    ("pinion --execute ", File("tests/plan.rs", r#""--execute""#)),
+    ("pinion -p --record ", File("tests/providers.rs", r#"["--record", "#)),
+    ("pinion -p --replay ", File("tests/providers.rs", r#"["-p", "--replay", "#)),
+    ("pinion -p ", File("tests/command.rs", r#"["-p", "#)),
+    ("git diff | pinion -p ", File("tests/command.rs", "run_with_stdin(arguments, b\"piped text")),
+    ("pinion -c", File("tests/sessions.rs", r#"&["-c"]"#)),
+    ("pinion -r ", File("tests/hostile/secrets.rs", r#""-r", &id, "#)),
+    ("pinion trust add", File("tests/hostile/trust.rs", r#"(["trust", "add""#)),
+    ("pinion trust list", File("tests/hostile/trust.rs", r#"(["trust", "list"])"#)),
+    ("pinion plugin new ", File("tests/plugins.rs", r#"["plugin", "new", "#)),
+    ("pinion plugin build", File("tests/plugins.rs", r#"["plugin", "build"]"#)),
+    ("pinion plugin build --install", File("tests/plugins.rs", r#"["plugin", "build", "--install""#)),
+    ("pinion plugin call ", File("tests/plugins.rs", r#""plugin", "call", "#)),
+    ("pinion plugin list", File("tests/hostile/loading.rs", r#"["plugin", "list"]"#)),
+    ("pinion session list", File("tests/command.rs", r#"(["session", "list"])"#)),
+    ("pinion session show ", File("tests/command.rs", r#"(["session", "show", &id])"#)),
+    ("pinion session export ", File("tests/hostile/repository.rs", r#"["session", "export", "#)),
+    ("cargo bench -p ", Nothing("it measures")),
+    ("pinion\n", Nothing("it is an interactive conversation")),
+    ("pinion \"", File("tests/hostile/prompts.rs", r#"script.to_str().unwrap(), "go"]"#)),
+    ("pinion -m ", Nothing("it needs a key")),
 ];
 
-#[test]
-fn every_readme_command_is_tested() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+/// Returns the commands in the README, each with a line break.
+fn commands() -> Vec<String> {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let mut in_shell = false;
-    let mut commands = 0;
+    let mut commands = Vec::new();
     for line in readme.lines() {
         match line.trim() {
             "```sh" => in_shell = true,
             "```" => in_shell = false,
             command if in_shell && !command.is_empty() && !command.starts_with('#') => {
-                commands += 1;
-                let line = format!("{command}\n");
-                assert!(RUN.iter().any(|(beginning, _)| line.starts_with(beginning)), "no test runs `{command}`");
+                commands.push(format!("{command}\n"));
             }
             _ => {}
         }
     }
-    assert!(commands > 8);
+    commands
+}
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn every_readme_command_is_tested() {
+    let commands = commands();
+    assert!(commands.len() > 8);
+    for command in &commands {
+        assert!(COMMANDS.iter().any(|(prefix, _)| command.starts_with(prefix)), "no test runs `{command}`");
+    }
+    for (prefix, by) in COMMANDS {
+        assert!(commands.iter().any(|command| command.starts_with(prefix)), "the README has no `{prefix}`");
+        match by {
+            File(file, words) => {
+                let text = std::fs::read_to_string(root().join(file)).unwrap();
+                assert!(text.contains(words), "`{file}` does not run `{prefix}`: it lacks `{words}`");
+            }
+            Nothing(reason) => assert!(!reason.is_empty()),
+        }
+    }
 }
 
 /// The excerpt of the demo in the README is what the demo prints, except for measured values.

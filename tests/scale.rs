@@ -1,20 +1,32 @@
 //! Many concurrent agents, and one very long run, with real components.
 
+use futures_util::future::{BoxFuture, join_all};
 use pinion_agent::{
-    CompactionPolicy, EventKind, Message, Outcome, RunEnd, SessionStore, StopReason, StoreError, ToolResultMessage,
+    CompactionPolicy, Content, EventKind, Message, Outcome, RunEnd, SessionStore, StopReason, StoreError,
+    ToolDefinition, ToolExecutor, ToolInvocation, ToolProgress, ToolReply, ToolResultMessage,
 };
-use pinion_tests::{EchoModel, Sandbox, as_result, assert_paired, until};
+use pinion_plugin_runtime::Runtime;
+use pinion_tests::{EchoModel, Pinion, Sandbox, as_result, assert_paired, until};
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 const AGENTS: usize = 100;
 const CALLS: usize = 10;
-const TURNS: usize = 1_000;
+/// Time after which something that should happen at once did not.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Context window in tokens; about twenty turns fill it.
 const WINDOW: u64 = 8_000;
+
+/// Returns the number of turns of a long run: a sample, or all with `PINION_LONG=1`.
+fn turns() -> usize {
+    if std::env::var_os("PINION_LONG").is_some() { 3_000 } else { 1_000 }
+}
 
 fn assert_done(outcome: &Outcome) {
     assert_eq!(outcome.end, RunEnd::Done { stop_reason: StopReason::Stop });
@@ -24,31 +36,87 @@ fn results(outcome: &Outcome) -> Vec<&ToolResultMessage> {
     outcome.messages.iter().filter_map(|message| as_result(message)).collect()
 }
 
+/// Holds each call of an agent until all calls of its message have begun.
+struct AtOnce {
+    runtime: Arc<Runtime>,
+    begun: Barrier,
+    held: AtomicUsize,
+}
+
+impl AtOnce {
+    fn of(sandbox: &Sandbox) -> Arc<Self> {
+        Arc::new(Self { runtime: sandbox.runtime.clone(), begun: Barrier::new(CALLS), held: AtomicUsize::new(0) })
+    }
+}
+
+impl ToolExecutor for AtOnce {
+    fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
+        self.runtime.definitions()
+    }
+
+    fn call<'a>(&'a self, call: ToolInvocation, progress: &'a dyn ToolProgress) -> BoxFuture<'a, ToolReply> {
+        Box::pin(async move {
+            // A loop that makes the calls one by one fails here instead of waiting without end.
+            if tokio::time::timeout(TIMEOUT, self.begun.wait()).await.is_ok() {
+                self.held.fetch_add(1, Ordering::Relaxed);
+            }
+            self.runtime.call(call, progress).await
+        })
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn hundred_agents_get_their_own_results_in_order() {
+async fn hundred_agents_make_ten_calls_each_at_once_in_order() {
     let sandbox = Sandbox::with(&["echo"]).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     let together = Arc::new(Barrier::new(AGENTS));
     let mut running = JoinSet::new();
     for number in 0..AGENTS {
         let model = EchoModel::new(format!("agent-{number}"), 1, CALLS);
-        let agent = model.agent(sandbox.runtime.clone(), |_| {});
+        let tools = AtOnce::of(&sandbox);
+        let agent = model.agent(tools.clone(), |_| {});
         let together = together.clone();
         running.spawn(async move {
             together.wait().await;
-            (agent.run(vec![Message::user("go")]).await.unwrap(), model)
+            (agent.run(vec![Message::user("go")]).await.unwrap(), model, tools)
         });
     }
     let mut ended = 0;
     while let Some(run) = running.join_next().await {
-        let (outcome, model) = run.unwrap();
+        let (outcome, model, tools) = run.unwrap();
         assert_done(&outcome);
         assert_paired(&outcome.messages);
         model.assert_results(0, &results(&outcome));
+        assert_eq!(tools.held.load(Ordering::Relaxed), CALLS, "calls in flight at once");
         ended += 1;
     }
     assert_eq!(ended, AGENTS);
     assert_no_task_is_left(tasks).await;
+}
+
+/// Counts the guests that hold what they were told to.
+#[derive(Default)]
+struct Holding(AtomicUsize);
+
+impl ToolProgress for Holding {
+    fn report(&self, _: String) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn update(&self, _: Vec<Content>) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_guests_are_inside_their_calls_at_once() {
+    let sandbox = Sandbox::with(&["loiter"]).await;
+    let (holding, token) = (Holding::default(), CancellationToken::new());
+    // None of them ends before it is cancelled.
+    let calls = (0..CALLS).map(|_| sandbox.call_with("hoard", json!({ "amount": 1 }), &holding, token.clone()));
+    let all = async {
+        until("all guests are in their calls", || holding.0.load(Ordering::Relaxed) == CALLS).await;
+        token.cancel();
+    };
+    tokio::join!(join_all(calls), all);
 }
 
 /// The runtime counts an ended task until its worker has noticed.
@@ -76,37 +144,96 @@ impl SessionStore for Kept {
     }
 }
 
-/// Runs a thousand turns in a small window: order, pairing and window must hold with either kind of summary.
-async fn thousand_turns(by_model: bool) -> Arc<EchoModel> {
+/// Runs many turns in a small window, which the model has or the policy assumes: order, pairing and window must hold with
+/// either kind of summary, and requests must not grow.
+async fn long_run(by_model: bool, is_known: bool) -> Arc<EchoModel> {
+    let turns = turns();
     let sandbox = Sandbox::with(&["echo"]).await;
-    let model = EchoModel::new("long", TURNS, 1);
+    let model = EchoModel::new("long", turns, 1);
     let kept = Arc::new(Kept::default());
     let agent = model.agent(sandbox.runtime.clone(), |config| {
-        config.policy.model = EchoModel::with_window(Some(WINDOW));
-        config.policy.compaction = CompactionPolicy { by_model, ..CompactionPolicy::default() };
+        config.policy.model = EchoModel::with_window(is_known.then_some(WINDOW));
+        let assumed_window = (!is_known).then_some(WINDOW);
+        config.policy.compaction = CompactionPolicy { by_model, assumed_window, ..CompactionPolicy::default() };
         config.ports.store = kept.clone();
     });
     let outcome = agent.run(vec![Message::user("go")]).await.unwrap();
     assert_done(&outcome);
-    assert_eq!(outcome.turns as usize, TURNS + 1);
+    assert_eq!(outcome.turns as usize, turns + 1);
     let messages = kept.messages.lock().unwrap();
     let results: Vec<&ToolResultMessage> = messages.iter().filter_map(|message| as_result(message)).collect();
-    assert_eq!(results.len(), TURNS);
+    assert_eq!(results.len(), turns);
     results.iter().enumerate().for_each(|(turn, result)| model.assert_results(turn, &[result]));
     let compactions = kept.compactions.load(Ordering::Relaxed);
-    assert!(compactions > TURNS / 40, "{compactions} compactions");
+    assert!(compactions > turns / 40, "{compactions} compactions");
     assert_paired(&messages);
     drop(messages);
     assert!(model.most_tokens() <= WINDOW, "a request of {} tokens", model.most_tokens());
+    assert_flat(&model.sizes());
+    assert!(outcome.messages.len() < turns / 4, "{} messages in memory", outcome.messages.len());
     model
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn thousand_turns_stay_in_order_and_in_the_window() {
-    assert_eq!(thousand_turns(false).await.summaries(), 0);
+/// Asserts that the last third of the requests is no larger than the first, in tokens and in messages. The work for a turn
+/// is proportional to them.
+fn assert_flat(sizes: &[(u64, usize)]) {
+    let third = sizes.len() / 3;
+    let most = |sizes: &[(u64, usize)]| {
+        let tokens = sizes.iter().map(|(tokens, _)| *tokens).max().unwrap();
+        let mean = sizes.iter().map(|(tokens, _)| *tokens).sum::<u64>() / sizes.len() as u64;
+        (tokens, mean, sizes.iter().map(|(_, messages)| *messages).max().unwrap())
+    };
+    let (first, last) = (most(&sizes[..third]), most(&sizes[sizes.len() - third..]));
+    let is_flat = last.0 <= first.0 * 11 / 10 && last.1 <= first.1 * 11 / 10 && last.2 <= first.2 * 11 / 10;
+    assert!(is_flat, "largest, mean and messages: {first:?} in the first third, {last:?} in the last");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousand_turns_with_model_summaries_stay_in_the_window() {
-    assert!(thousand_turns(true).await.summaries() > TURNS / 80);
+async fn long_run_stays_in_order_and_in_the_window() {
+    assert_eq!(long_run(false, true).await.summaries(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_run_with_model_summaries_stays_in_the_window() {
+    assert!(long_run(true, true).await.summaries() > turns() / 80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_run_with_an_unknown_window_stays_in_the_assumed_one() {
+    assert!(long_run(true, false).await.summaries() > turns() / 80);
+}
+
+/// Runs many turns with the command and returns the memory of its process near a third of them and near the end, in
+/// kilobytes. The command reads its own numbers with a tool.
+#[cfg(target_os = "linux")]
+fn memory_of_a_long_run(turns: usize) -> (u64, u64) {
+    let pinion = Pinion::default();
+    pinion.config("[compaction]\nassumed-window = 8000\nby-model = false\n[limits]\nmax-turns = 0\nmax-tokens = 0\n");
+    let bash = |command: String| json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] });
+    let measure = |name: &str| bash(format!("grep VmRSS /proc/$PPID/status > {name}"));
+    let mut replies: Vec<Value> = (0..turns)
+        .map(|turn| {
+            json!({ "calls": [{ "tool": "write", "arguments": {
+        "path": format!("{}.txt", turn % 10), "content": format!("{turn} {}", "x".repeat(300)) } }] })
+        })
+        .collect();
+    replies[turns / 3] = measure("early");
+    replies[turns - 1] = measure("late");
+    replies.push(json!({ "text": "done" }));
+    let script = pinion.script(&replies);
+    let ended = pinion.run(["-p", "--approve", "all", "--replay", script.to_str().unwrap(), "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{}", ended.stderr);
+    let memory = |name: &str| {
+        let line = std::fs::read_to_string(pinion.workspace().join(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    (memory("early"), memory("late"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_of_a_long_run_is_flat() {
+    let turns = if std::env::var_os("PINION_LONG").is_some() { 3_000 } else { 300 };
+    let (early, late) = memory_of_a_long_run(turns);
+    assert!(late < early + 8_000, "{early} kB after a third of {turns} turns, {late} kB at the end");
 }

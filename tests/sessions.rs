@@ -1,6 +1,7 @@
 //! Sessions across several runs of the command, and the parts of the config that select what a run sees.
 
 use crate::command::assert_error;
+use crate::providers::{Vendor, reply};
 use pinion_tests::{Ended, Pinion, Terminal};
 use serde_json::{Value, json};
 
@@ -57,4 +58,49 @@ fn conversation_shows_where_it_was_left_and_continues_an_unfinished_run() {
     let (code, seen) = Terminal::start(&pinion.command(["-c", "--replay", "../script.jsonl"]), (80, 24), "").exit();
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("It is in line 7.") && !seen.contains("Continuing"), "{seen}");
+}
+
+#[test]
+fn runs_of_a_session_are_numbered_across_processes() {
+    let pinion = Pinion::default();
+    let stream = |replies: &[Value], more: &[&str]| {
+        let all = run(&pinion, replies, &[&["--output-format", "stream-json"][..], more].concat());
+        all.stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|event| event["type"] == "agent_start")
+            .unwrap_or_else(|| panic!("{all:?}"))
+    };
+    let broken = json!({ "text": "half of", "error": { "kind": "auth", "message": "rejected" } });
+    let first = stream(&[broken], &["go"]);
+    let resumed = stream(&[json!({ "text": "all of it" })], &["-c"]);
+    let next = stream(&[json!({ "text": "more" })], &["-c", "on"]);
+    let id = |event: &Value| event["loop_id"].as_str().unwrap().to_owned();
+    let (start, number) =
+        id(&first).rsplit_once('.').map(|(start, number)| (start.to_owned(), number.to_owned())).unwrap();
+    assert_eq!(number, "1");
+    assert_eq!((id(&resumed), id(&next)), (format!("{start}.2"), format!("{start}.3")));
+    assert_eq!(resumed["parent_loop_id"], first["loop_id"]);
+}
+
+#[test]
+fn configured_model_writes_the_summaries() {
+    let pinion = Pinion::default();
+    let talker = Vendor::answering(vec![reply(&json!({ "content": "word ".repeat(2_000) }), "stop")]);
+    let writer = Vendor::answering(vec![reply(&json!({ "content": "what was said so far" }), "stop")]);
+    pinion.config(&format!(
+        "model = 'openai-chat/m'\n[compaction]\nmodel = 'mistral/short'\nassumed-window = 4000\nkeep-recent = 1\n\
+         [providers.openai-chat]\nbase-url = '{}'\n[providers.mistral]\nbase-url = '{}'\n",
+        talker.url, writer.url
+    ));
+    assert_eq!(pinion.run(["-p", "tell me a story"]).code, Some(0));
+    assert_eq!(writer.bodies.lock().unwrap().len(), 0);
+    let second = pinion.run(["-p", "-c", "and then?"]);
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let asked = writer.bodies.lock().unwrap();
+    assert_eq!(asked.len(), 1, "the other model wrote one summary");
+    assert!(asked[0].contains("\"short\"") && asked[0].contains("tell me a story"), "{}", asked[0]);
+    let bodies = talker.bodies.lock().unwrap();
+    let last = bodies.last().unwrap();
+    assert!(last.contains("what was said so far") && !last.contains("word word"), "{last}");
 }

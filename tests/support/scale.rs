@@ -8,14 +8,13 @@ use pinion_agent::{
     messages_tokens,
 };
 use serde_json::json;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 /// Calls `echo` for a fixed number of turns and then ends.
 ///
 /// Panics if a request is wrong: a call without its result, results out of order, or results of other calls.
-/// those of its own calls.
 pub struct EchoModel {
     name: String,
     turns: usize,
@@ -23,13 +22,14 @@ pub struct EchoModel {
     turn: AtomicUsize,
     summaries: AtomicUsize,
     most_tokens: AtomicU64,
+    sizes: Mutex<Vec<(u64, usize)>>,
 }
 
 impl EchoModel {
     /// Creates the model of the agent `name`, with `calls` calls in each of `turns` turns.
     pub fn new(name: impl Into<String>, turns: usize, calls: usize) -> Arc<Self> {
-        let (turn, summaries, most_tokens) = Default::default();
-        Arc::new(Self { name: name.into(), turns, calls, turn, summaries, most_tokens })
+        let (turn, summaries, most_tokens, sizes) = Default::default();
+        Arc::new(Self { name: name.into(), turns, calls, turn, summaries, most_tokens, sizes })
     }
 
     /// Returns a model description whose window, if any, triggers compaction when nearly full.
@@ -48,6 +48,11 @@ impl EchoModel {
     /// Returns the largest request in tokens, as the loop counts them.
     pub fn most_tokens(&self) -> u64 {
         self.most_tokens.load(Ordering::Relaxed)
+    }
+
+    /// Returns the size of each request in order, in tokens and in messages.
+    pub fn sizes(&self) -> Vec<(u64, usize)> {
+        self.sizes.lock().unwrap().clone()
     }
 
     /// Returns the number of summaries requested.
@@ -118,6 +123,7 @@ impl Provider for EchoModel {
         assert_paired(&request.messages);
         let tokens = messages_tokens(&request.messages, &ByteCounter) + ByteCounter.count(&request.system);
         self.most_tokens.fetch_max(tokens, Ordering::Relaxed);
+        self.sizes.lock().unwrap().push((tokens, request.messages.len()));
         let (parts, stop_reason) = self.reply(&request);
         let usage = StreamEvent::Usage(Usage { input: tokens, ..Usage::default() });
         let events = [StreamEvent::Start { model: None }].into_iter().chain(parts);
