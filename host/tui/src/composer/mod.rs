@@ -1,0 +1,327 @@
+//! The editor of the user's message.
+
+mod buffer;
+mod chips;
+mod history;
+mod layout;
+
+pub(crate) use self::buffer::Motion;
+
+use self::buffer::Buffer;
+use self::chips::{Chips, MAX_OPEN, plain};
+use self::history::History;
+use self::layout::Layout;
+use crate::rows::{Piece, Row};
+use ratatui_core::style::Style;
+
+/// A message that is being edited, with the history of earlier ones.
+#[derive(Debug, Default)]
+pub(crate) struct Composer {
+    buffer: Buffer,
+    chips: Chips,
+    history: History,
+    /// Columns of the last layout.
+    columns: usize,
+    /// The column that movements between rows aim at.
+    goal: Option<usize>,
+    /// Counts changes of the text.
+    version: u64,
+}
+
+/// The rows of the editor, with the row and column of the cursor among them.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) cursor: (usize, usize),
+    /// Number of rows above the first one.
+    pub(crate) above: usize,
+}
+
+impl Composer {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffer.text().is_empty()
+    }
+
+    /// Returns the text with pasted blocks as single characters.
+    pub(crate) fn text(&self) -> &str {
+        self.buffer.text()
+    }
+
+    pub(crate) fn cursor(&self) -> usize {
+        self.buffer.cursor()
+    }
+
+    /// Returns a number that changes with the text.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the message with all pasted blocks.
+    pub(crate) fn message(&self) -> String {
+        self.chips.expand(self.buffer.text())
+    }
+
+    /// Takes the message, and remembers it in the history.
+    pub(crate) fn take(&mut self) -> String {
+        let message = self.message();
+        self.history.add(&message);
+        self.clear();
+        message
+    }
+
+    /// Discards the text, which a yank brings back.
+    pub(crate) fn discard(&mut self) {
+        let message = self.message();
+        self.clear();
+        self.buffer.keep(plain(&message));
+    }
+
+    fn clear(&mut self) {
+        self.buffer.reset();
+        self.chips.clear();
+        self.history.leave();
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        self.version += 1;
+        self.goal = None;
+    }
+
+    /// Inserts typed text.
+    pub(crate) fn insert(&mut self, text: &str) {
+        self.buffer.insert(&plain(text));
+        self.changed();
+    }
+
+    /// Inserts pasted text; a long one becomes a block.
+    pub(crate) fn paste(&mut self, text: &str) {
+        let text = plain(text);
+        match Chips::is_block(&text).then(|| self.chips.add(text.clone())).flatten() {
+            Some(chip) => self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), chip.encode_utf8(&mut [0; 4])),
+            None => self.buffer.splice(self.buffer.cursor()..self.buffer.cursor(), &text),
+        }
+        self.changed();
+    }
+
+    /// Replaces the text; long parts stay as they are.
+    pub(crate) fn set(&mut self, text: &str) {
+        let text = plain(text);
+        match text.len() > MAX_OPEN {
+            true => {
+                self.buffer.set("");
+                self.paste(&text);
+            }
+            false => self.buffer.set(&text),
+        }
+        self.changed();
+    }
+
+    /// Replaces the text before the cursor that begins at `start`, for a completion.
+    pub(crate) fn complete(&mut self, start: usize, text: &str) {
+        self.buffer.splice(start..self.buffer.cursor(), &plain(text));
+        self.changed();
+    }
+
+    /// Puts the text of the block before or behind the cursor in its place. Returns `false` if there is none, or if it is
+    /// too large.
+    pub(crate) fn open_block(&mut self) -> bool {
+        let (before, after) = self.buffer.text().split_at(self.buffer.cursor());
+        let at = |c: Option<char>, start: usize| c.map(|c| (c, start..start + c.len_utf8()));
+        let behind = at(after.chars().next(), before.len());
+        let ahead = at(before.chars().next_back(), before.len() - before.chars().next_back().map_or(0, char::len_utf8));
+        for (c, range) in [ahead, behind].into_iter().flatten() {
+            if let Some(text) = self.chips.text(c).filter(|text| text.len() <= MAX_OPEN).map(str::to_owned) {
+                self.buffer.splice(range, &text);
+                self.changed();
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn go(&mut self, motion: Motion) {
+        self.buffer.go(motion);
+        self.goal = None;
+    }
+
+    pub(crate) fn delete(&mut self, motion: Motion) {
+        self.buffer.delete(motion);
+        self.changed();
+    }
+
+    pub(crate) fn kill(&mut self, motion: Motion) {
+        self.buffer.kill(motion);
+        self.changed();
+    }
+
+    pub(crate) fn yank(&mut self) {
+        self.buffer.yank();
+        self.changed();
+    }
+
+    pub(crate) fn yank_earlier(&mut self) {
+        self.buffer.yank_earlier();
+        self.changed();
+    }
+
+    pub(crate) fn undo(&mut self) {
+        self.buffer.undo();
+        self.changed();
+    }
+
+    pub(crate) fn redo(&mut self) {
+        self.buffer.redo();
+        self.changed();
+    }
+
+    /// Moves the cursor to the next row, or in the history behind the last one. Returns whether anything happened.
+    pub(crate) fn down(&mut self) -> bool {
+        self.vertical(1) || self.recall(false)
+    }
+
+    /// Moves the cursor to the row above, or in the history above the first one. Returns whether anything happened.
+    pub(crate) fn up(&mut self) -> bool {
+        self.vertical(-1) || self.recall(true)
+    }
+
+    fn vertical(&mut self, by: isize) -> bool {
+        let layout = Layout::new(self.buffer.text(), &self.chips, self.columns.max(2));
+        let (row, column) = layout.place(self.buffer.cursor());
+        let goal = self.goal.unwrap_or(column);
+        let Some(row) = row.checked_add_signed(by).filter(|row| *row < layout.rows.len()) else { return false };
+        let at = layout.at(row, goal);
+        self.buffer.set_cursor(at);
+        self.goal = Some(goal);
+        true
+    }
+
+    /// Shows an earlier or a later message of the history, keeping what was written before.
+    fn recall(&mut self, is_earlier: bool) -> bool {
+        let current = self.message();
+        let Some(text) = self.history.step(is_earlier, &current) else { return false };
+        self.set(&text);
+        if is_earlier {
+            self.buffer.go(Motion::Start);
+        }
+        true
+    }
+
+    /// Replaces the history, oldest first.
+    pub(crate) fn set_history(&mut self, messages: Vec<String>) {
+        self.history = History::new(messages);
+    }
+
+    /// Returns the messages of the history, latest first.
+    pub(crate) fn past(&self) -> impl Iterator<Item = &str> {
+        self.history.latest_first()
+    }
+
+    /// Lays the text out in rows of at most `columns`, and returns at most `height` of them around the cursor.
+    pub(crate) fn draw(&mut self, columns: usize, height: usize, style: Style) -> Drawn {
+        self.columns = columns;
+        let layout = Layout::new(self.buffer.text(), &self.chips, columns.max(2));
+        let (row, column) = layout.place(self.buffer.cursor());
+        let above = (row + 1).saturating_sub(height.max(1));
+        let rows =
+            (above..layout.rows.len()).take(height.max(1)).map(|at| Row::of([Piece::new(&layout.row(at), style)]));
+        Drawn { rows: rows.collect(), cursor: (row - above, column.min(columns.saturating_sub(1))), above }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::width;
+    use proptest::prelude::*;
+
+    fn composer(text: &str, columns: usize) -> Composer {
+        let mut composer = Composer::default();
+        composer.insert(text);
+        composer.draw(columns, 10, Style::new());
+        composer
+    }
+
+    fn drawn(composer: &mut Composer, columns: usize) -> (Vec<String>, (usize, usize)) {
+        let drawn = composer.draw(columns, 10, Style::new());
+        (drawn.rows.iter().map(Row::plain).collect(), drawn.cursor)
+    }
+
+    #[test]
+    fn rows_wrap_at_blanks_and_the_cursor_follows() {
+        let mut composer = composer("one two three", 9);
+        assert_eq!(drawn(&mut composer, 9), (vec!["one two ".into(), "three".into()], (1, 5)));
+        composer.up();
+        assert_eq!(drawn(&mut composer, 9).1, (0, 5));
+        composer.down();
+        assert_eq!(drawn(&mut composer, 9).1, (1, 5));
+    }
+
+    #[test]
+    fn column_is_kept_over_shorter_rows() {
+        let mut composer = composer("abcdef\nx\nabcdef", 40);
+        composer.up();
+        composer.up();
+        assert_eq!(drawn(&mut composer, 40).1, (0, 6));
+    }
+
+    #[test]
+    fn pasted_block_is_one_sign_that_opens() {
+        let mut composer = Composer::default();
+        composer.insert("see ");
+        composer.paste("1\r\n2\n3\n4\n5\n6\n");
+        assert_eq!(drawn(&mut composer, 40).0, ["see [pasted 6 lines]"]);
+        assert_eq!(composer.message(), "see 1\n2\n3\n4\n5\n6\n");
+        assert!(composer.open_block() && !composer.open_block());
+        assert_eq!(composer.text(), "see 1\n2\n3\n4\n5\n6\n");
+        composer.undo();
+        composer.delete(Motion::Left);
+        assert_eq!(composer.text(), "see ");
+    }
+
+    #[test]
+    fn megabyte_is_pasted_as_a_block() {
+        let mut composer = Composer::default();
+        composer.paste(&"0123456789abcdef\n".repeat(65_536));
+        assert_eq!(composer.text().chars().count(), 1);
+        assert_eq!(composer.take().len(), 17 * 65_536);
+    }
+
+    #[test]
+    fn history_keeps_what_was_being_written() {
+        let mut composer = Composer::default();
+        composer.set_history(vec!["first".into(), "second".into()]);
+        composer.insert("draft");
+        composer.draw(40, 5, Style::new());
+        assert!(composer.up() && composer.text() == "second");
+        assert!(composer.up() && composer.text() == "first" && !composer.up());
+        assert!(composer.down() && composer.down() && composer.text() == "draft");
+    }
+
+    proptest! {
+        #[test]
+        fn cursor_is_always_on_the_screen(
+            text in "([a-c \t\n]|\\PC|[世👩\u{200d}\x1b]){0,60}", columns in 1_usize..30, height in 1_usize..6,
+            keys in prop::collection::vec(0_u8..8, 0..20),
+        ) {
+            let mut composer = Composer::default();
+            composer.paste(&text);
+            for key in keys {
+                match key {
+                    0 => drop(composer.up()),
+                    1 => drop(composer.down()),
+                    2 => composer.go(Motion::Left),
+                    3 => composer.go(Motion::WordLeft),
+                    4 => composer.insert("x"),
+                    5 => composer.undo(),
+                    6 => drop(composer.open_block()),
+                    _ => composer.go(Motion::LineStart),
+                }
+                let drawn = composer.draw(columns, height, Style::new());
+                prop_assert!(drawn.rows.len() <= height && drawn.cursor.0 < drawn.rows.len());
+                prop_assert!(drawn.cursor.1 < columns.max(1));
+                prop_assert!(drawn.rows.iter().all(|row| width(&row.plain()) < columns.max(6)), "{:?}", drawn.rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Rows of a unified diff, with the changed part of paired lines marked.
+
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::theme::Theme;
+use ratatui_core::style::Style;
+
+/// Returns whether a text is a unified diff.
+pub(crate) fn is_diff(text: &str) -> bool {
+    text.starts_with("--- ") && text.lines().take(8).any(|line| line.starts_with("@@ "))
+}
+
+/// Returns the numbers of added and removed lines of a unified diff.
+pub(crate) fn counts(diff: &str) -> (usize, usize) {
+    let count = |sign: char, head: &str| diff.lines().filter(|l| l.starts_with(sign) && !l.starts_with(head)).count();
+    (count('+', "+++ "), count('-', "--- "))
+}
+
+/// Renders a unified diff. `changes_only` leaves out the context and the headings.
+pub(crate) fn rows(diff: &str, columns: usize, lead: &Lead, theme: &Theme, changes_only: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let lines: Vec<&str> = diff.lines().collect();
+    let mut at = 0;
+    while at < lines.len() {
+        let removed = run(&lines[at..], '-', "--- ");
+        let added = run(&lines[at + removed..], '+', "+++ ");
+        if removed + added == 0 {
+            if !changes_only {
+                let style = if lines[at].starts_with("@@") { theme.accent } else { theme.dim };
+                wrap(&[Piece::new(lines[at], style)], columns, lead, &mut rows);
+            }
+            at += 1;
+            continue;
+        }
+        let (old, new) = (&lines[at..at + removed], &lines[at + removed..at + removed + added]);
+        let is_paired = removed == added;
+        for (number, line) in old.iter().enumerate() {
+            let other = if is_paired { new[number] } else { "" };
+            wrap(&marked(line, other, theme.removed, theme), columns, lead, &mut rows);
+        }
+        for (number, line) in new.iter().enumerate() {
+            let other = if is_paired { old[number] } else { "" };
+            wrap(&marked(line, other, theme.added, theme), columns, lead, &mut rows);
+        }
+        at += removed + added;
+    }
+    rows
+}
+
+/// Returns how many lines begin with a sign and not with the heading of a file.
+fn run(lines: &[&str], sign: char, heading: &str) -> usize {
+    lines.iter().take_while(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
+}
+
+/// Splits a changed line into what it shares with its counterpart and what differs.
+fn marked(line: &str, other: &str, style: Style, theme: &Theme) -> Vec<Piece> {
+    let (Some(body), Some(other)) = (line.get(1..), other.get(1..)) else { return vec![Piece::new(line, style)] };
+    let before: usize = body.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+    let (body_rest, other_rest) = (&body[before..], &other[before..]);
+    let pairs = body_rest.chars().rev().zip(other_rest.chars().rev());
+    let after: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+    // A line of which little remains is easier to read without marks.
+    if (before + after) * 2 < body.len() {
+        return vec![Piece::new(line, style)];
+    }
+    let end = body.len() - after;
+    vec![
+        Piece::new(&line[..=before], style),
+        Piece::new(&body[before..end], style.patch(theme.changed)),
+        Piece::new(&body[end..], style),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DIFF: &str = "--- a\n+++ a\n@@ -1,3 +1,3 @@\n same\n-let total = a - b;\n+let total = a + b;\n end";
+
+    #[test]
+    fn changed_part_of_paired_lines_is_marked() {
+        let theme = Theme::plain();
+        let rows = rows(DIFF, 80, &Lead::default(), &theme, true);
+        assert_eq!(rows.iter().map(Row::plain).collect::<Vec<_>>(), ["-let total = a - b;", "+let total = a + b;"]);
+        let marked = rows[0].pieces().iter().find(|piece| piece.style() == theme.changed);
+        assert_eq!(marked.map(Piece::text), Some("-"));
+        assert!(is_diff(DIFF) && !is_diff("--- a heading\n\ntext"));
+        assert_eq!(counts(DIFF), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_rendered(text in "([-+@ ]{0,3}\\PC{0,12}\n){0,12}", columns in 1_usize..40) {
+            prop_assert!(rows(&text, columns, &Lead::default(), &Theme::plain(), false).iter().all(|row| row.width() <= columns));
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The full-screen terminal UI of Pinion.
+
+mod composer;
+mod diff;
+mod markdown;
+mod rows;
+mod theme;
+mod transcript;

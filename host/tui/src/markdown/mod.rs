@@ -1,0 +1,325 @@
+//! Markdown as rows.
+//!
+//! Links show their target, so that a text cannot hide where it leads. HTML is shown as it is written.
+
+mod table;
+
+use self::table::Table;
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::theme::Theme;
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use ratatui_core::style::{Modifier, Style};
+
+/// Indentation of code, which sets it apart without colours.
+const CODE_INDENT: &str = "  ";
+/// Maximum levels of quotes and lists that are indented.
+const MAX_DEPTH: usize = 8;
+
+/// Renders Markdown into rows of at most `columns`, each of which begins with `lead`.
+pub(crate) fn rows(text: &str, columns: usize, lead: &[Piece], theme: &Theme) -> Vec<Row> {
+    let mut options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+    options |= Options::ENABLE_TASKLISTS;
+    let mut page = Page::new(columns, lead, theme);
+    Parser::new_ext(text, options).for_each(|event| page.event(event));
+    page.flush();
+    page.rows
+}
+
+/// A block around others.
+enum Block {
+    Quote,
+    /// An item with its marker, which only its first row shows.
+    Item {
+        marker: String,
+        is_begun: bool,
+    },
+}
+
+struct Page<'a> {
+    columns: usize,
+    lead: &'a [Piece],
+    theme: &'a Theme,
+    rows: Vec<Row>,
+    pieces: Vec<Piece>,
+    styles: Vec<Style>,
+    blocks: Vec<Block>,
+    /// Number of the next item of each open list; `None` for one without numbers.
+    lists: Vec<Option<u64>>,
+    links: Vec<String>,
+    table: Option<Table>,
+    is_code: bool,
+    /// The next block begins after an empty row.
+    has_gap: bool,
+}
+
+impl<'a> Page<'a> {
+    fn new(columns: usize, lead: &'a [Piece], theme: &'a Theme) -> Self {
+        Self {
+            columns,
+            lead,
+            theme,
+            rows: Vec::new(),
+            pieces: Vec::new(),
+            styles: vec![theme.text],
+            blocks: Vec::new(),
+            lists: Vec::new(),
+            links: Vec::new(),
+            table: None,
+            is_code: false,
+            has_gap: false,
+        }
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or_default()
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) if self.is_code => self.code(&text),
+            Event::Text(text) => self.push(&text, self.style()),
+            Event::Code(text) => self.push(&text, self.style().patch(self.theme.code)),
+            Event::Html(text) | Event::InlineHtml(text) => self.push(&text, self.theme.dim),
+            Event::SoftBreak => self.push(" ", self.style()),
+            Event::HardBreak => self.push("\n", self.style()),
+            Event::Rule => {
+                self.begin_block();
+                self.push("───", self.theme.dim);
+                self.end_block();
+            }
+            Event::TaskListMarker(is_done) => self.push(if is_done { "[x] " } else { "[ ] " }, self.style()),
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.push(&text, self.style());
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        let style = self.style();
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.begin_block(),
+            Tag::Heading { level, .. } => {
+                self.begin_block();
+                let mark = if level == HeadingLevel::H1 { Modifier::UNDERLINED } else { Modifier::empty() };
+                self.styles.push(style.patch(self.theme.heading).add_modifier(mark));
+            }
+            Tag::BlockQuote(_) => {
+                self.begin_block();
+                self.blocks.push(Block::Quote);
+            }
+            Tag::CodeBlock(kind) => {
+                self.begin_block();
+                self.is_code = true;
+                if let CodeBlockKind::Fenced(language) = kind
+                    && !language.trim().is_empty()
+                {
+                    self.push(&format!("{CODE_INDENT}{}", language.trim()), self.theme.dim);
+                    self.flush();
+                }
+            }
+            Tag::List(first) => {
+                self.flush();
+                // A list within an item follows it at once.
+                if self.lists.is_empty() {
+                    self.begin_block();
+                }
+                self.lists.push(first);
+            }
+            Tag::Item => self.item(),
+            Tag::Table(alignments) => {
+                self.begin_block();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::Emphasis => self.styles.push(style.add_modifier(Modifier::ITALIC)),
+            Tag::Strong => self.styles.push(style.patch(self.theme.strong)),
+            Tag::Strikethrough => self.styles.push(style.add_modifier(Modifier::CROSSED_OUT)),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push(dest_url.into_string());
+                self.styles.push(style.patch(self.theme.link));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::Heading(_) => {
+                self.styles.pop();
+                self.end_block();
+            }
+            TagEnd::CodeBlock => {
+                self.is_code = false;
+                self.end_block();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.end_block();
+                self.blocks.pop();
+            }
+            TagEnd::Item => {
+                self.flush();
+                self.blocks.pop();
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.has_gap = self.lists.is_empty();
+            }
+            TagEnd::TableCell => {
+                let pieces = std::mem::take(&mut self.pieces);
+                self.table.iter_mut().for_each(|table| table.cell(pieces.clone()));
+            }
+            TagEnd::TableHead | TagEnd::TableRow => self.table.iter_mut().for_each(Table::end_row),
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    let lead = self.leads();
+                    table.rows(self.columns, &lead, self.theme, &mut self.rows);
+                    self.end_block();
+                }
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.styles.pop()),
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, text: &str, style: Style) {
+        self.pieces.push(Piece::new(text, style));
+    }
+
+    fn code(&mut self, text: &str) {
+        let style = self.theme.code;
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            let indented = format!("{CODE_INDENT}{line}");
+            self.push(&indented, style);
+            self.flush_always();
+        }
+    }
+
+    fn item(&mut self) {
+        self.flush();
+        if self.has_gap && !self.rows.is_empty() {
+            self.rows.push(Row::default());
+        }
+        self.has_gap = false;
+        let marker = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number += 1;
+                format!("{}. ", *number - 1)
+            }
+            _ => "• ".to_owned(),
+        };
+        self.blocks.push(Block::Item { marker, is_begun: false });
+    }
+
+    /// Shows the target of a link, unless its text is the target.
+    fn end_link(&mut self) {
+        self.styles.pop();
+        let Some(target) = self.links.pop().filter(|target| !target.is_empty()) else { return };
+        let is_shown = self.pieces.last().is_some_and(|piece| target.trim_start_matches("mailto:") == piece.text());
+        if !is_shown {
+            self.push(&format!(" ({target})"), self.theme.dim);
+        }
+    }
+
+    fn begin_block(&mut self) {
+        self.flush();
+        let is_at_marker = matches!(self.blocks.last(), Some(Block::Item { is_begun: false, .. }));
+        if std::mem::take(&mut self.has_gap) && !self.rows.is_empty() && !is_at_marker {
+            let lead = self.leads();
+            wrap(&[], self.columns, &lead, &mut self.rows);
+        }
+    }
+
+    fn end_block(&mut self) {
+        self.flush();
+        self.has_gap = true;
+    }
+
+    fn flush(&mut self) {
+        if !self.pieces.is_empty() {
+            self.flush_always();
+        }
+    }
+
+    fn flush_always(&mut self) {
+        let lead = self.leads();
+        let pieces = std::mem::take(&mut self.pieces);
+        wrap(&pieces, self.columns, &lead, &mut self.rows);
+        for block in &mut self.blocks {
+            if let Block::Item { is_begun, .. } = block {
+                *is_begun = true;
+            }
+        }
+    }
+
+    /// Returns what the rows of the current block begin with.
+    fn leads(&self) -> Lead {
+        let (mut first, mut rest) = (self.lead.to_vec(), self.lead.to_vec());
+        for block in self.blocks.iter().take(MAX_DEPTH) {
+            match block {
+                Block::Quote => {
+                    first.push(Piece::new("│ ", self.theme.dim));
+                    rest.push(Piece::new("│ ", self.theme.dim));
+                }
+                Block::Item { marker, is_begun } => {
+                    let blank = Piece::new(&" ".repeat(marker.chars().count()), self.theme.text);
+                    first.push(if *is_begun { blank.clone() } else { Piece::new(marker, self.theme.accent) });
+                    rest.push(blank);
+                }
+            }
+        }
+        Lead::new(first, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(text: &str, columns: usize) -> String {
+        let rows = rows(text, columns, &[], &Theme::plain());
+        rows.iter().map(Row::plain).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn blocks_are_laid_out() {
+        let text = "# Title\n\nA *short* paragraph with `code`.\n\n- one\n- two\n  - nested\n\n1. first\n2. second\n\n> quoted\n> text\n\n```rust\nfn main() {}\n\nlet x;\n```\nend";
+        let expected = "Title\n\nA short paragraph with code.\n\n• one\n• two\n  • nested\n\n1. first\n2. second\n\n│ quoted text\n\n  rust\n  fn main() {}\n\n  let x;\n\nend";
+        assert_eq!(shown(text, 80), expected);
+    }
+
+    #[test]
+    fn links_show_their_target() {
+        assert_eq!(shown("[here](https://a.example/x)", 80), "here (https://a.example/x)");
+        assert_eq!(shown("<https://a.example>", 80), "https://a.example");
+    }
+
+    #[test]
+    fn tables_are_laid_out_and_wrap_in_their_columns() {
+        let text = "| name | meaning |\n|---|---:|\n| a | the first letter |\n| bcd | x |";
+        assert_eq!(
+            shown(text, 40),
+            "name │          meaning\n─────┼─────────────────\na    │ the first letter\nbcd  │                x"
+        );
+        let narrow = shown(text, 18);
+        assert!(narrow.lines().all(|row| crate::rows::width(row) <= 18) && narrow.contains("letter"), "{narrow}");
+    }
+
+    #[test]
+    fn escape_sequences_stay_text() {
+        assert_eq!(shown("a \x1b[31mb\x1b]8;;x\x07", 80), "a ␛[31mb␛]8;;x␇");
+        assert!(!shown("| \x1b[2J |\n|---|\n| \x07 |", 80).contains(['\x1b', '\x07']));
+    }
+
+    proptest! {
+        #[test]
+        fn any_markdown_fits(text in "([-*>#|`0-9. \t]{0,4}\\PC{0,10}[|\n ]{0,2}){0,20}", columns in 4_usize..60) {
+            for row in rows(&text, columns, &[], &Theme::plain()) {
+                prop_assert!(row.width() <= columns.max(MAX_DEPTH * 2 + 4), "{}", row.plain());
+            }
+        }
+    }
+}

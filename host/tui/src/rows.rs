@@ -1,0 +1,297 @@
+//! Rows of the screen: styled text that is neutralized and wrapped.
+//!
+//! A [`Piece`] is the only text that is drawn, and its constructor passes everything through [`printable`]. Widths are
+//! those of grapheme clusters, as the cells of the screen count them.
+
+use pinion_protocol::text::{one_line, printable};
+use ratatui_core::style::Style;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Columns between tab stops.
+const TAB: usize = 4;
+/// Stands for a cluster that is wider than the screen.
+const TOO_WIDE: &str = "\u{fffd}";
+
+/// Neutralized text in one style.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Piece {
+    text: String,
+    style: Style,
+}
+
+impl Piece {
+    /// Neutralizes a text. Newlines and tabs remain; [`wrap`] turns them into rows and blanks.
+    pub(crate) fn new(text: &str, style: Style) -> Self {
+        Self { text: printable(text).into_owned(), style }
+    }
+
+    /// Neutralizes a text as a single line of at most `columns`, marking a cut with `…`.
+    pub(crate) fn line(text: &str, columns: usize, style: Style) -> Self {
+        Self { text: fit(&one_line(text, columns.saturating_add(1)), columns), style }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+}
+
+/// One row of the screen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Row(Vec<Piece>);
+
+impl Row {
+    /// Creates a row from pieces of one line each.
+    pub(crate) fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self(pieces.into_iter().collect())
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    pub(crate) fn push(&mut self, piece: Piece) {
+        self.0.push(piece);
+    }
+
+    /// Returns the columns that the row occupies.
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|piece| width(&piece.text)).sum()
+    }
+
+    /// Returns the text without its styles.
+    pub(crate) fn plain(&self) -> String {
+        self.0.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
+    /// Returns the row with a style laid over all of its pieces.
+    pub(crate) fn patched(mut self, style: Style) -> Self {
+        self.0.iter_mut().for_each(|piece| piece.style = piece.style.patch(style));
+        self
+    }
+
+    /// Appends a grapheme cluster.
+    fn put(&mut self, cluster: &str, style: Style) {
+        match self.0.last_mut().filter(|last| last.style == style) {
+            Some(last) => last.text.push_str(cluster),
+            None => self.0.push(Piece { text: cluster.to_owned(), style }),
+        }
+    }
+
+    fn trim_end(&mut self) {
+        while let Some(last) = self.0.last_mut() {
+            last.text.truncate(last.text.trim_end_matches(' ').len());
+            if !last.text.is_empty() {
+                return;
+            }
+            self.0.pop();
+        }
+    }
+}
+
+/// Returns the columns that a neutralized text occupies.
+pub(crate) fn width(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        false => text.graphemes(true).map(cluster_width).sum(),
+    }
+}
+
+/// Returns the columns of a grapheme cluster.
+pub(crate) fn cluster_width(cluster: &str) -> usize {
+    cluster.width()
+}
+
+/// Shortens a neutralized line to `columns`, marking the cut with `…`.
+fn fit(line: &str, columns: usize) -> String {
+    if width(line) <= columns {
+        return line.to_owned();
+    }
+    let mut used = 0;
+    let kept = line.graphemes(true).take_while(|cluster| {
+        used += cluster_width(cluster);
+        used < columns
+    });
+    let kept: String = kept.collect();
+    if columns == 0 { String::new() } else { kept + "…" }
+}
+
+/// The beginning of the first row of a text, and that of all further rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lead {
+    first: Vec<Piece>,
+    rest: Vec<Piece>,
+}
+
+impl Lead {
+    pub(crate) fn new(first: Vec<Piece>, rest: Vec<Piece>) -> Self {
+        Self { first, rest }
+    }
+
+    /// Creates a lead that is the same for all rows.
+    pub(crate) fn same(pieces: Vec<Piece>) -> Self {
+        Self { first: pieces.clone(), rest: pieces }
+    }
+}
+
+/// Wraps pieces at blanks into rows of at most `columns`, and appends the rows. Words that are longer are split.
+pub(crate) fn wrap(pieces: &[Piece], columns: usize, lead: &Lead, rows: &mut Vec<Row>) {
+    let mut wrapper =
+        Wrapper { columns, lead, rows, row: Row::default(), used: 0, is_fresh: true, word: Vec::new(), word_width: 0 };
+    wrapper.begin(&lead.first);
+    for piece in pieces {
+        for cluster in piece.text.graphemes(true) {
+            wrapper.cluster(cluster, piece.style);
+        }
+    }
+    wrapper.end_line();
+}
+
+struct Wrapper<'a> {
+    columns: usize,
+    lead: &'a Lead,
+    rows: &'a mut Vec<Row>,
+    row: Row,
+    used: usize,
+    /// True while the row consists of its lead only.
+    is_fresh: bool,
+    word: Vec<(&'a str, Style)>,
+    word_width: usize,
+}
+
+impl<'a> Wrapper<'a> {
+    fn begin(&mut self, lead: &[Piece]) {
+        self.row = Row(lead.to_vec());
+        self.used = self.row.width();
+        self.is_fresh = true;
+    }
+
+    fn cluster(&mut self, cluster: &'a str, style: Style) {
+        match cluster {
+            "\n" | "\r\n" => {
+                self.end_line();
+                self.begin(&self.lead.rest);
+            }
+            "\t" => {
+                self.flush();
+                (0..TAB - self.used % TAB).for_each(|_| self.blank(style));
+            }
+            " " => {
+                self.flush();
+                self.blank(style);
+            }
+            _ => {
+                let wide = cluster_width(cluster);
+                // Scripts without blanks break between any two characters.
+                if wide > 1 {
+                    self.flush();
+                }
+                self.word.push((cluster, style));
+                self.word_width += wide;
+                if wide > 1 {
+                    self.flush();
+                }
+            }
+        }
+    }
+
+    fn blank(&mut self, style: Style) {
+        // A full row separates words as well.
+        if self.used < self.columns {
+            self.put(" ", 1, style);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.used + self.word_width > self.columns && !self.is_fresh {
+            self.break_row();
+        }
+        for (cluster, style) in std::mem::take(&mut self.word) {
+            let wide = cluster_width(cluster);
+            if self.used + wide > self.columns && !self.is_fresh {
+                self.break_row();
+            }
+            if self.used + wide > self.columns {
+                // Not even the beginning of a row has room for it.
+                self.row = Row::default();
+                self.used = 0;
+            }
+            let (cluster, wide) = if wide > self.columns { (TOO_WIDE, 1) } else { (cluster, wide) };
+            self.put(cluster, wide, style);
+        }
+        self.word_width = 0;
+    }
+
+    fn put(&mut self, cluster: &str, wide: usize, style: Style) {
+        self.row.put(cluster, style);
+        self.used += wide;
+        self.is_fresh = false;
+    }
+
+    fn break_row(&mut self) {
+        self.push_row();
+        self.begin(&self.lead.rest);
+    }
+
+    fn end_line(&mut self) {
+        self.flush();
+        self.push_row();
+    }
+
+    fn push_row(&mut self) {
+        let mut row = std::mem::take(&mut self.row);
+        row.trim_end();
+        self.rows.push(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wrapped(text: &str, columns: usize, lead: &str) -> Vec<String> {
+        let lead = Lead::same(vec![Piece::new(lead, Style::new())]);
+        let mut rows = Vec::new();
+        wrap(&[Piece::new(text, Style::new())], columns, &lead, &mut rows);
+        rows.iter().map(Row::plain).collect()
+    }
+
+    #[test]
+    fn words_wrap_at_blanks_and_long_words_are_split() {
+        assert_eq!(wrapped("one two three", 9, "  "), ["  one two", "  three"]);
+        assert_eq!(wrapped("abcdefghij", 6, "  "), ["  abcd", "  efgh", "  ij"]);
+        assert_eq!(wrapped("a\n\n  b", 6, ""), ["a", "", "  b"]);
+        assert_eq!(wrapped("a\tb", 9, ""), ["a   b"]);
+    }
+
+    #[test]
+    fn wide_characters_break_anywhere_and_keep_together() {
+        assert_eq!(wrapped("世界世界", 5, ""), ["世界", "世界"]);
+        assert_eq!(wrapped("👨‍👩‍👧👨‍👩‍👧", 3, ""), ["👨‍👩‍👧", "👨‍👩‍👧"]);
+        assert_eq!(wrapped("世", 1, ""), ["\u{fffd}"]);
+    }
+
+    #[test]
+    fn pieces_are_neutralized() {
+        assert_eq!(Piece::new("a\x1b[2Jb", Style::new()).text(), "a␛[2Jb");
+        assert_eq!(Piece::line("a\nb\x07", 80, Style::new()).text(), "a ⏎ b␇");
+        assert_eq!(Piece::line("世界世界", 5, Style::new()).text(), "世界…");
+    }
+
+    proptest! {
+        #[test]
+        fn rows_fit_and_lose_only_blanks(text in "\\PC{0,80}|[a-z \n]{0,200}", columns in 1_usize..60, indent in 0_usize..4) {
+            let rows = wrapped(&text, columns, &" ".repeat(indent));
+            prop_assert!(rows.iter().all(|row| width(row) <= columns), "{rows:?}");
+            if columns > indent + 2 {
+                let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+                prop_assert_eq!(letters(&rows.concat()), letters(&printable(&text)));
+            }
+        }
+    }
+}

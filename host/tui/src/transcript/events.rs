@@ -1,0 +1,301 @@
+//! Events of runs as changes of the transcript.
+
+use crate::transcript::items::{AgentCall, Call, CallState, SubAgent, Thinking, Tone, summary, text_of};
+use crate::transcript::segments::{Segment, segments};
+use crate::transcript::{Item, Transcript};
+use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The runs behind the stream of events. The first one is the foreground run; the others work for it.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    main: Option<Arc<str>>,
+    /// Items of the other runs.
+    others: HashMap<Arc<str>, usize>,
+}
+
+impl Runs {
+    fn is_main(&mut self, event: &Event) -> bool {
+        matches!(event.kind, EventKind::PlanStep { .. })
+            || *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
+    }
+}
+
+impl Transcript {
+    /// Applies an event. Returns whether it belongs to the foreground run.
+    pub(crate) fn event(&mut self, event: &Event, now: Duration) -> bool {
+        let is_main = self.runs.is_main(event);
+        match is_main {
+            true => self.main_event(&event.kind, now),
+            false => self.other_event(event),
+        }
+        if is_main && matches!(event.kind, EventKind::AgentEnd { .. } | EventKind::ParallelEnd { .. }) {
+            self.runs = Runs::default();
+            self.calls.clear();
+        }
+        is_main
+    }
+
+    /// Adds messages of earlier runs.
+    pub(crate) fn history(&mut self, messages: &[Arc<Message>]) {
+        for message in messages {
+            self.message(message);
+        }
+        self.calls.clear();
+    }
+
+    fn main_event(&mut self, kind: &EventKind, now: Duration) {
+        match kind {
+            EventKind::MessageUpdate { delta, .. } => self.delta(delta),
+            EventKind::MessageEnd { message } => self.message(message),
+            EventKind::ToolExecutionStart { call_id, .. } => {
+                self.call(call_id, |call| (call.state, call.started) = (CallState::Running, Some(now)));
+            }
+            EventKind::ToolExecutionUpdate { call_id, partial } => {
+                self.call(call_id, |call| call.output = text_of(partial));
+            }
+            EventKind::Progress { call_id, text } => self.call(call_id, |call| call.progress = Some(text.clone())),
+            EventKind::ToolExecutionEnd { call_id, is_error, content, details, display, ledger, .. } => {
+                let is_error = *is_error || has_failed(details.as_ref());
+                self.call(call_id, |call| {
+                    call.end(is_error, content, Some(now));
+                    (call.display, call.ledger) = (display.clone(), ledger.clone());
+                });
+            }
+            EventKind::ApprovalRequested { call_id, .. } => self.call(call_id, |call| call.state = CallState::Asking),
+            EventKind::ApprovalResolved { call_id, .. } => self.call(call_id, |call| call.state = CallState::Waiting),
+            EventKind::Retry { attempt, max_attempts, delay_ms, cause } => {
+                self.discard_partial();
+                let seconds = *delay_ms as f64 / 1000.0;
+                let text = format!("{cause}; retry {attempt} of {max_attempts} in {seconds:.1} s");
+                self.note(Tone::Warning, text);
+            }
+            EventKind::Compaction { dropped, before, after, .. } => {
+                let what = match dropped {
+                    0 => "shortened long results of old tool calls".to_owned(),
+                    n => format!("replaced {n} messages with a summary"),
+                };
+                let text = format!("{what}: about {before} tokens before, {after} now (the session keeps everything)");
+                self.note(Tone::Plain, text);
+            }
+            EventKind::PlanStep { step, steps, title, status } => {
+                self.note(Tone::Plain, format!("step {step} of {steps}: {title}: {status}"));
+            }
+            EventKind::ParallelStart { loop_ids, .. } => {
+                self.note(Tone::Plain, format!("running {} branches", loop_ids.len()));
+            }
+            EventKind::ParallelEnd { chosen, note, .. } => self.chosen(chosen.as_deref(), note.as_deref()),
+            EventKind::AgentEnd { end, .. } => self.end(end),
+            _ => {}
+        }
+    }
+
+    /// Appends to the message that the model is writing.
+    fn delta(&mut self, delta: &Delta) {
+        let (is_thinking, piece) = match delta {
+            Delta::Text { delta } => (false, delta),
+            Delta::Thinking { delta } => (true, delta),
+            Delta::ToolCallStart { .. } | Delta::ToolCallArguments { .. } => return,
+        };
+        let end = self.len();
+        let from = *self.writing.get_or_insert(end);
+        let last = (from..end).rev().find(|at| matches!(self.entries[*at].item, Item::Text(_) | Item::Thinking(_)));
+        let more = match (last.and_then(|at| self.change(at)), is_thinking) {
+            (Some(Item::Text(segment)), false) => segment.push(piece).into_iter().map(Item::Text).collect(),
+            (Some(Item::Thinking(thinking)), true) => {
+                thinking.text.push_str(piece);
+                Vec::new()
+            }
+            (_, true) => vec![Item::Thinking(Thinking { text: piece.clone(), is_done: false })],
+            (before, false) => {
+                if let Some(Item::Thinking(thinking)) = before {
+                    thinking.is_done = true;
+                }
+                let mut first = Segment::new("");
+                let more = first.push(piece);
+                std::iter::once(first).chain(more).map(Item::Text).collect::<Vec<_>>()
+            }
+        };
+        more.into_iter().for_each(|item| self.push(item));
+    }
+
+    /// Removes what was written of a message that will be requested again.
+    fn discard_partial(&mut self) {
+        let Some(from) = self.writing.take() else { return };
+        for at in (from..self.len()).rev() {
+            if matches!(self.entries[at].item, Item::Text(_) | Item::Thinking(_)) {
+                self.remove(at);
+            }
+        }
+    }
+
+    /// Removes one of the last items.
+    fn remove(&mut self, at: usize) {
+        self.entries.remove(at);
+        self.cached.retain(|cached| *cached != at);
+        self.cached.iter_mut().filter(|cached| **cached > at).for_each(|cached| *cached -= 1);
+        self.calls.values_mut().filter(|call| **call > at).for_each(|call| *call -= 1);
+        self.runs.others.values_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
+        self.selected = self.selected.filter(|selected| *selected < at);
+    }
+
+    fn message(&mut self, message: &Message) {
+        match message {
+            Message::User(message) => {
+                self.writing = None;
+                self.push(Item::User(text_of(&message.content)));
+            }
+            Message::Assistant(message) => {
+                self.complete(&message.content);
+                if message.stop_reason == StopReason::Length {
+                    self.note(Tone::Warning, "the reply reached the model's output limit and is cut off");
+                }
+            }
+            Message::ToolResult(result) => self.call(&result.call_id, |call| {
+                // Calls that did not run have only their result.
+                if !call.is_over() {
+                    call.end(result.is_error || has_failed(result.details.as_ref()), &result.content, None);
+                }
+            }),
+            Message::Extension(_) => {}
+        }
+    }
+
+    /// Replaces what was written of a message by the complete message.
+    fn complete(&mut self, content: &[Content]) {
+        let mut items = Vec::new();
+        for part in content {
+            match part {
+                Content::Text { text } if !text.trim().is_empty() => {
+                    items.extend(segments(text).into_iter().map(Item::Text));
+                }
+                Content::Thinking(thinking) if !thinking.text.trim().is_empty() => {
+                    items.push(Item::Thinking(Thinking { text: thinking.text.clone(), is_done: true }));
+                }
+                _ => {}
+            }
+        }
+        if !self.matches_written(&items) {
+            self.discard_partial();
+            items.into_iter().for_each(|item| self.push(item));
+        }
+        self.writing = None;
+        for call in content.iter().filter_map(Content::as_tool_call) {
+            self.calls.insert(call.id.clone(), self.len());
+            self.push(Item::Call(Box::new(Call::new(call))));
+        }
+    }
+
+    /// Returns whether the items that were written are these, and marks them as complete.
+    fn matches_written(&mut self, items: &[Item]) -> bool {
+        let Some(from) = self.writing else { return false };
+        let written: Vec<usize> = (from..self.len())
+            .filter(|at| matches!(self.entries[*at].item, Item::Text(_) | Item::Thinking(_)))
+            .collect();
+        let is_same = |(at, item): (&usize, &Item)| match (&self.entries[*at].item, item) {
+            (Item::Text(a), Item::Text(b)) => a.text() == b.text(),
+            (Item::Thinking(a), Item::Thinking(b)) => a.text == b.text,
+            _ => false,
+        };
+        if written.len() != items.len() || !written.iter().zip(items).all(is_same) {
+            return false;
+        }
+        for at in written {
+            if let Some(Item::Thinking(thinking)) = self.change(at) {
+                thinking.is_done = true;
+            }
+        }
+        true
+    }
+
+    fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
+        let at = self.calls.get(id).copied();
+        if let Some(Item::Call(call)) = at.and_then(|at| self.change(at)) {
+            change(call);
+        }
+    }
+
+    fn end(&mut self, end: &RunEnd) {
+        self.writing = None;
+        match end {
+            RunEnd::Done { .. } => {}
+            RunEnd::Aborted => self.note(Tone::Warning, "interrupted"),
+            RunEnd::Limit { limit } => {
+                self.note(Tone::Warning, format!("{limit}; send a message to continue"));
+            }
+            other => self.note(Tone::Error, other.to_string()),
+        }
+    }
+
+    fn chosen(&mut self, chosen: Option<&str>, note: Option<&str>) {
+        note.into_iter().for_each(|note| self.note(Tone::Warning, note));
+        let at = chosen.and_then(|id| self.runs.others.get(id).copied());
+        if let Some(Item::Agent(agent)) = at.map(|at| &self.entries[at].item) {
+            let answer = agent.words.clone();
+            segments(&answer).into_iter().for_each(|segment| self.push(Item::Text(segment)));
+        }
+    }
+
+    /// Applies an event of a run that works for the foreground run.
+    fn other_event(&mut self, event: &Event) {
+        let at = match self.runs.others.get(&event.loop_id) {
+            Some(at) => *at,
+            None => {
+                let at = self.len();
+                self.push(Item::Agent(Box::default()));
+                self.runs.others.insert(event.loop_id.clone(), at);
+                at
+            }
+        };
+        let parent = match &event.kind {
+            EventKind::AgentStart { parent_loop_id: Some(id), .. } => self.runs.others.get(id).copied(),
+            _ => None,
+        };
+        let depth = match parent.and_then(|at| self.entries.get(at)).map(|entry| &entry.item) {
+            Some(Item::Agent(parent)) => parent.depth + 1,
+            _ => 0,
+        };
+        if let Some(Item::Agent(agent)) = self.change(at) {
+            agent.event(&event.kind, depth);
+        }
+    }
+}
+
+impl SubAgent {
+    fn event(&mut self, kind: &EventKind, depth: usize) {
+        match kind {
+            EventKind::AgentStart { agent_id, provider, model, .. } => {
+                self.name = agent_id.to_string();
+                self.model = format!("{provider}/{model}");
+                self.depth = depth;
+            }
+            EventKind::ToolExecutionStart { call_id, tool, arguments } => {
+                let label = format!("{tool} {}", summary(arguments));
+                self.calls.push(AgentCall { id: call_id.clone(), label, state: CallState::Running });
+            }
+            EventKind::ToolExecutionEnd { call_id, is_error, details, .. } => {
+                let is_error = *is_error || has_failed(details.as_ref());
+                let state = if is_error { CallState::Failed } else { CallState::Done };
+                let call = self.calls.iter_mut().rev().find(|call| call.id == *call_id);
+                call.into_iter().for_each(|call| call.state = state);
+            }
+            EventKind::MessageEnd { message } => {
+                if let Message::Assistant(message) = &**message {
+                    self.words = message.text();
+                }
+            }
+            EventKind::AgentEnd { end, turns, usage, .. } => {
+                self.end = Some(format!("{end}, {turns} turns, {} tokens", usage.total()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether a tool says in its details that it did not succeed, as `bash` does for a failed program.
+fn has_failed(details: Option<&Value>) -> bool {
+    details.and_then(|details| details.get("success")).and_then(Value::as_bool) == Some(false)
+}

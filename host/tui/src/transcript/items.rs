@@ -1,0 +1,148 @@
+//! The items of a transcript.
+
+use crate::transcript::segments::Segment;
+use pinion_protocol::{Content, Display, Ledger, ToolCall};
+use serde_json::Value;
+use std::time::Duration;
+
+/// One item of the conversation.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    /// A message of the user.
+    User(String),
+    /// A part of the model's answer.
+    Text(Segment),
+    /// Reasoning of the model.
+    Thinking(Thinking),
+    Call(Box<Call>),
+    /// Markdown that a command printed.
+    Page(String),
+    /// A line of the host.
+    Note(Tone, String),
+    /// A sub-agent or a branch.
+    Agent(Box<SubAgent>),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Thinking {
+    pub(crate) text: String,
+    pub(crate) is_done: bool,
+}
+
+/// The weight of a note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Information.
+    Plain,
+    /// Something to know before the work continues.
+    Warning,
+    /// A failure.
+    Error,
+}
+
+/// A tool call with its result.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    pub(crate) state: CallState,
+    /// Time at which the call started, and its duration once it ended.
+    pub(crate) started: Option<Duration>,
+    pub(crate) took: Option<Duration>,
+    /// The last line of progress.
+    pub(crate) progress: Option<String>,
+    /// The result, or the result so far.
+    pub(crate) output: String,
+    pub(crate) display: Display,
+    pub(crate) ledger: Option<Ledger>,
+}
+
+/// The state of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallState {
+    Waiting,
+    Asking,
+    Running,
+    Done,
+    Failed,
+}
+
+impl Call {
+    pub(crate) fn new(call: &ToolCall) -> Self {
+        Self {
+            id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: call.partial.clone().map_or_else(|| call.arguments.clone(), Value::String),
+            state: CallState::Waiting,
+            started: None,
+            took: None,
+            progress: None,
+            output: String::new(),
+            display: Display::Plain,
+            ledger: None,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, CallState::Done | CallState::Failed)
+    }
+
+    pub(crate) fn end(&mut self, is_error: bool, content: &[Content], now: Option<Duration>) {
+        self.state = if is_error { CallState::Failed } else { CallState::Done };
+        self.took = self.started.zip(now).map(|(from, to)| to.saturating_sub(from));
+        self.output = text_of(content);
+        self.progress = None;
+    }
+}
+
+/// A run that works for the foreground run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SubAgent {
+    pub(crate) name: String,
+    pub(crate) model: String,
+    /// Number of runs between this one and the foreground run.
+    pub(crate) depth: usize,
+    pub(crate) calls: Vec<AgentCall>,
+    /// Text of its last message.
+    pub(crate) words: String,
+    pub(crate) end: Option<String>,
+}
+
+/// A call of a sub-agent.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentCall {
+    pub(crate) id: String,
+    pub(crate) label: String,
+    pub(crate) state: CallState,
+}
+
+/// Returns the text of content, with a note for each picture.
+pub(crate) fn text_of(content: &[Content]) -> String {
+    let part = |content: &Content| match content {
+        Content::Text { text } => Some(text.clone()),
+        Content::Image(image) => Some(format!("[{}, {} bytes]", image.media_type, image.data.len())),
+        Content::Thinking(_) | Content::ToolCall(_) => None,
+    };
+    content.iter().filter_map(part).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the arguments of a call in one line, without names if there are few. Edits are counted, because the result
+/// shows them.
+pub(crate) fn summary(arguments: &Value) -> String {
+    match arguments {
+        Value::Object(fields) if fields.len() <= 3 => {
+            let values = fields.iter().map(|(name, value)| match value {
+                Value::String(text) => text.clone(),
+                Value::Array(edits) if name == "edits" => match edits.len() {
+                    1 => "1 edit".to_owned(),
+                    n => format!("{n} edits"),
+                },
+                other => other.to_string(),
+            });
+            values.collect::<Vec<_>>().join("  ")
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

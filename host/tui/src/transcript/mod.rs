@@ -1,0 +1,240 @@
+//! The model of the conversation: items, each with its rows in a cache, and the position of the screen in them.
+//!
+//! Only what the screen shows is rendered, and only so many items keep their rows, so that neither the time for a frame
+//! nor the memory for rows depends on the length of the conversation.
+
+mod events;
+mod items;
+mod render;
+mod segments;
+mod window;
+
+pub use self::items::Tone;
+pub(crate) use self::items::{CallState, Item, summary};
+
+use crate::rows::Row;
+use crate::theme::Theme;
+use crate::transcript::events::Runs;
+use crate::transcript::window::Position;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Maximum number of items that keep their rows.
+const CACHED_ITEMS: usize = 1_000;
+
+/// The way items are rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) theme: Theme,
+    pub(crate) columns: usize,
+    /// Shows the model's reasoning completely.
+    pub(crate) has_thinking: bool,
+    /// Shows all results and sub-agents completely.
+    pub(crate) is_unfolded: bool,
+    /// Shows what each call used.
+    pub(crate) has_ledgers: bool,
+}
+
+/// An item with its rows for the current [`Look`].
+#[derive(Debug)]
+struct Entry {
+    item: Item,
+    /// The user's choice to fold or unfold this item.
+    is_unfolded: Option<bool>,
+    rows: Option<Vec<Row>>,
+}
+
+/// The conversation.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    entries: Vec<Entry>,
+    look: Look,
+    /// Items that keep their rows, oldest first.
+    cached: VecDeque<usize>,
+    /// The calls of the foreground run by id.
+    calls: HashMap<String, usize>,
+    /// First item of the message that the model is writing.
+    writing: Option<usize>,
+    runs: Runs,
+    position: Position,
+    /// The item that keys apply to.
+    selected: Option<usize>,
+}
+
+impl Transcript {
+    pub(crate) fn new(theme: Theme) -> Self {
+        Self {
+            entries: Vec::new(),
+            look: Look { theme, columns: 80, has_thinking: false, is_unfolded: false, has_ledgers: false },
+            cached: VecDeque::new(),
+            calls: HashMap::new(),
+            writing: None,
+            runs: Runs::default(),
+            position: Position::End,
+            selected: None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn look(&self) -> &Look {
+        &self.look
+    }
+
+    /// Changes the look, after which all rows are rendered anew when they are shown.
+    pub(crate) fn set_look(&mut self, change: impl FnOnce(&mut Look)) {
+        let before = self.look.clone();
+        change(&mut self.look);
+        if self.look != before {
+            for at in std::mem::take(&mut self.cached) {
+                self.entries.get_mut(at).into_iter().for_each(|entry| entry.rows = None);
+            }
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: Item) {
+        self.entries.push(Entry { item, is_unfolded: None, rows: None });
+    }
+
+    /// Adds a line of the host.
+    pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>) {
+        self.push(Item::Note(tone, text.into()));
+    }
+
+    /// Removes everything, for another session.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { look: self.look.clone(), ..Self::new(self.look.theme.clone()) };
+    }
+
+    /// Returns an item for a change.
+    fn change(&mut self, at: usize) -> Option<&mut Item> {
+        let entry = self.entries.get_mut(at)?;
+        entry.rows = None;
+        Some(&mut entry.item)
+    }
+
+    /// Returns the rows of an item, without the empty row above it.
+    pub(crate) fn rows(&mut self, at: usize, now: Duration) -> &[Row] {
+        let Some(entry) = self.entries.get_mut(at) else { return &[] };
+        let is_moving = matches!(&entry.item, Item::Call(call) if call.state == CallState::Running);
+        if entry.rows.is_none() || is_moving {
+            if entry.rows.is_none() {
+                self.cached.push_back(at);
+            }
+            let is_unfolded = entry.is_unfolded.unwrap_or(self.look.is_unfolded);
+            entry.rows = Some(render::rows(&entry.item, is_unfolded, &self.look, now));
+            self.trim();
+        }
+        self.entries[at].rows.as_deref().unwrap_or_default()
+    }
+
+    fn trim(&mut self) {
+        while self.cached.len() > CACHED_ITEMS {
+            let oldest = self.cached.pop_front().and_then(|at| self.entries.get_mut(at));
+            oldest.into_iter().for_each(|entry| entry.rows = None);
+        }
+    }
+
+    /// Returns the number of empty rows above an item.
+    fn gap(&self, at: usize) -> usize {
+        let Some(before) = at.checked_sub(1).and_then(|at| self.entries.get(at)) else { return 0 };
+        match (&before.item, &self.entries[at].item) {
+            (Item::Text(_), Item::Text(segment)) if segment.continues() => 0,
+            (Item::Call(_) | Item::Agent(_), Item::Call(_) | Item::Agent(_)) => 0,
+            (Item::Note(..), Item::Note(..)) => 0,
+            _ => 1,
+        }
+    }
+
+    /// Returns the text of the last answer of the model, as it was written.
+    pub(crate) fn last_answer(&self) -> Option<String> {
+        let end = self.entries.iter().rposition(|entry| matches!(entry.item, Item::Text(_)))?;
+        let texts = self.entries[..=end].iter().rev().map_while(|entry| match &entry.item {
+            Item::Text(segment) => Some(segment.text()),
+            _ => None,
+        });
+        let mut texts: Vec<&str> = texts.collect();
+        texts.reverse();
+        Some(texts.concat())
+    }
+
+    /// Selects the item before or after the selected one among those that can be unfolded.
+    pub(crate) fn select(&mut self, is_down: bool, height: usize, now: Duration) {
+        let is_foldable =
+            |at: &usize| matches!(self.entries[*at].item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
+        let from = self.selected;
+        self.selected = match is_down {
+            true => (from.map_or(0, |at| at + 1)..self.len()).find(is_foldable).or(from),
+            false => (0..from.unwrap_or(self.len())).rev().find(is_foldable).or(from),
+        };
+        if let Some(at) = self.selected {
+            self.reveal(at, height, now);
+        }
+    }
+
+    pub(crate) fn unselect(&mut self) -> bool {
+        self.selected.take().is_some()
+    }
+
+    pub(crate) fn selected(&self) -> Option<usize> {
+        self.selected
+    }
+
+    /// Folds or unfolds the selected item.
+    pub(crate) fn toggle(&mut self) {
+        let default = self.look.is_unfolded;
+        if let Some(entry) = self.selected.and_then(|at| self.entries.get_mut(at)) {
+            entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
+            entry.rows = None;
+        }
+    }
+
+    /// Finds the next item above or below the window's top whose text contains `query`, ignoring case, and shows it.
+    pub(crate) fn find(&mut self, query: &str, is_down: bool) -> bool {
+        let query = query.to_lowercase();
+        if query.is_empty() {
+            return false;
+        }
+        let top = self.top().unwrap_or(self.len());
+        let matches = |at: &usize| self.entries[*at].item.haystack().to_lowercase().contains(&query);
+        let found = match is_down {
+            true => (top + 1..self.len()).find(matches),
+            false => (0..top.min(self.len())).rev().find(matches),
+        };
+        found.inspect(|at| self.show(*at)).is_some()
+    }
+
+    /// Shows the user's message before or after the top of the window.
+    pub(crate) fn jump(&mut self, is_down: bool) {
+        let top = self.top().unwrap_or(self.len());
+        let is_prompt = |at: &usize| matches!(self.entries[*at].item, Item::User(_));
+        match is_down {
+            true => match (top + 1..self.len()).find(is_prompt) {
+                Some(at) => self.show(at),
+                None => self.follow(),
+            },
+            false => {
+                let found = (0..top.min(self.len())).rev().find(is_prompt);
+                found.into_iter().for_each(|at| self.show(at));
+            }
+        }
+    }
+}
+
+impl Item {
+    /// Returns the text that a search looks through.
+    fn haystack(&self) -> std::borrow::Cow<'_, str> {
+        match self {
+            Self::User(text) | Self::Page(text) | Self::Note(_, text) => text.into(),
+            Self::Text(segment) => segment.text().into(),
+            Self::Thinking(thinking) => thinking.text.as_str().into(),
+            Self::Call(call) => format!("{} {}\n{}", call.tool, summary(&call.arguments), call.output).into(),
+            Self::Agent(agent) => {
+                let calls = agent.calls.iter().map(|call| call.label.as_str());
+                calls.chain([agent.name.as_str(), agent.words.as_str()]).collect::<Vec<_>>().join("\n").into()
+            }
+        }
+    }
+}

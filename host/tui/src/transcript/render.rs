@@ -1,0 +1,227 @@
+//! The rows of items.
+//!
+//! Everything from models, tools and plugins is indented by two columns; only marks of the host stand in the first
+//! ones.
+
+use crate::diff;
+use crate::markdown;
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::transcript::Look;
+use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone, summary};
+use pinion_protocol::Display;
+use ratatui_core::style::Style;
+use std::time::Duration;
+
+/// Rows of a result that is folded: of a failure, of a difference, and of one that is still growing.
+const FAILURE_ROWS: usize = 6;
+const CHANGED_ROWS: usize = 12;
+const GROWING_ROWS: usize = 5;
+/// Rows of reasoning while the model writes it.
+const THINKING_ROWS: usize = 3;
+/// Characters of a result that are rendered when it is unfolded.
+const MAX_OUTPUT: usize = 400_000;
+/// Time after which a running call shows how long it has been running.
+const SHOW_TIME: Duration = Duration::from_secs(1);
+/// Frames of the mark of whatever is running, and the duration of each.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+pub(crate) const FRAME: Duration = Duration::from_millis(100);
+
+/// Returns the mark of whatever is running.
+pub(crate) fn spinner(now: Duration) -> &'static str {
+    SPINNER[(now.as_millis() / FRAME.as_millis()) as usize % SPINNER.len()]
+}
+
+/// Renders an item.
+pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
+    let theme = &look.theme;
+    let blank = Piece::new("  ", theme.text);
+    match item {
+        Item::User(text) => {
+            let lead = Lead::new(vec![Piece::new("› ", theme.user)], vec![blank]);
+            wrapped(text, theme.strong, &lead, look)
+        }
+        Item::Text(segment) => markdown::rows(&segment.markdown(), look.columns, &[blank], theme),
+        Item::Page(text) => markdown::rows(text, look.columns, &[blank], theme),
+        Item::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
+        Item::Note(tone, text) => {
+            let (mark, style) = match tone {
+                Tone::Plain => ("· ", theme.dim),
+                Tone::Warning => ("! ", theme.warning),
+                Tone::Error => ("✗ ", theme.error),
+            };
+            wrapped(text, style, &Lead::new(vec![Piece::new(mark, style)], vec![blank]), look)
+        }
+        Item::Call(call) => call_rows(call, is_unfolded, look, now),
+        Item::Agent(agent) => agent_rows(agent, is_unfolded, look),
+    }
+}
+
+fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
+    let mut rows = Vec::new();
+    wrap(&[Piece::new(text.trim_end(), style)], look.columns, lead, &mut rows);
+    rows
+}
+
+fn thinking_rows(thinking: &Thinking, is_unfolded: bool, look: &Look) -> Vec<Row> {
+    let dim = look.theme.dim;
+    let lead = Lead::new(vec![Piece::new("∴ ", dim)], vec![Piece::new("  ", dim)]);
+    if look.has_thinking || is_unfolded {
+        return wrapped(&thinking.text, dim, &lead, look);
+    }
+    if thinking.is_done {
+        let first = thinking.text.trim().lines().next().unwrap_or_default().trim_matches('*');
+        return vec![Row::of([
+            Piece::new("∴ ", dim),
+            Piece::line(&format!("thought: {first}"), look.columns.saturating_sub(2), dim),
+        ])];
+    }
+    let rows = wrapped(&thinking.text, dim, &lead, look);
+    let hidden = rows.len().saturating_sub(THINKING_ROWS);
+    rows.into_iter().skip(hidden).collect()
+}
+
+fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
+    let theme = &look.theme;
+    let (mark, style) = match call.state {
+        CallState::Waiting => ("○", theme.dim),
+        CallState::Asking => ("?", theme.warning),
+        CallState::Running => (spinner(now), theme.accent),
+        CallState::Done => ("✓", theme.good),
+        CallState::Failed => ("✗", theme.error),
+    };
+    let status = status(call, is_unfolded, now);
+    let mut head = Row::of([Piece::new(mark, style), Piece::new(" ", theme.text)]);
+    head.push(Piece::line(&call.tool, look.columns.saturating_sub(2).min(64), theme.strong));
+    head.push(Piece::new(" ", theme.text));
+    let status = Piece::line(&status, look.columns / 2, theme.dim);
+    let room = look.columns.saturating_sub(head.width() + crate::rows::width(status.text()) + 2);
+    head.push(Piece::line(&summary(&call.arguments), room.max(8), theme.text));
+    if !status.text().is_empty() {
+        head.push(Piece::new("  ", theme.text));
+        head.push(status);
+    }
+    let mut rows = vec![head];
+    if is_unfolded {
+        rows.extend(argument_rows(call, look));
+    }
+    rows.extend(output_rows(call, is_unfolded, look));
+    if let Some(ledger) = call.ledger.as_ref().filter(|_| look.has_ledgers) {
+        let line = Piece::line(&ledger.to_string(), look.columns.saturating_sub(4), theme.dim);
+        rows.push(Row::of([Piece::new("    ", theme.dim), line]));
+    }
+    rows
+}
+
+/// Returns what is behind the arguments of a call: its duration while it runs, and the size of a hidden result.
+fn status(call: &Call, is_unfolded: bool, now: Duration) -> String {
+    match call.state {
+        CallState::Waiting => String::new(),
+        CallState::Asking => "waits for your answer".to_owned(),
+        CallState::Running => {
+            let time = call.started.map(|started| now.saturating_sub(started)).filter(|time| *time >= SHOW_TIME);
+            let time = time.map(|time| format!("{} s", time.as_secs()));
+            time.into_iter().chain(call.progress.clone()).collect::<Vec<_>>().join(" · ")
+        }
+        CallState::Done | CallState::Failed => {
+            let lines = call.output.lines().count();
+            let size = match (diff::is_diff(&call.output), lines) {
+                (true, _) => {
+                    let (added, removed) = diff::counts(&call.output);
+                    Some(format!("+{added} −{removed}"))
+                }
+                (false, 0) => None,
+                (false, 1) => Some("1 line".to_owned()),
+                (false, n) => Some(format!("{n} lines")),
+            };
+            let took = call.took.filter(|took| *took >= SHOW_TIME).map(|took| format!("{:.1} s", took.as_secs_f64()));
+            size.filter(|_| !is_unfolded).into_iter().chain(took).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Renders the arguments that the head of a call cannot show.
+fn argument_rows(call: &Call, look: &Look) -> Vec<Row> {
+    let theme = &look.theme;
+    let serde_json::Value::Object(fields) = &call.arguments else { return Vec::new() };
+    let lead = Lead::same(vec![Piece::new("  │ ", theme.dim)]);
+    let mut rows = Vec::new();
+    for (name, value) in fields {
+        let value = match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let pieces = [Piece::new(&format!("{name}: "), theme.dim), Piece::new(&value, theme.text)];
+        wrap(&pieces, look.columns, &lead, &mut rows);
+    }
+    rows
+}
+
+fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
+    let theme = &look.theme;
+    let lead = Lead::same(vec![Piece::new("    ", theme.text)]);
+    let output = &call.output[..call.output.floor_char_boundary(MAX_OUTPUT)];
+    let is_diff = diff::is_diff(output) || call.display == Display::Diff;
+    if is_unfolded {
+        return match &call.display {
+            _ if output.is_empty() => Vec::new(),
+            _ if is_diff => diff::rows(output, look.columns, &lead, theme, false),
+            Display::Markdown => markdown::rows(output, look.columns, &[Piece::new("    ", theme.text)], theme),
+            _ => wrapped(output, theme.dim, &lead, look),
+        };
+    }
+    let head = |rows: Vec<Row>, most: usize| {
+        let hidden = rows.len().saturating_sub(most);
+        let more = (hidden > 0).then(|| Row::of([Piece::new(&format!("    … {hidden} more"), theme.dim)]));
+        rows.into_iter().take(most).chain(more).collect::<Vec<_>>()
+    };
+    match call.state {
+        CallState::Running => {
+            let lines: Vec<&str> = output.lines().collect();
+            let tail = lines[lines.len().saturating_sub(GROWING_ROWS)..].iter();
+            let line = |line: &&str| Piece::line(line, look.columns.saturating_sub(4), theme.dim);
+            tail.map(|text| Row::of([Piece::new("    ", theme.text), line(text)])).collect()
+        }
+        CallState::Failed => head(wrapped(output, theme.dim, &lead, look), FAILURE_ROWS),
+        CallState::Done if is_diff => head(diff::rows(output, look.columns, &lead, theme, true), CHANGED_ROWS),
+        _ => Vec::new(),
+    }
+}
+
+fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
+    let theme = &look.theme;
+    let indent = "  ".repeat(agent.depth.min(8) + 1);
+    let mark = if agent.end.is_some() { ("◆ ", theme.good) } else { ("◇ ", theme.accent) };
+    let last = agent.calls.last().map(|call| call.label.clone());
+    let state = agent.end.clone().or(last).unwrap_or_else(|| "starting".to_owned());
+    let text = format!("{} · {state}", agent.name);
+    let room = look.columns.saturating_sub(indent.len() + 2);
+    let mut rows = vec![Row::of([
+        Piece::new(&indent, theme.text),
+        Piece::new(mark.0, mark.1),
+        Piece::line(&text, room, theme.text),
+    ])];
+    if !is_unfolded {
+        return rows;
+    }
+    let room = room.saturating_sub(4);
+    rows.push(Row::of([Piece::new(&indent, theme.text), Piece::line(&format!("  {}", agent.model), room, theme.dim)]));
+    for call in &agent.calls {
+        let (mark, style) = match call.state {
+            CallState::Failed => ("✗ ", theme.error),
+            CallState::Done => ("✓ ", theme.good),
+            _ => ("○ ", theme.accent),
+        };
+        let label = Piece::line(&call.label, room, theme.dim);
+        rows.push(Row::of([
+            Piece::new(&indent, theme.text),
+            Piece::new("├ ", theme.dim),
+            Piece::new(mark, style),
+            label,
+        ]));
+    }
+    let lead = Lead::same(vec![Piece::new(&format!("{indent}│ "), theme.dim)]);
+    if agent.end.is_some() && !agent.words.trim().is_empty() {
+        wrap(&[Piece::new(agent.words.trim(), theme.dim)], look.columns, &lead, &mut rows);
+    }
+    rows
+}

@@ -1,0 +1,165 @@
+//! Splits the model's Markdown into segments that are rendered apart from each other.
+//!
+//! While a text grows, only its last segment changes, so that the cost of a frame does not depend on the length of the
+//! answer. A segment ends where a block of the top level begins after an empty line, and every [`FENCE_LINES`] lines
+//! within a code block.
+
+/// Lines of code in one segment.
+const FENCE_LINES: usize = 100;
+
+/// A part of the model's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Segment {
+    text: String,
+    /// The line that opened the code block in which the segment begins.
+    fence: Option<String>,
+    scan: Scan,
+}
+
+/// State of the search for the end of a segment, which continues where it stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Scan {
+    /// Offset of the first line that is not scanned.
+    at: usize,
+    lines: usize,
+    fence: Option<String>,
+    is_after_blank: bool,
+}
+
+impl Segment {
+    /// Creates the first segment of a text.
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    /// Returns the segment as Markdown that stands for itself.
+    pub(crate) fn markdown(&self) -> std::borrow::Cow<'_, str> {
+        match &self.fence {
+            Some(fence) => format!("{}\n{}", bare(fence), self.text).into(),
+            None => self.text.as_str().into(),
+        }
+    }
+
+    /// Returns whether the segment continues the block of the one before.
+    pub(crate) fn continues(&self) -> bool {
+        self.fence.is_some()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Appends a piece and returns the segments that follow this one now.
+    pub(crate) fn push(&mut self, piece: &str) -> Vec<Segment> {
+        self.text.push_str(piece);
+        let mut more: Vec<Segment> = Vec::new();
+        loop {
+            let last = more.last_mut().unwrap_or(self);
+            let Some((end, fence)) = last.end() else { return more };
+            let text = last.text.split_off(end);
+            let scan = Scan { fence: fence.clone(), ..Scan::default() };
+            more.push(Segment { text, fence, scan });
+        }
+    }
+
+    /// Scans further complete lines. Returns the offset at which the segment ends, and the code block that is open there.
+    fn end(&mut self) -> Option<(usize, Option<String>)> {
+        while let Some(length) = self.text[self.scan.at..].find('\n') {
+            let (start, line) = (self.scan.at, &self.text[self.scan.at..self.scan.at + length]);
+            if start > 0 && self.scan.is_after_blank && self.scan.fence.is_none() && begins_block(line) {
+                return Some((start, None));
+            }
+            if let Some(fence) = &self.scan.fence
+                && self.scan.lines >= FENCE_LINES
+            {
+                return Some((start, Some(fence.clone())));
+            }
+            match &self.scan.fence {
+                Some(open) if closes(line, open) => self.scan.fence = None,
+                None if fence_of(line).is_some() => {
+                    self.scan.fence = Some(line.to_owned());
+                    self.scan.lines = 0;
+                }
+                _ => {}
+            }
+            self.scan.is_after_blank = line.trim().is_empty();
+            self.scan.lines += 1;
+            self.scan.at += length + 1;
+        }
+        None
+    }
+}
+
+/// Splits a complete text.
+pub(crate) fn segments(text: &str) -> Vec<Segment> {
+    let mut first = Segment::default();
+    let more = first.push(text);
+    std::iter::once(first).chain(more).collect()
+}
+
+/// Returns whether a line begins a block of its own rather than an item, a quote or a part of a list.
+fn begins_block(line: &str) -> bool {
+    let first = line.chars().next();
+    first.is_some_and(|c| !c.is_whitespace() && !c.is_ascii_digit() && !matches!(c, '-' | '*' | '+' | '>' | '|'))
+}
+
+/// Returns the marks that open a code block.
+fn fence_of(line: &str) -> Option<&str> {
+    let line = line.trim_start_matches(' ');
+    let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let marks = line.len() - line.trim_start_matches(mark).len();
+    let is_inline = mark == '`' && line[marks..].contains('`');
+    (marks >= 3 && !is_inline).then(|| &line[..marks])
+}
+
+fn closes(line: &str, open: &str) -> bool {
+    let (Some(open), Some(close)) = (fence_of(open), fence_of(line)) else { return false };
+    close.starts_with(open) && line.trim().chars().all(|c| close.starts_with(c))
+}
+
+/// Returns the opening line without its language, which only the first segment of a code block shows.
+fn bare(fence: &str) -> &str {
+    fence_of(fence).unwrap_or("```")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(segments: &[Segment]) -> Vec<&str> {
+        segments.iter().map(Segment::text).collect()
+    }
+
+    #[test]
+    fn blocks_of_the_top_level_are_segments() {
+        let text = "One.\n\nTwo\nlines.\n\n- a\n\n- b\n\nThree.\n";
+        assert_eq!(texts(&segments(text)), ["One.\n\n", "Two\nlines.\n\n- a\n\n- b\n\n", "Three.\n"]);
+        assert_eq!(texts(&segments("```\na\n\nb\n```\n\nend\n")), ["```\na\n\nb\n```\n\n", "end\n"]);
+    }
+
+    #[test]
+    fn long_code_is_split_and_stays_code() {
+        let text = format!("```rust\n{}```\nend\n", "line\n".repeat(250));
+        let split = segments(&text);
+        assert_eq!(split.len(), 3);
+        assert!(split[1].continues() && split[2].markdown().starts_with("```\nline\n"), "{split:?}");
+        assert!(split[2].text().ends_with("```\nend\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_give_the_segments_of_the_whole(text in "([a-c`~ -]{0,4}\n?){0,40}", sizes in prop::collection::vec(1_usize..9, 1..60)) {
+            let (mut grown, mut rest, mut sizes) = (vec![Segment::default()], text.as_str(), sizes.into_iter().cycle());
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(sizes.next().unwrap().min(rest.len()));
+                let last = grown.last_mut().unwrap();
+                let new = last.push(piece);
+                grown.extend(new);
+                rest = more;
+            }
+            prop_assert_eq!(texts(&grown).concat(), text.clone());
+            prop_assert_eq!(grown, segments(&text));
+        }
+    }
+}
