@@ -1,8 +1,36 @@
 //! The full-screen terminal UI of Pinion.
+//!
+//! The UI is a client of the agent's events. [`App`] is its state: it takes [`Input`]s, returns [`Request`]s and draws
+//! itself into a buffer of cells; it knows no agent, no clock and no terminal. [`Screen`] writes the changes between two
+//! buffers, and [`terminal`] prepares the terminal and restores it. The application connects these with an agent.
+//!
+//! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
+//! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
 mod composer;
+mod dialog;
 mod diff;
+mod fuzzy;
+mod input;
+mod keys;
 mod markdown;
 mod rows;
+mod screen;
+mod status;
+pub mod terminal;
 mod theme;
 mod transcript;
+mod update;
+mod view;
+
+pub use dialog::approval::{Answer, Question};
+pub use dialog::picker::{Choice, Pick};
+pub use input::{Facts, Input, Request, SlashCommand};
+pub use keys::{Action, KeyMap};
+pub use ratatui_core::buffer::Buffer;
+pub use ratatui_core::layout::Rect;
+pub use screen::Screen;
+pub use theme::Theme;
+pub use transcript::Tone;
+pub use update::{App, Settings};
+pub use view::{PrintedRow, text_of};

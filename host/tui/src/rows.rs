@@ -132,6 +132,11 @@ impl Lead {
         Self { first, rest }
     }
 
+    /// Returns what all rows but the first begin with.
+    pub(crate) fn rest(&self) -> &[Piece] {
+        &self.rest
+    }
+
     /// Creates a lead that is the same for all rows.
     pub(crate) fn same(pieces: Vec<Piece>) -> Self {
         Self { first: pieces.clone(), rest: pieces }

@@ -19,7 +19,6 @@ pub(crate) enum Motion {
     LineStart,
     LineEnd,
     Start,
-    End,
 }
 
 /// The kind of the last change, which decides whether the next one continues it.
@@ -217,7 +216,6 @@ impl Buffer {
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
             Motion::LineEnd => at + after.find('\n').unwrap_or(after.len()),
             Motion::Start => 0,
-            Motion::End => text.len(),
         }
     }
 }
@@ -284,7 +282,7 @@ mod tests {
 
     fn edits() -> impl Strategy<Value = Vec<Edit>> {
         use Motion::*;
-        let motion = || prop::sample::select(vec![Left, Right, WordLeft, WordRight, LineStart, LineEnd, Start, End]);
+        let motion = || prop::sample::select(vec![Left, Right, WordLeft, WordRight, LineStart, LineEnd, Start]);
         let edit = prop_oneof![
             3 => "[a-c \n]{1,4}|\\PC{1,3}|[e\u{301}\u{200d}👩]{1,3}".prop_map(Edit::Insert),
             1 => motion().prop_map(Edit::Go),

@@ -32,9 +32,7 @@ impl Table {
 
     /// Appends the rows of the table. The first one is its heading.
     pub(super) fn rows(mut self, columns: usize, lead: &Lead, theme: &Theme, rows: &mut Vec<Row>) {
-        let mut begin = Vec::new();
-        wrap(&[], columns, lead, &mut begin);
-        let begin: Vec<Piece> = begin.pop().map(|row| row.pieces().to_vec()).unwrap_or_default();
+        let begin = lead.rest().to_vec();
         let room = columns.saturating_sub(Row::of(begin.clone()).width());
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let heading = if self.rows.is_empty() { Vec::new() } else { self.rows.remove(0) };

@@ -43,7 +43,6 @@ pub enum Tone {
 /// A tool call with its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    pub(crate) id: String,
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     pub(crate) state: CallState,
@@ -71,7 +70,6 @@ pub(crate) enum CallState {
 impl Call {
     pub(crate) fn new(call: &ToolCall) -> Self {
         Self {
-            id: call.id.clone(),
             tool: call.name.clone(),
             arguments: call.partial.clone().map_or_else(|| call.arguments.clone(), Value::String),
             state: CallState::Waiting,

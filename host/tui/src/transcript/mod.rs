@@ -11,6 +11,7 @@ mod window;
 
 pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item, summary};
+pub(crate) use self::render::{FRAME, spinner};
 
 use crate::rows::Row;
 use crate::theme::Theme;
@@ -79,10 +80,6 @@ impl Transcript {
         self.entries.len()
     }
 
-    pub(crate) fn look(&self) -> &Look {
-        &self.look
-    }
-
     /// Changes the look, after which all rows are rendered anew when they are shown.
     pub(crate) fn set_look(&mut self, change: impl FnOnce(&mut Look)) {
         let before = self.look.clone();
@@ -138,7 +135,7 @@ impl Transcript {
     }
 
     /// Returns the number of empty rows above an item.
-    fn gap(&self, at: usize) -> usize {
+    pub(crate) fn gap(&self, at: usize) -> usize {
         let Some(before) = at.checked_sub(1).and_then(|at| self.entries.get(at)) else { return 0 };
         match (&before.item, &self.entries[at].item) {
             (Item::Text(_), Item::Text(segment)) if segment.continues() => 0,

@@ -204,7 +204,8 @@ fn agent_rows(agent: &SubAgent, is_unfolded: bool, look: &Look) -> Vec<Row> {
         return rows;
     }
     let room = room.saturating_sub(4);
-    rows.push(Row::of([Piece::new(&indent, theme.text), Piece::line(&format!("  {}", agent.model), room, theme.dim)]));
+    let model = Piece::line(&agent.model, room, theme.dim);
+    rows.push(Row::of([Piece::new(&indent, theme.text), Piece::new("│ ", theme.dim), model]));
     for call in &agent.calls {
         let (mark, style) = match call.state {
             CallState::Failed => ("✗ ", theme.error),

@@ -1,0 +1,486 @@
+//! The question whether a call may run.
+//!
+//! The host words the question; everything from a model or a plugin stands behind a bar with nothing hidden. A yes
+//! counts only after all of it was on the screen, and only by a single key pressed after the question has been visible
+//! for a quiet moment. Neither time nor focus answers.
+
+use crate::composer::Composer;
+use crate::rows::{Lead, Piece, Row, wrap};
+use crate::theme::Theme;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pinion_protocol::text::{exposed, one_line};
+use ratatui_core::style::Style;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Time without any key after which keys count: longer than the pause between two keys of a fast typist or of a paste.
+const QUIET: Duration = Duration::from_millis(300);
+/// Keys that arrive within this time of each other were pasted, not pressed.
+const BURST: Duration = Duration::from_millis(40);
+/// Characters of a digest on the screen.
+const DIGEST: usize = 12;
+
+/// A call that needs a decision, copied out of the port's question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Number of the question, for the answer.
+    pub id: u64,
+    /// Name of the tool.
+    pub tool: String,
+    /// Name of the plugin; empty for the application's own tools.
+    pub plugin: String,
+    /// Digest of the component.
+    pub digest: String,
+    /// The tool's title.
+    pub label: String,
+    /// The effects of the call in words.
+    pub can: String,
+    /// Arguments of the call.
+    pub arguments: Value,
+}
+
+impl Question {
+    /// Copies a question of the agent.
+    pub fn new(id: u64, question: &pinion_protocol::Question<'_>) -> Self {
+        let tool = question.tool;
+        Self {
+            id,
+            tool: tool.name.clone(),
+            plugin: tool.source.plugin.to_string(),
+            digest: tool.source.digest.to_string(),
+            label: tool.label.clone(),
+            can: tool.authority.words().join(", "),
+            arguments: question.call.arguments.clone(),
+        }
+    }
+}
+
+/// The answer to a [`Question`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Allows this call.
+    Yes,
+    /// Allows this call and later ones of the same tool.
+    Always,
+    /// Denies the call, with the user's words for the model.
+    No(Option<String>),
+    /// Denies the call and interrupts the run.
+    Interrupt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Yes,
+    Always,
+    No,
+    Refuse,
+    Up,
+    Down,
+    End,
+}
+
+/// A question on the screen.
+#[derive(Debug)]
+pub(crate) struct Approval {
+    question: Question,
+    columns: usize,
+    head: Vec<Row>,
+    body: Vec<Row>,
+    /// First row of the body on the screen, and rows of it that the screen has room for.
+    top: usize,
+    page: usize,
+    /// Rows of the body that were on the screen.
+    seen: usize,
+    /// Time since which no key arrived that does not count.
+    since: Option<Duration>,
+    is_quiet: bool,
+    /// A key that counts unless another one follows at once.
+    pressed: Option<(Key, Duration)>,
+    hint: Option<&'static str>,
+    /// The user's words for the model, while they are written.
+    words: Option<Composer>,
+}
+
+impl Approval {
+    pub(crate) fn new(question: Question) -> Self {
+        Self {
+            question,
+            columns: 0,
+            head: Vec::new(),
+            body: Vec::new(),
+            top: 0,
+            page: 0,
+            seen: 0,
+            since: None,
+            is_quiet: false,
+            pressed: None,
+            hint: None,
+            words: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.question.id
+    }
+
+    /// Returns the time at which [`Self::tick`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        match (self.pressed, self.since) {
+            (Some((_, at)), _) => Some(at + BURST),
+            (None, Some(since)) if !self.is_quiet => Some(since + QUIET),
+            _ => None,
+        }
+    }
+
+    /// Takes a key. Returns the answer if there is one.
+    pub(crate) fn key(&mut self, key: KeyEvent, now: Duration) -> Option<Answer> {
+        if key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('c' | 'd')) {
+            return Some(Answer::Interrupt);
+        }
+        if self.words.is_some() {
+            return self.write(key);
+        }
+        if !self.is_quiet {
+            self.since = Some(now);
+            return None;
+        }
+        if let Some((_, at)) = self.pressed {
+            // Some people add Enter out of habit.
+            if key.code == KeyCode::Enter {
+                return None;
+            }
+            if now < at + BURST {
+                self.burst(now);
+                return None;
+            }
+        }
+        self.pressed = meaning(key).map(|key| (key, now));
+        None
+    }
+
+    /// Takes pasted text, which answers nothing.
+    pub(crate) fn paste(&mut self, text: &str, now: Duration) {
+        match &mut self.words {
+            Some(words) => words.paste(text),
+            None => self.burst(now),
+        }
+    }
+
+    fn burst(&mut self, now: Duration) {
+        (self.pressed, self.is_quiet, self.since) = (None, false, Some(now));
+        self.hint = Some("several keys at once: press a single one");
+    }
+
+    /// Applies a key after no other one has followed it.
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<Answer> {
+        if !self.is_quiet && self.since.is_some_and(|since| now >= since + QUIET) {
+            self.is_quiet = true;
+        }
+        let (key, _) = self.pressed.take_if(|(_, at)| now >= *at + BURST)?;
+        self.hint = None;
+        let is_all = self.seen >= self.body.len();
+        match key {
+            Key::Yes | Key::Always if !is_all => self.hint = Some("read to the end before answering yes"),
+            Key::Yes => return Some(Answer::Yes),
+            Key::Always => return Some(Answer::Always),
+            Key::No => return Some(Answer::No(None)),
+            Key::Refuse => self.words = Some(Composer::default()),
+            Key::Up => self.top = self.top.saturating_sub(self.page.max(1)),
+            // Rows that End skipped come next.
+            Key::Down => self.go((self.top + self.page.max(1)).min(self.seen.max(self.page))),
+            Key::End => self.go(self.body.len()),
+        }
+        None
+    }
+
+    fn go(&mut self, top: usize) {
+        self.top = top.min(self.body.len().saturating_sub(self.page.max(1)));
+    }
+
+    /// Writes the user's words for the model.
+    fn write(&mut self, key: KeyEvent) -> Option<Answer> {
+        let words = self.words.as_mut()?;
+        match key.code {
+            KeyCode::Enter => {
+                let text = words.message();
+                return Some(Answer::No(Some(text).filter(|text| !text.trim().is_empty())));
+            }
+            KeyCode::Esc => self.words = None,
+            KeyCode::Backspace => words.delete(crate::composer::Motion::Left),
+            KeyCode::Left => words.go(crate::composer::Motion::Left),
+            KeyCode::Right => words.go(crate::composer::Motion::Right),
+            KeyCode::Char(c) if is_plain(key) => words.insert(c.encode_utf8(&mut [0; 4])),
+            _ => {}
+        }
+        None
+    }
+
+    /// Draws the question into at most `height` rows. Returns them with the place of the cursor.
+    pub(crate) fn draw(
+        &mut self,
+        columns: usize,
+        height: usize,
+        theme: &Theme,
+        now: Duration,
+    ) -> (Vec<Row>, Option<(usize, usize)>) {
+        if self.columns != columns {
+            (self.columns, self.top, self.seen) = (columns, 0, 0);
+            self.head = head(&self.question, columns, theme);
+            self.body = body(&self.question.arguments, columns, theme);
+        }
+        self.since.get_or_insert(now);
+        let foot = self.foot(theme);
+        // A low screen gives way at the head, but the arguments and the keys always have room.
+        let room = height.saturating_sub(foot.len());
+        let head = self.head.len().min(room.saturating_sub(2.min(self.body.len())));
+        self.page = room.saturating_sub(head).clamp(1, self.body.len().max(1));
+        self.go(self.top);
+        if self.top <= self.seen {
+            self.seen = self.seen.max(self.top + self.page).min(self.body.len());
+        }
+        let foot = self.foot(theme);
+        let mut rows: Vec<Row> = self.head.iter().take(head).cloned().collect();
+        rows.extend(self.body.iter().skip(self.top).take(self.page).cloned());
+        let cursor = self.words.as_mut().map(|words| {
+            let drawn = words.draw(columns.saturating_sub(4).max(2), 1, theme.text);
+            (rows.len() + 1, 4 + drawn.cursor.1)
+        });
+        rows.extend(foot);
+        rows.truncate(height.max(1));
+        (rows, cursor.filter(|(row, _)| *row < height))
+    }
+
+    fn foot(&mut self, theme: &Theme) -> Vec<Row> {
+        let line = |text: &str, style: Style| {
+            Row::of([Piece::new("  ", style), Piece::line(text, self.columns.saturating_sub(2), style)])
+        };
+        if let Some(words) = &mut self.words {
+            let drawn = words.draw(self.columns.saturating_sub(4).max(2), 1, theme.text);
+            let mut row = Row::of([Piece::new("  › ", theme.user)]);
+            drawn.rows.iter().flat_map(Row::pieces).for_each(|piece| row.push(piece.clone()));
+            return vec![line("no, and tell the model (Enter sends, Esc returns):", theme.warning), row];
+        }
+        let hint = self.hint.map(|hint| line(hint, theme.warning));
+        if self.seen < self.body.len() {
+            let progress = format!("{} of {} rows; space for more, n for no", self.seen, self.body.len());
+            return hint.into_iter().chain([line(&progress, theme.warning)]).collect();
+        }
+        let of = match self.question.plugin.as_str() {
+            "" => String::new(),
+            plugin => format!(" of this version of {plugin}"),
+        };
+        let scope = format!("always: every call of {}{of} in this session that can do no more", self.question.tool);
+        let mut rows: Vec<Row> = hint.into_iter().collect();
+        let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
+        wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
+        let keys = match self.columns {
+            ..56 => "  [y]es [a]lways [n]o [r]efuse, say why",
+            _ => "  [y] yes   [a] always   [n] no   [r] no, and tell it why",
+        };
+        rows.push(Row::of([Piece::new(keys, theme.strong)]));
+        rows
+    }
+}
+
+fn is_plain(key: KeyEvent) -> bool {
+    !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER)
+}
+
+/// Returns the meaning of a key. Enter has none, because people press it without looking.
+fn meaning(key: KeyEvent) -> Option<Key> {
+    if !is_plain(key) {
+        return None;
+    }
+    match key.code {
+        KeyCode::Char('y' | 'Y') => Some(Key::Yes),
+        KeyCode::Char('a' | 'A') => Some(Key::Always),
+        KeyCode::Char('n' | 'N') | KeyCode::Esc => Some(Key::No),
+        KeyCode::Char('r' | 'R') => Some(Key::Refuse),
+        KeyCode::Char(' ') | KeyCode::Down | KeyCode::PageDown => Some(Key::Down),
+        KeyCode::Up | KeyCode::PageUp => Some(Key::Up),
+        KeyCode::End | KeyCode::Char('G') => Some(Key::End),
+        _ => None,
+    }
+}
+
+/// Renders the question itself, in the words of the host.
+fn head(question: &Question, columns: usize, theme: &Theme) -> Vec<Row> {
+    let name = |text: &str| exposed(&one_line(text, 128));
+    let can = if question.can.is_empty() { "touches nothing" } else { &question.can };
+    let mut rows = Vec::new();
+    let mut line = |mark: &str, text: &str, style: Style| {
+        let lead = Lead::new(vec![Piece::new(mark, theme.warning)], vec![Piece::new("    ", style)]);
+        wrap(&[Piece::new(text, style)], columns, &lead, &mut rows);
+    };
+    line("? ", &format!("allow this call? It {can}"), theme.strong);
+    let plugin = match question.plugin.as_str() {
+        "" => "none (part of pinion)".to_owned(),
+        plugin => format!("{} ({})", name(plugin), question.digest.chars().take(DIGEST).collect::<String>()),
+    };
+    line("  ", &format!("tool: {}   plugin: {plugin}", name(&question.tool)), theme.text);
+    if !question.label.is_empty() && question.label != question.tool {
+        line("  ", &format!("label: \"{}\"", name(&question.label)), theme.dim);
+    }
+    rows
+}
+
+/// Renders all arguments of a call behind a bar, with another bar on continuation rows.
+fn body(arguments: &Value, columns: usize, theme: &Theme) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let Value::Object(fields) = arguments else {
+        guest(&mut rows, &format!("arguments: {}", exposed(&pretty(arguments))), theme.text, columns, theme);
+        return rows;
+    };
+    if fields.is_empty() {
+        guest(&mut rows, "no arguments", theme.dim, columns, theme);
+    }
+    for (name, value) in fields {
+        let name = exposed(&serde_json::to_string(name).unwrap_or_default());
+        if let Some(edits) = edits(value) {
+            for (number, (old, new)) in edits.iter().enumerate() {
+                guest(&mut rows, &format!("{name} {}:", number + 1), theme.dim, columns, theme);
+                exposed(old)
+                    .split('\n')
+                    .for_each(|l| guest(&mut rows, &format!("- {l}"), theme.removed, columns, theme));
+                exposed(new).split('\n').for_each(|l| guest(&mut rows, &format!("+ {l}"), theme.added, columns, theme));
+            }
+            continue;
+        }
+        let value = match value {
+            Value::String(text) => exposed(text),
+            other => exposed(&pretty(other)),
+        };
+        match value.contains('\n') {
+            false => guest(&mut rows, &format!("{name}: {value}"), theme.text, columns, theme),
+            true => {
+                guest(&mut rows, &format!("{name}:"), theme.text, columns, theme);
+                value.split('\n').for_each(|l| guest(&mut rows, &format!("    {l}"), theme.text, columns, theme));
+            }
+        }
+    }
+    rows
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// Returns the old and new texts of edits, if the value consists of nothing else.
+fn edits(value: &Value) -> Option<Vec<(&str, &str)>> {
+    let edit = |value: &'_ Value| -> Option<()> { (value.as_object()?.len() == 2).then_some(()) };
+    let list = value.as_array().filter(|list| !list.is_empty())?;
+    list.iter()
+        .map(|value| {
+            edit(value)?;
+            Some((value.get("old_text")?.as_str()?, value.get("new_text")?.as_str()?))
+        })
+        .collect()
+}
+
+/// Wraps a line of a model or a plugin behind a bar. Breaks anywhere, so that no blank is lost.
+fn guest(rows: &mut Vec<Row>, line: &str, style: Style, columns: usize, theme: &Theme) {
+    use unicode_segmentation::UnicodeSegmentation as _;
+    let room = columns.saturating_sub(3).max(2);
+    let piece = Piece::new(line, style);
+    let (mut part, mut used, mut bar) = (String::new(), 0, "│ ");
+    for cluster in piece.text().graphemes(true) {
+        let wide = crate::rows::cluster_width(cluster);
+        if used + wide > room {
+            rows.push(Row::of([Piece::new(bar, theme.dim), Piece::new(&std::mem::take(&mut part), style)]));
+            (used, bar) = (0, "┊ ");
+        }
+        part.push_str(cluster);
+        used += wide;
+    }
+    rows.push(Row::of([Piece::new(bar, theme.dim), Piece::new(&part, style)]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn question(arguments: Value) -> Question {
+        Question {
+            id: 1,
+            tool: "bash".into(),
+            plugin: "shell".into(),
+            digest: "0123456789abcdef".into(),
+            label: "Run".into(),
+            can: "runs programs".into(),
+            arguments,
+        }
+    }
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn press(approval: &mut Approval, c: char, at: u64) -> Option<Answer> {
+        let answer = approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(at));
+        answer.or_else(|| approval.tick(ms(at + 50)))
+    }
+
+    fn shown(approval: &mut Approval, height: usize, at: u64) -> String {
+        let rows = approval.draw(60, height, &Theme::plain(), ms(at)).0;
+        rows.iter().map(Row::plain).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn keys_pressed_before_a_quiet_moment_answer_nothing() {
+        let mut approval = Approval::new(question(json!({ "command": "ls" })));
+        shown(&mut approval, 20, 1_000);
+        assert_eq!(press(&mut approval, 'y', 1_100), None);
+        assert_eq!(press(&mut approval, 'y', 1_350), None);
+        approval.tick(ms(1_700));
+        assert_eq!(press(&mut approval, 'y', 1_800), Some(Answer::Yes));
+    }
+
+    #[test]
+    fn keys_in_a_burst_answer_nothing() {
+        let mut approval = Approval::new(question(json!({ "command": "ls" })));
+        shown(&mut approval, 20, 0);
+        approval.tick(ms(400));
+        for c in "yes".chars() {
+            assert_eq!(approval.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), ms(500)), None);
+        }
+        assert_eq!(approval.tick(ms(600)), None);
+        assert!(shown(&mut approval, 20, 600).contains("press a single one"));
+    }
+
+    #[test]
+    fn yes_counts_only_after_everything_was_on_the_screen() {
+        let command = format!("{}rm -rf /", "echo\n".repeat(40));
+        let mut approval = Approval::new(question(json!({ "command": command })));
+        assert!(shown(&mut approval, 12, 0).contains("of 42 rows"));
+        approval.tick(ms(400));
+        assert_eq!(press(&mut approval, 'y', 500), None);
+        for page in 0..8 {
+            shown(&mut approval, 12, 600);
+            press(&mut approval, ' ', 600 + page * 100);
+        }
+        assert!(shown(&mut approval, 12, 2_000).contains("rm -rf /"));
+        assert_eq!(press(&mut approval, 'y', 2_000), Some(Answer::Yes));
+    }
+
+    #[test]
+    fn refusal_carries_the_words_of_the_user() {
+        let mut approval = Approval::new(question(json!({})));
+        shown(&mut approval, 20, 0);
+        approval.tick(ms(400));
+        press(&mut approval, 'r', 500);
+        "no y".chars().for_each(|c| drop(press(&mut approval, c, 600)));
+        assert!(shown(&mut approval, 20, 700).contains("› no y"));
+        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+        assert_eq!(approval.key(enter, ms(700)), Some(Answer::No(Some("no y".into()))));
+    }
+
+    #[test]
+    fn edits_are_shown_as_a_difference_and_nothing_is_hidden() {
+        let edits = json!({ "path": "a.rs", "edits": [{ "old_text": "x = 1", "new_text": "x = 2\u{200b}\x1b[2J" }] });
+        let mut approval = Approval::new(question(edits));
+        let text = shown(&mut approval, 20, 0);
+        assert!(text.contains("│ - x = 1\n│ + x = 2\\u{200b}␛[2J"), "{text}");
+        assert!(text.starts_with("? allow this call? It runs programs\n  tool: bash   plugin: shell (0123456789ab)"));
+    }
+}

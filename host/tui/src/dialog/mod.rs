@@ -1,0 +1,4 @@
+//! Dialogs that take the place of the editor.
+
+pub(crate) mod approval;
+pub(crate) mod picker;

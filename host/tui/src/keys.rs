@@ -1,0 +1,227 @@
+//! The key map: names of keys and of the actions they cause.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::collections::HashMap;
+
+macro_rules! actions {
+    ($($(#[doc = $doc:literal])* $action:ident $name:literal $keys:expr;)*) => {
+        /// An action of the user.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($(#[doc = $doc])* $action,)*
+        }
+
+        /// The actions with their names, descriptions and default keys.
+        const ACTIONS: &[(Action, &str, &str, &[&str])] =
+            &[$((Action::$action, $name, concat!($($doc),*), &$keys)),*];
+    };
+}
+
+actions! {
+    /// Send the message; queue it while the agent works
+    Send "send" ["enter"];
+    /// Begin a new line
+    Newline "newline" ["shift+enter", "alt+enter", "ctrl+j"];
+    /// Interrupt the agent, or close what is open
+    Interrupt "interrupt" ["esc"];
+    /// Clear the editor, interrupt the agent, or quit when pressed twice
+    Cancel "cancel" ["ctrl+c"];
+    /// Quit if the editor is empty, else delete the character at the cursor
+    Quit "quit" ["ctrl+d"];
+    /// Complete a command or a file, or open a pasted block
+    Complete "complete" ["tab"];
+    /// Edit the message in the external editor
+    Edit "edit" ["ctrl+g"];
+    /// Search the messages that were sent
+    History "history" ["ctrl+r"];
+    /// List commands
+    Palette "palette" ["ctrl+p"];
+    /// Choose a model
+    Models "models" ["alt+m"];
+    /// Choose a session
+    Sessions "sessions" ["alt+s"];
+    /// Fold or unfold all results
+    Unfold "unfold" ["ctrl+o"];
+    /// Show or hide reasoning
+    Thinking "thinking" ["ctrl+t"];
+    /// Show or hide what calls used
+    Ledgers "ledgers" ["alt+l"];
+    /// Select the block above
+    SelectUp "select-up" ["shift+up"];
+    /// Select the block below
+    SelectDown "select-down" ["shift+down"];
+    /// Scroll up by a page
+    PageUp "page-up" ["pageup"];
+    /// Scroll down by a page
+    PageDown "page-down" ["pagedown"];
+    /// Scroll up by a row
+    ScrollUp "scroll-up" ["ctrl+up"];
+    /// Scroll down by a row
+    ScrollDown "scroll-down" ["ctrl+down"];
+    /// Scroll to the beginning
+    Top "top" ["ctrl+home"];
+    /// Scroll to the end
+    Bottom "bottom" ["ctrl+end"];
+    /// Jump to the message of the user above
+    PromptUp "prompt-up" ["alt+up"];
+    /// Jump to the message of the user below
+    PromptDown "prompt-down" ["alt+down"];
+    /// Search the transcript
+    Search "search" ["ctrl+s"];
+    /// Copy the last answer
+    Copy "copy" ["alt+c"];
+    /// Draw the screen anew
+    Redraw "redraw" ["ctrl+l"];
+    /// Suspend the program
+    Suspend "suspend" ["ctrl+z"];
+    /// Show the keys
+    Help "help" ["f1"];
+    /// Undo
+    Undo "undo" ["ctrl+_", "ctrl+7", "ctrl+/"];
+    /// Redo
+    Redo "redo" ["alt+_", "alt+/"];
+    /// Paste the text that was cut last
+    Yank "yank" ["ctrl+y"];
+    /// Replace the pasted text by the one cut before it
+    YankEarlier "yank-earlier" ["alt+y"];
+    /// Cut to the end of the line
+    KillLine "kill-line" ["ctrl+k"];
+    /// Cut to the beginning of the line
+    KillBefore "kill-before" ["ctrl+u"];
+    /// Cut the word before the cursor
+    KillWord "kill-word" ["ctrl+w", "alt+backspace", "ctrl+backspace"];
+    /// Cut the word behind the cursor
+    KillWordAfter "kill-word-after" ["alt+d"];
+    /// Delete the character before the cursor
+    Backspace "backspace" ["backspace", "shift+backspace", "ctrl+h"];
+    /// Delete the character at the cursor
+    Delete "delete" ["delete"];
+    /// Move to the left
+    Left "left" ["left", "ctrl+b"];
+    /// Move to the right
+    Right "right" ["right", "ctrl+f"];
+    /// Move up, or to the earlier message
+    Up "up" ["up"];
+    /// Move down, or to the later message
+    Down "down" ["down"];
+    /// Move to the word before
+    WordLeft "word-left" ["alt+left", "ctrl+left", "alt+b"];
+    /// Move behind the word
+    WordRight "word-right" ["alt+right", "ctrl+right", "alt+f"];
+    /// Move to the beginning of the line
+    LineStart "line-start" ["home", "ctrl+a"];
+    /// Move to the end of the line
+    LineEnd "line-end" ["end", "ctrl+e"];
+}
+
+/// The actions of keys.
+#[derive(Debug, Clone)]
+pub struct KeyMap(HashMap<(KeyCode, KeyModifiers), Action>);
+
+impl Default for KeyMap {
+    fn default() -> Self {
+        let keys = ACTIONS.iter().flat_map(|(action, _, _, keys)| keys.iter().map(|key| (*key, *action)));
+        Self(keys.filter_map(|(key, action)| parse(key).map(|key| (key, action))).collect())
+    }
+}
+
+impl KeyMap {
+    /// Gives an action other keys, named like `ctrl+o`, `alt+enter`, `f1` or `pageup`.
+    ///
+    /// # Errors
+    /// Returns the name of the action or of the key that is unknown.
+    pub fn set<'a>(&mut self, action: &str, keys: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        let known = ACTIONS.iter().find(|(_, name, ..)| *name == action);
+        let (action, ..) = known.ok_or_else(|| format!("no action `{action}`"))?;
+        self.0.retain(|_, other| other != action);
+        for key in keys {
+            self.0.insert(parse(key).ok_or_else(|| format!("no key `{key}`"))?, *action);
+        }
+        Ok(())
+    }
+
+    /// Returns the action of a key.
+    pub(crate) fn action(&self, key: KeyEvent) -> Option<Action> {
+        let shift = KeyModifiers::SHIFT;
+        let exact = self.0.get(&(key.code, key.modifiers));
+        // Terminals differ in whether they report Shift with a sign.
+        exact.or_else(|| self.0.get(&(key.code, key.modifiers.difference(shift)))).copied().filter(|action| {
+            exact.is_some()
+                || !matches!(key.code, KeyCode::Enter | KeyCode::Up | KeyCode::Down)
+                || *action == Action::Send
+        })
+    }
+
+    /// Returns a Markdown table of the keys.
+    pub(crate) fn help(&self) -> String {
+        let mut help = "| key | action |\n|---|---|\n".to_owned();
+        for (action, _, description, defaults) in ACTIONS {
+            let is_set = |key: &&&str| parse(key).is_some_and(|key| self.0.get(&key) == Some(action));
+            if let Some(key) = defaults.iter().find(is_set) {
+                help.push_str(&format!("| {key} | {} |\n", description.trim()));
+            }
+        }
+        help + "\nType `/` for commands, `@` for files. Enter on an empty line sends the first queued message at once."
+    }
+}
+
+/// Parses the name of a key.
+fn parse(name: &str) -> Option<(KeyCode, KeyModifiers)> {
+    let mut modifiers = KeyModifiers::NONE;
+    let mut rest = name;
+    while let Some((modifier, after)) = rest.split_once('+').filter(|(_, after)| !after.is_empty()) {
+        modifiers |= match modifier {
+            "ctrl" => KeyModifiers::CONTROL,
+            "alt" => KeyModifiers::ALT,
+            "shift" => KeyModifiers::SHIFT,
+            _ => return None,
+        };
+        rest = after;
+    }
+    let code = match rest {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "space" => KeyCode::Char(' '),
+        "backspace" => KeyCode::Backspace,
+        "delete" => KeyCode::Delete,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "pageup" => KeyCode::PageUp,
+        "pagedown" => KeyCode::PageDown,
+        other => match (other.strip_prefix('f').and_then(|n| n.parse().ok()), other.chars().count()) {
+            (Some(number @ 1..=24), 2..) => KeyCode::F(number),
+            (_, 1) => KeyCode::Char(other.chars().next()?),
+            _ => return None,
+        },
+    };
+    Some((code, modifiers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_default_keys_parse_and_are_unique() {
+        let keys: Vec<&&str> = ACTIONS.iter().flat_map(|(.., keys)| keys.iter()).collect();
+        let parsed: std::collections::HashSet<_> = keys.iter().map(|key| parse(key).expect("a key")).collect();
+        assert_eq!(parsed.len(), keys.len());
+    }
+
+    #[test]
+    fn keys_of_an_action_can_be_replaced() {
+        let mut keys = KeyMap::default();
+        keys.set("send", ["ctrl+enter"]).unwrap();
+        keys.set("newline", ["enter"]).unwrap();
+        let action = |code, modifiers| keys.action(KeyEvent::new(code, modifiers));
+        assert_eq!(action(KeyCode::Enter, KeyModifiers::NONE), Some(Action::Newline));
+        assert_eq!(action(KeyCode::Enter, KeyModifiers::CONTROL), Some(Action::Send));
+        assert_eq!(keys.set("sned", ["x"]), Err("no action `sned`".to_owned()));
+        assert_eq!(keys.set("send", ["hyper+x"]), Err("no key `hyper+x`".to_owned()));
+    }
+}

@@ -1,0 +1,177 @@
+//! The state of the work in progress, and the status line.
+
+use crate::input::Facts;
+use crate::rows::{Piece, Row, width};
+use crate::theme::Theme;
+use pinion_protocol::{Delta, Event, EventKind};
+use ratatui_core::style::Style;
+use std::time::Duration;
+
+/// Bytes of text for one token, as a rule of thumb.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Shares of the context window from which the gauge is yellow and red, in percent.
+const YELLOW: u64 = 60;
+const RED: u64 = 85;
+
+/// The current activity of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Activity {
+    #[default]
+    Waiting,
+    Thinking,
+    Writing,
+    /// Writes a call of this tool.
+    Calling(String),
+    Running(Vec<(String, String)>),
+    /// Retries at this time.
+    Retrying(Duration),
+}
+
+/// The state of the work in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    pub(crate) facts: Facts,
+    /// Time at which the work began; `None` while there is none.
+    since: Option<Duration>,
+    activity: Activity,
+    /// Output tokens that the vendor reported in this run, and bytes of output since.
+    reported: u64,
+    bytes: u64,
+}
+
+impl Status {
+    pub(crate) fn begin(&mut self, now: Duration) {
+        *self = Self { facts: std::mem::take(&mut self.facts), since: Some(now), ..Self::default() };
+    }
+
+    pub(crate) fn end(&mut self) -> Option<Duration> {
+        self.since.take()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Applies an event of the foreground run.
+    pub(crate) fn event(&mut self, event: &Event, now: Duration) {
+        match &event.kind {
+            EventKind::TurnStart { .. } => self.activity = Activity::Waiting,
+            EventKind::MessageUpdate { delta, .. } => {
+                self.activity = match delta {
+                    Delta::Text { .. } => Activity::Writing,
+                    Delta::Thinking { .. } => Activity::Thinking,
+                    Delta::ToolCallStart { tool, .. } => Activity::Calling(tool.clone()),
+                    Delta::ToolCallArguments { .. } => std::mem::take(&mut self.activity),
+                };
+                self.bytes += match delta {
+                    Delta::Text { delta } | Delta::Thinking { delta } | Delta::ToolCallArguments { delta } => {
+                        delta.len() as u64
+                    }
+                    Delta::ToolCallStart { .. } => 0,
+                };
+            }
+            EventKind::ToolExecutionStart { call_id, tool, .. } => match &mut self.activity {
+                Activity::Running(tools) => tools.push((call_id.clone(), tool.clone())),
+                _ => self.activity = Activity::Running(vec![(call_id.clone(), tool.clone())]),
+            },
+            EventKind::ToolExecutionEnd { call_id, .. } => {
+                if let Activity::Running(tools) = &mut self.activity {
+                    tools.retain(|(id, _)| id != call_id);
+                }
+            }
+            EventKind::Retry { delay_ms, .. } => {
+                self.activity = Activity::Retrying(now + Duration::from_millis(*delay_ms));
+            }
+            EventKind::TurnEnd { usage, .. } => (self.reported, self.bytes) = (usage.output, 0),
+            _ => {}
+        }
+    }
+
+    /// Returns the row that says what is happening.
+    pub(crate) fn working(&self, columns: usize, is_asking: bool, theme: &Theme, now: Duration) -> Option<Row> {
+        let since = self.since?;
+        let what = match &self.activity {
+            _ if is_asking => "waiting for your answer".to_owned(),
+            Activity::Waiting => "waiting for the model".to_owned(),
+            Activity::Thinking => "thinking".to_owned(),
+            Activity::Writing => "writing".to_owned(),
+            Activity::Calling(tool) => format!("preparing {tool}"),
+            Activity::Running(tools) if tools.is_empty() => "waiting for the model".to_owned(),
+            Activity::Running(tools) => {
+                format!("running {}", tools.iter().map(|(_, tool)| tool.as_str()).collect::<Vec<_>>().join(", "))
+            }
+            Activity::Retrying(at) => format!("retrying in {} s", at.saturating_sub(now).as_secs()),
+        };
+        let mut parts = vec![what, time(now.saturating_sub(since))];
+        let tokens = self.reported + self.bytes / BYTES_PER_TOKEN;
+        parts.extend((tokens > 0).then(|| format!("↓ {} tokens", short(tokens))));
+        if !is_asking {
+            parts.push("esc interrupts".to_owned());
+        }
+        let mark = crate::transcript::spinner(now);
+        let text = Piece::line(&parts.join(" · "), columns.saturating_sub(2), theme.dim);
+        Some(Row::of([Piece::new(mark, theme.accent), Piece::new(" ", theme.dim), text]))
+    }
+
+    /// Returns the status line.
+    pub(crate) fn line(&self, columns: usize, theme: &Theme) -> Row {
+        let facts = &self.facts;
+        let mut parts: Vec<(String, Style)> = vec![(facts.model.clone(), theme.text)];
+        parts.push((facts.approval.clone(), theme.dim));
+        if let Some(window) = facts.window.filter(|window| *window > 0) {
+            let share = facts.context.saturating_mul(100) / window;
+            let style = match share {
+                ..YELLOW => theme.good,
+                YELLOW..=RED => theme.warning,
+                _ => theme.error,
+            };
+            parts.push((format!("{share} % of {}", short(window)), style));
+        } else if facts.context > 0 {
+            parts.push((format!("{} in context", short(facts.context)), theme.dim));
+        }
+        if facts.tokens > 0 {
+            parts.push((format!("{} tokens", short(facts.tokens)), theme.dim));
+        }
+        parts.extend(facts.cost.filter(|cost| *cost > 0.0).map(|cost| (format!("${cost:.2}"), theme.dim)));
+        parts.extend(facts.branch.clone().map(|branch| (branch, theme.dim)));
+        parts.push((facts.directory.clone(), theme.dim));
+        fitting(parts.into_iter().filter(|(text, _)| !text.is_empty()), columns, theme)
+    }
+}
+
+/// Joins the parts that fit; later ones are less important.
+fn fitting(parts: impl Iterator<Item = (String, Style)>, columns: usize, theme: &Theme) -> Row {
+    let mut row = Row::default();
+    for (text, style) in parts {
+        let left = columns.saturating_sub(row.width());
+        let is_first = row.pieces().is_empty();
+        let piece = Piece::line(&text, if is_first { left } else { left.saturating_sub(3).min(60) }, style);
+        if !is_first && width(piece.text()) + 3 > left || !is_first && piece.text().ends_with('…') {
+            continue;
+        }
+        if !is_first {
+            row.push(Piece::new(" · ", theme.dim));
+        }
+        row.push(piece);
+    }
+    row
+}
+
+/// Formats a duration: `12 s`, `3 min 20 s`.
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Formats a number of tokens in a few characters.
+fn short(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..10_000 => format!("{:.1} k", n as f64 / 1e3),
+        10_000..1_000_000 => format!("{} k", n / 1_000),
+        _ => format!("{:.1} M", n as f64 / 1e6),
+    }
+}

@@ -1,0 +1,127 @@
+//! The terminal: raw mode, its input, and the sequences that prepare and restore it.
+//!
+//! Nothing here writes; the application writes the sequences to its stdout.
+
+use crate::view::PrintedRow;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crossterm::event::Event;
+use std::io;
+
+/// Enters the alternate screen. Turns on bracketed paste, reports of focus, and keys that can be told apart (the first
+/// level of the kitty protocol); turns off the translation of the wheel into arrow keys, which would move the cursor.
+pub const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007l\x1b[>1u\x1b[2J";
+
+/// Undoes [`ENTER`]. Harmless on a terminal that is not prepared.
+pub const LEAVE: &str = "\x1b[?2026l\x1b[<u\x1b[?1007h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h";
+
+/// Raw mode, until it is dropped.
+#[derive(Debug)]
+pub struct RawMode(());
+
+impl RawMode {
+    /// Enters raw mode.
+    ///
+    /// # Errors
+    /// There is no terminal, or it refuses.
+    pub fn enter() -> io::Result<Self> {
+        crossterm::terminal::enable_raw_mode()?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // A lost terminal needs nothing.
+        let _ = crossterm::terminal::disable_raw_mode();
+    }
+}
+
+/// Reads what the terminal sends, on the calling thread, in batches of everything that has arrived. `deliver` blocks
+/// until a batch is handled, so that nothing is read while another program has the terminal. Returns when `deliver`
+/// returns `false`.
+///
+/// # Errors
+/// The terminal is lost.
+pub fn read_inputs(mut deliver: impl FnMut(Vec<Event>) -> bool) -> io::Result<()> {
+    loop {
+        let mut batch = vec![crossterm::event::read()?];
+        while crossterm::event::poll(std::time::Duration::ZERO)? {
+            batch.push(crossterm::event::read()?);
+        }
+        if !deliver(batch) {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the size of the terminal in columns and rows.
+///
+/// # Errors
+/// There is no terminal.
+pub fn size() -> io::Result<(u16, u16)> {
+    crossterm::terminal::size()
+}
+
+/// A program between this one and the terminal, which has to pass sequences on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Multiplexer {
+    /// None.
+    None,
+    /// tmux.
+    Tmux,
+    /// GNU screen.
+    Screen,
+}
+
+/// Returns the sequence that copies a text to the clipboard (OSC 52), also over SSH.
+pub fn copy(text: &str, multiplexer: Multiplexer) -> String {
+    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
+    match multiplexer {
+        Multiplexer::None => sequence,
+        // The first form is for tmux itself, the second one for the terminal around it.
+        Multiplexer::Tmux => format!("{sequence}\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
+        Multiplexer::Screen => {
+            // screen passes at most 768 bytes on at once.
+            let characters: Vec<char> = sequence.chars().collect();
+            let part = |part: &[char]| format!("\x1bP{}\x1b\\", part.iter().collect::<String>());
+            characters.chunks(700).map(part).collect()
+        }
+    }
+}
+
+/// Returns the sequences that notify the user: a desktop notification (OSC 9) and the bell. `text` must be a text of the
+/// application.
+pub fn notification(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    format!("\x1b]9;pinion: {text}\x07\x07")
+}
+
+/// Returns rows of the transcript for the main screen, with or without styles.
+pub fn printed(rows: &[PrintedRow], has_styles: bool) -> String {
+    let mut text = String::new();
+    for PrintedRow(row) in rows {
+        for piece in row.pieces() {
+            let style = piece.style();
+            let style = (style.fg.unwrap_or_default(), style.bg.unwrap_or_default(), style.add_modifier);
+            let sgr = crate::screen::sgr(style);
+            match has_styles && sgr != "\x1b[m" {
+                true => text.push_str(&format!("{sgr}{}\x1b[m", piece.text())),
+                false => text.push_str(piece.text()),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clipboard_is_reached_through_tmux() {
+        assert_eq!(copy("hi", Multiplexer::None), "\x1b]52;c;aGk=\x07");
+        assert!(copy("hi", Multiplexer::Tmux).ends_with("\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"));
+    }
+}

@@ -1,0 +1,166 @@
+//! Completion of slash commands, their arguments, and files.
+
+use crate::dialog::picker::Choice;
+use crate::fuzzy::filter;
+use crate::input::Request;
+use crate::update::App;
+
+/// Maximum number of entries.
+const MAX_ENTRIES: usize = 100;
+
+/// Completions of the word at the cursor.
+#[derive(Debug)]
+pub(crate) struct Popup {
+    /// Offset at which the completed text begins.
+    start: usize,
+    pub(crate) choices: Vec<Choice>,
+    pub(crate) selected: usize,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Command,
+    Argument,
+    File,
+}
+
+/// The search for completions.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The text and cursor that the last search was for.
+    last: (u64, usize),
+    /// Number of the last request.
+    id: u64,
+    /// Offset at which the argument of that request begins.
+    start: usize,
+    is_closed: bool,
+    has_files: bool,
+}
+
+impl App {
+    /// Searches anew if the text or the cursor changed.
+    pub(super) fn search_completions(&mut self) {
+        let now = (self.composer.version(), self.composer.cursor());
+        if self.completion.last == now {
+            return;
+        }
+        let is_edited = self.completion.last.0 != now.0;
+        self.completion.last = now;
+        if is_edited {
+            self.completion.is_closed = false;
+        }
+        self.popup = None;
+        if self.completion.is_closed || !is_edited || self.composer.is_empty() {
+            return;
+        }
+        let before = &self.composer.text()[..self.composer.cursor()];
+        if let Some(typed) = before.strip_prefix('/').filter(|typed| !typed.contains('\n')) {
+            match typed.split_once(' ') {
+                None if !typed.contains('/') => self.complete_command(&typed.to_owned()),
+                None => {}
+                Some((name, argument)) => {
+                    let (name, argument) = (name.to_owned(), argument.to_owned());
+                    self.complete_argument(name, argument);
+                }
+            }
+        } else if let Some(start) = file_start(before) {
+            let query = before[start..].to_owned();
+            self.complete_file(start, &query);
+        }
+    }
+
+    fn complete_command(&mut self, typed: &str) {
+        let matches = filter(typed, self.commands.iter().map(|command| command.name.as_str()), MAX_ENTRIES);
+        let choice = |at: usize| {
+            let command = &self.commands[at];
+            let hint = if command.hint.is_empty() { String::new() } else { format!(" {}", command.hint) };
+            Choice {
+                value: format!("/{} ", command.name),
+                label: format!("/{}{hint}", command.name),
+                detail: command.description.clone(),
+            }
+        };
+        let choices = matches.into_iter().map(choice).collect();
+        self.open(0, choices, Kind::Command);
+    }
+
+    fn complete_argument(&mut self, command: String, argument: String) {
+        if !self.commands.iter().any(|known| known.name == command) {
+            return;
+        }
+        self.completion.id += 1;
+        self.completion.start = 1 + command.len() + 1;
+        self.requests.push(Request::Complete { id: self.completion.id, command, argument });
+    }
+
+    /// Shows the completions of an argument, unless the user has typed on.
+    pub(super) fn completions(&mut self, id: u64, choices: Vec<Choice>) {
+        let is_current = self.completion.id == id && self.completion.last.0 == self.composer.version();
+        if is_current && !self.completion.is_closed && self.composer.text().starts_with('/') {
+            self.open(self.completion.start, choices, Kind::Argument);
+        }
+    }
+
+    fn complete_file(&mut self, start: usize, query: &str) {
+        if query.is_empty() || !self.completion.has_files {
+            self.completion.has_files = true;
+            self.requests.push(Request::ListFiles);
+        }
+        let files = self.files.clone();
+        let matches = filter(query, files.iter().map(String::as_str), MAX_ENTRIES);
+        let choice =
+            |at: usize| Choice { value: format!("@{} ", files[at]), label: files[at].clone(), detail: String::new() };
+        self.open(start - 1, matches.into_iter().map(choice).collect(), Kind::File);
+    }
+
+    fn open(&mut self, start: usize, choices: Vec<Choice>, kind: Kind) {
+        self.popup = Some(Popup { start, choices, selected: 0, kind }).filter(|popup| !popup.choices.is_empty());
+    }
+
+    /// Lists the files again that were not known when the popup opened.
+    pub(super) fn files_arrived(&mut self) {
+        if !self.completion.is_closed {
+            self.completion.last.0 = self.completion.last.0.wrapping_sub(1);
+        }
+    }
+
+    pub(super) fn close_popup(&mut self) -> bool {
+        self.completion.is_closed = true;
+        self.popup.take().is_some()
+    }
+
+    pub(super) fn select_completion(&mut self, is_down: bool) -> bool {
+        let Some(popup) = &mut self.popup else { return false };
+        let count = popup.choices.len();
+        popup.selected = if is_down { popup.selected + 1 } else { popup.selected + count - 1 } % count;
+        true
+    }
+
+    /// Inserts the selected completion. Returns `false` if there is none.
+    pub(super) fn accept(&mut self) -> bool {
+        let Some(popup) = self.popup.take() else { return false };
+        let Some(choice) = popup.choices.get(popup.selected) else { return false };
+        self.composer.complete(popup.start.min(self.composer.cursor()), &choice.value);
+        true
+    }
+
+    /// Returns whether Enter completes instead of sending: an unfinished command, or a file.
+    pub(super) fn completes_on_enter(&self) -> bool {
+        self.popup.as_ref().is_some_and(|popup| match popup.kind {
+            Kind::File => true,
+            Kind::Argument => false,
+            Kind::Command => {
+                let typed = self.composer.text().trim_start_matches('/');
+                !self.commands.iter().any(|command| command.name == typed)
+            }
+        })
+    }
+}
+
+/// Returns the offset behind an `@` that begins the last word.
+fn file_start(before: &str) -> Option<usize> {
+    let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let word = before.ceil_char_boundary(word);
+    before[word..].starts_with('@').then_some(word + 1)
+}

@@ -1,0 +1,251 @@
+//! The effects of keys.
+
+use crate::composer::Motion;
+use crate::dialog::picker::{Choice, Pick};
+use crate::input::Request;
+use crate::keys::Action;
+use crate::update::App;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
+
+/// Time within which a second key quits.
+const TWICE: Duration = Duration::from_secs(3);
+
+impl App {
+    pub(super) fn key(&mut self, key: KeyEvent, now: Duration) {
+        let action = self.settings.keys.action(key);
+        // The conversation above a question can be read.
+        if self.approval.is_some() && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
+            return;
+        }
+        if let Some(approval) = &mut self.approval {
+            if let Some(answer) = approval.key(key, now) {
+                if answer == crate::dialog::approval::Answer::Interrupt {
+                    self.requests.push(Request::Interrupt);
+                }
+                self.answer(answer);
+            }
+            return;
+        }
+        if let Some(picker) = &mut self.picker {
+            let picked = picker.key(key);
+            return self.picked(picked, now);
+        }
+        if self.search.is_some() {
+            return self.search_key(key, now);
+        }
+        if self.quitting.is_some_and(|at| now > at + TWICE) || action != Some(Action::Cancel) {
+            self.quitting = None;
+        }
+        match action {
+            Some(action) => self.act(action, key, now),
+            None => self.typed(key),
+        }
+    }
+
+    fn typed(&mut self, key: KeyEvent) {
+        let is_command = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+        match key.code {
+            KeyCode::Char(c) if !is_command => {
+                if c == ' ' && self.composer.is_empty() && self.transcript.selected().is_some() {
+                    return self.transcript.toggle();
+                }
+                self.composer.insert(c.encode_utf8(&mut [0; 4]));
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, action: Action, key: KeyEvent, now: Duration) {
+        if self.scroll(Some(action), now) || self.edit(action) {
+            return;
+        }
+        match action {
+            Action::Send => self.send(now),
+            Action::Interrupt => self.interrupt(),
+            Action::Cancel => self.cancel(now),
+            Action::Quit if self.composer.is_empty() => self.requests.push(Request::Quit),
+            Action::Quit => self.composer.delete(Motion::Right),
+            Action::Complete => {
+                let _ = self.accept() || self.composer.open_block();
+            }
+            Action::Edit => self.requests.push(Request::Edit(self.composer.message())),
+            Action::History => self.history(now),
+            Action::Palette => self.palette(now),
+            Action::Models => self.requests.push(Request::List(Pick::Model)),
+            Action::Sessions => self.requests.push(Request::List(Pick::Session)),
+            Action::Unfold => self.transcript.set_look(|look| look.is_unfolded = !look.is_unfolded),
+            Action::Thinking => self.transcript.set_look(|look| look.has_thinking = !look.has_thinking),
+            Action::Ledgers => self.transcript.set_look(|look| look.has_ledgers = !look.has_ledgers),
+            Action::Search => self.search = Some(String::new()),
+            Action::Copy => self.copy(now),
+            Action::Redraw => self.requests.push(Request::Redraw),
+            Action::Suspend => self.requests.push(Request::Suspend),
+            Action::Help => {
+                let help = self.settings.keys.help();
+                self.page(&help);
+            }
+            Action::Up if self.select_completion(false) => {}
+            Action::Down if self.select_completion(true) => {}
+            Action::Up if self.composer.is_empty() && !self.queue.is_empty() => self.unqueue(),
+            Action::Up => drop(self.composer.up()),
+            Action::Down => drop(self.composer.down()),
+            _ => self.typed(key),
+        }
+    }
+
+    /// Moves the window. Returns whether the action does that.
+    fn scroll(&mut self, action: Option<Action>, now: Duration) -> bool {
+        let (page, height) = (self.height.saturating_sub(2).max(1).cast_signed(), self.height);
+        match action {
+            Some(Action::PageUp) => self.transcript.scroll(-page, height, now),
+            Some(Action::PageDown) => self.transcript.scroll(page, height, now),
+            Some(Action::ScrollUp) => self.transcript.scroll(-1, height, now),
+            Some(Action::ScrollDown) => self.transcript.scroll(1, height, now),
+            Some(Action::Top) => self.transcript.rewind(),
+            Some(Action::Bottom) => self.transcript.follow(),
+            Some(Action::PromptUp) => self.transcript.jump(false),
+            Some(Action::PromptDown) => self.transcript.jump(true),
+            Some(Action::SelectUp) => self.transcript.select(false, height, now),
+            Some(Action::SelectDown) => self.transcript.select(true, height, now),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Changes the message or moves in it. Returns whether the action does that.
+    fn edit(&mut self, action: Action) -> bool {
+        let composer = &mut self.composer;
+        match action {
+            Action::Newline => composer.insert("\n"),
+            Action::Undo => composer.undo(),
+            Action::Redo => composer.redo(),
+            Action::Yank => composer.yank(),
+            Action::YankEarlier => composer.yank_earlier(),
+            Action::KillLine => composer.kill(Motion::LineEnd),
+            Action::KillBefore => composer.kill(Motion::LineStart),
+            Action::KillWord => composer.kill(Motion::WordLeft),
+            Action::KillWordAfter => composer.kill(Motion::WordRight),
+            Action::Backspace => composer.delete(Motion::Left),
+            Action::Delete => composer.delete(Motion::Right),
+            Action::Left => composer.go(Motion::Left),
+            Action::Right => composer.go(Motion::Right),
+            Action::WordLeft => composer.go(Motion::WordLeft),
+            Action::WordRight => composer.go(Motion::WordRight),
+            Action::LineStart => composer.go(Motion::LineStart),
+            Action::LineEnd => composer.go(Motion::LineEnd),
+            _ => return false,
+        }
+        true
+    }
+
+    fn send(&mut self, now: Duration) {
+        if self.completes_on_enter() && self.accept() {
+            return;
+        }
+        if self.composer.text().trim().is_empty() {
+            return self.send_nothing();
+        }
+        // A backslash at the end continues the message, for terminals without another key.
+        if self.composer.text().ends_with('\\') && self.composer.cursor() == self.composer.text().len() {
+            self.composer.delete(Motion::Left);
+            return self.composer.insert("\n");
+        }
+        self.popup = None;
+        self.transcript.unselect();
+        let text = self.composer.take();
+        self.requests.push(Request::Remember(text.clone()));
+        self.submit(text, now);
+    }
+
+    /// Unfolds the selected block, or sends the first queued message at once.
+    fn send_nothing(&mut self) {
+        if self.transcript.selected().is_some() {
+            return self.transcript.toggle();
+        }
+        let is_message = self.queue.front().is_some_and(|text| !text.starts_with('/'));
+        if let Some(text) = self.queue.pop_front_if(|_| is_message) {
+            self.requests.push(Request::Steer(text));
+        }
+    }
+
+    /// Puts the last queued message back into the editor.
+    fn unqueue(&mut self) {
+        if let Some(text) = self.queue.pop_back() {
+            self.composer.set(&text);
+        }
+    }
+
+    fn interrupt(&mut self) {
+        if self.close_popup() || self.transcript.unselect() {
+            return;
+        }
+        if self.status.is_busy() {
+            self.stop();
+        }
+    }
+
+    /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
+    fn stop(&mut self) {
+        self.requests.push(Request::Interrupt);
+        let queued: Vec<String> = self.queue.drain(..).collect();
+        if !queued.is_empty() {
+            let written = self.composer.message();
+            let all = queued.into_iter().chain(Some(written).filter(|text| !text.is_empty()));
+            self.composer.set(&all.collect::<Vec<_>>().join("\n"));
+        }
+    }
+
+    fn cancel(&mut self, now: Duration) {
+        if !self.composer.is_empty() {
+            self.composer.discard();
+            return self.hint("cleared; ctrl+y brings it back", now);
+        }
+        if self.status.is_busy() {
+            return self.stop();
+        }
+        if self.quitting.replace(now).is_some() {
+            return self.requests.push(Request::Quit);
+        }
+        self.hint("press ctrl+c again to exit", now);
+    }
+
+    fn history(&mut self, now: Duration) {
+        let choice = |text: &str| Choice { value: text.to_owned(), label: text.to_owned(), detail: String::new() };
+        let choices = self.composer.past().map(choice).collect();
+        self.offer(Pick::History, choices, now);
+    }
+
+    fn palette(&mut self, now: Duration) {
+        let choices = self.commands.iter().map(|command| Choice {
+            value: command.name.clone(),
+            label: format!("/{} {}", command.name, command.hint).trim_end().to_owned(),
+            detail: command.description.clone(),
+        });
+        let choices = choices.collect();
+        self.offer(Pick::Palette, choices, now);
+    }
+
+    fn search_key(&mut self, key: KeyEvent, now: Duration) {
+        let Some(query) = &mut self.search else { return };
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Esc => self.search = None,
+            KeyCode::Char('c' | 'g') if is_control => self.search = None,
+            KeyCode::Enter | KeyCode::Up => self.find(false, now),
+            KeyCode::Char('s' | 'p' | 'r') if is_control => self.find(false, now),
+            KeyCode::Down => self.find(true, now),
+            KeyCode::Char('n') if is_control => self.find(true, now),
+            KeyCode::Backspace => drop(query.pop()),
+            KeyCode::Char(c) if !is_control => query.push(c),
+            _ => {}
+        }
+    }
+
+    fn find(&mut self, is_down: bool, now: Duration) {
+        let Some(query) = self.search.clone() else { return };
+        if !self.transcript.find(&query, is_down) {
+            self.hint(if is_down { "no match below" } else { "no match above" }, now);
+        }
+    }
+}

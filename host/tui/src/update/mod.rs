@@ -1,0 +1,285 @@
+//! The state of the UI: inputs in, requests out.
+//!
+//! Nothing here reads a clock, a file or a terminal: the time comes with each input, and whatever has to be done is a
+//! [`Request`]. Tests therefore feed inputs and compare screens.
+
+mod completion;
+mod keys;
+
+pub(crate) use self::completion::Popup;
+
+use crate::composer::Composer;
+use crate::dialog::approval::{Answer, Approval};
+use crate::dialog::picker::{Choice, Pick, Picked, Picker};
+use crate::input::{Input, Request, SlashCommand};
+use crate::keys::KeyMap;
+use crate::status::Status;
+use crate::theme::Theme;
+use crate::transcript::{FRAME, Item, Tone, Transcript};
+use crossterm::event::{Event as TerminalEvent, KeyEventKind};
+use pinion_protocol::{Event, EventKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for which a hint stays.
+const HINT: Duration = Duration::from_secs(4);
+/// Time after the last key after which the draft is kept.
+const DRAFT: Duration = Duration::from_secs(1);
+/// Work that took at least this long is worth a notification.
+const LONG_WORK: Duration = Duration::from_secs(10);
+
+/// Settings of the UI.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Styles by role.
+    pub theme: Theme,
+    /// Actions of keys.
+    pub keys: KeyMap,
+    /// Shows resources that calls used.
+    pub has_ledgers: bool,
+    /// Notifies the user when long work ends or a question waits.
+    pub notifies: bool,
+    /// Draws no moving marks.
+    pub has_reduced_motion: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (theme, keys) = (Theme::plain(), KeyMap::default());
+        Self { theme, keys, has_ledgers: false, notifies: true, has_reduced_motion: false }
+    }
+}
+
+/// The full-screen UI.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) settings: Settings,
+    pub(crate) transcript: Transcript,
+    pub(crate) composer: Composer,
+    pub(crate) status: Status,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) picker: Option<Picker>,
+    pub(crate) popup: Option<Popup>,
+    /// The words that the transcript is searched for, while they are written.
+    pub(crate) search: Option<String>,
+    /// Messages and commands that wait for the end of the work in progress.
+    pub(crate) queue: VecDeque<String>,
+    /// A remark below the editor, and the time at which it disappears.
+    pub(crate) hint: Option<(String, Duration)>,
+    /// Rows of the transcript on the screen.
+    pub(crate) height: usize,
+    commands: Vec<SlashCommand>,
+    files: Arc<Vec<String>>,
+    completion: completion::Search,
+    /// The text that was kept last, and the time at which to keep the present one.
+    draft: (u64, Option<Duration>),
+    /// The first of two keys that quit was pressed at this time.
+    quitting: Option<Duration>,
+    requests: Vec<Request>,
+}
+
+impl App {
+    /// Creates the UI of an empty conversation.
+    pub fn new(settings: Settings) -> Self {
+        let mut transcript = Transcript::new(settings.theme.clone());
+        transcript.set_look(|look| look.has_ledgers = settings.has_ledgers);
+        Self {
+            transcript,
+            settings,
+            composer: Composer::default(),
+            status: Status::default(),
+            approval: None,
+            picker: None,
+            popup: None,
+            search: None,
+            queue: VecDeque::new(),
+            hint: None,
+            height: 1,
+            commands: Vec::new(),
+            files: Arc::default(),
+            completion: completion::Search::default(),
+            draft: (0, None),
+            quitting: None,
+            requests: Vec::new(),
+        }
+    }
+
+    /// Applies an input and returns what has to be done. `now` is the time since any fixed moment and never decreases.
+    pub fn handle(&mut self, input: Input, now: Duration) -> Vec<Request> {
+        match input {
+            Input::Terminal(event) => self.terminal(&event, now),
+            Input::Event(event) => self.event(&event, now),
+            Input::Session(messages) => {
+                self.transcript.clear();
+                self.transcript.history(&messages);
+            }
+            Input::Note(tone, text) => self.transcript.note(tone, text),
+            Input::Page(text) => self.transcript.push(Item::Page(text)),
+            Input::Facts(facts) => self.status.facts = facts,
+            Input::Question(question) => {
+                self.popup = None;
+                self.approval = Some(Approval::new(question));
+                self.notify("a tool call waits for your approval");
+            }
+            Input::Withdrawn(id) => drop(self.approval.take_if(|approval| approval.id() == id)),
+            Input::Insert(text) => self.composer.set(&text),
+            Input::Finished => self.finished(now),
+            Input::Commands(commands) => self.commands = commands,
+            Input::Completions(id, choices) => self.completions(id, choices),
+            Input::Files(files) => {
+                self.files = files;
+                self.files_arrived();
+            }
+            Input::Choices(pick, choices) => self.offer(pick, choices, now),
+            Input::Edited(Some(text)) => self.composer.set(text.trim_end_matches('\n')),
+            Input::Edited(None) => self.hint("the editor failed", now),
+            Input::History(messages) => self.composer.set_history(messages),
+            Input::Tick => self.tick(now),
+        }
+        self.search_completions();
+        self.watch_draft(now);
+        std::mem::take(&mut self.requests)
+    }
+
+    /// Returns the time at which [`Input::Tick`] is due; `None` while nothing changes by itself.
+    pub fn deadline(&self, now: Duration) -> Option<Duration> {
+        let frame = match (self.status.is_busy(), self.settings.has_reduced_motion) {
+            (true, false) => Some(now + FRAME),
+            (true, true) => Some(now + Duration::from_secs(1)),
+            (false, _) => None,
+        };
+        let hint = self.hint.as_ref().map(|(_, until)| *until);
+        let approval = self.approval.as_ref().and_then(Approval::deadline);
+        [frame, hint, approval, self.draft.1].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.hint.take_if(|(_, until)| now >= *until);
+        if let Some(answer) = self.approval.as_mut().and_then(|approval| approval.tick(now)) {
+            self.answer(answer);
+        }
+        if self.draft.1.take_if(|at| now >= *at).is_some() {
+            self.requests.push(Request::SaveDraft(self.composer.message()));
+        }
+    }
+
+    /// Arranges that a changed message is kept soon.
+    fn watch_draft(&mut self, now: Duration) {
+        let version = self.composer.version();
+        if self.draft.0 != version {
+            self.draft = (version, Some(now + DRAFT));
+        }
+    }
+
+    fn event(&mut self, event: &Event, now: Duration) {
+        if matches!(event.kind, EventKind::AgentStart { .. }) && !self.status.is_busy() {
+            self.status.begin(now);
+        }
+        if self.transcript.event(event, now) {
+            self.status.event(event, now);
+        }
+    }
+
+    fn finished(&mut self, now: Duration) {
+        let began = self.status.end();
+        self.approval = None;
+        match self.queue.pop_front() {
+            Some(next) => self.submit(next, now),
+            None if began.is_some_and(|began| now.saturating_sub(began) >= LONG_WORK) => self.notify("ready"),
+            None => {}
+        }
+    }
+
+    fn notify(&mut self, text: &str) {
+        if self.settings.notifies {
+            self.requests.push(Request::Notify(text.to_owned()));
+        }
+    }
+
+    /// Submits a message or a command, or queues it while another one is worked on.
+    fn submit(&mut self, text: String, now: Duration) {
+        if self.status.is_busy() {
+            self.queue.push_back(text);
+            return;
+        }
+        self.transcript.follow();
+        self.status.begin(now);
+        self.requests.push(Request::Submit(text));
+    }
+
+    fn hint(&mut self, text: impl Into<String>, now: Duration) {
+        self.hint = Some((text.into(), now + HINT));
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let Some(approval) = self.approval.take() else { return };
+        self.requests.push(Request::Answer(approval.id(), answer));
+    }
+
+    fn terminal(&mut self, event: &TerminalEvent, now: Duration) {
+        match event {
+            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, now),
+            TerminalEvent::Paste(text) => self.paste(text, now),
+            _ => {}
+        }
+    }
+
+    fn paste(&mut self, text: &str, now: Duration) {
+        match (&mut self.approval, &mut self.picker, &mut self.search) {
+            (Some(approval), ..) => approval.paste(text, now),
+            (_, Some(picker), _) => picker.paste(text),
+            (.., Some(search)) => search.push_str(text.lines().next().unwrap_or_default()),
+            _ => self.composer.paste(text),
+        }
+    }
+
+    fn offer(&mut self, pick: Pick, choices: Vec<Choice>, now: Duration) {
+        match choices.is_empty() {
+            true => self.hint("nothing to choose from", now),
+            false => self.picker = Some(Picker::new(pick, choices)),
+        }
+    }
+
+    fn picked(&mut self, picked: Picked, now: Duration) {
+        let choice = match picked {
+            Picked::Nothing => return,
+            Picked::Closed => return drop(self.picker.take()),
+            Picked::Choice(choice) => choice,
+        };
+        match self.picker.take().map(|picker| picker.pick) {
+            Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
+            Some(Pick::Session) => self.submit(format!("/resume {}", choice.value), now),
+            Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
+            Some(Pick::History) => self.composer.set(&choice.value),
+            None => {}
+        }
+    }
+
+    /// Copies the model's last answer as it was written.
+    fn copy(&mut self, now: Duration) {
+        match self.transcript.last_answer() {
+            Some(text) => {
+                self.hint(format!("copied {} characters of the last answer", text.chars().count()), now);
+                self.requests.push(Request::Copy(text));
+            }
+            None => self.hint("there is no answer to copy yet", now),
+        }
+    }
+
+    /// Adds a note of the UI itself.
+    pub(crate) fn page(&mut self, text: &str) {
+        self.transcript.push(Item::Page(text.to_owned()));
+        self.transcript.follow();
+    }
+
+    /// Returns the number of items of the transcript.
+    pub fn items(&self) -> usize {
+        self.transcript.len()
+    }
+
+    /// Adds a warning to the transcript.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.transcript.note(Tone::Warning, text);
+    }
+}

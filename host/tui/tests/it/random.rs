@@ -1,0 +1,154 @@
+//! Random inputs: nothing panics, the cursor stays on the screen, and only text and our own sequences are written.
+
+use crate::ui::{Ui, agent_start, assistant, done, end_of, tool_result};
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use pinion_protocol::{Authority, Content, Delta, EventKind, Message, RunEnd, Thinking, ToolCall, TurnTrigger};
+use pinion_tui::{Choice, Input, Pick, Screen, Tone};
+use proptest::prelude::*;
+use serde_json::json;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Key(KeyCode, KeyModifiers),
+    Paste(String),
+    Event(&'static str, u8, String),
+    Input(u8, String),
+    Wait(u64),
+    Size(u16, u16),
+}
+
+/// Text with everything that a terminal could interpret.
+fn hostile() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        4 => "[a-z]{1,8} ",
+        2 => "[\\x00-\\x1f\\x7f-\\x9f]",
+        1 => prop::sample::select(vec![
+            "\x1b[2J", "\x1b]52;c;aGk=\x07", "\x1b]0;x\x1b\\", "\x1bP0;1|17/ab\x1b\\", "\u{9b}31m", "\u{202e}abc", "\u{200b}",
+            "👨\u{200d}👩", "世界", "مرحبا", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", "\n\n", "```\n", "| a | b |\n|---|---|\n", "- ",
+            "? allow this call? It ", "\u{fffe}", "\u{e0041}", "1. ", "# ", "> ", "[a](b)", "\u{f0000}",
+        ]).prop_map(str::to_owned),
+    ];
+    prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let code = prop_oneof![
+        5 => prop::char::range(' ', '~').prop_map(KeyCode::Char),
+        2 => any::<char>().prop_map(KeyCode::Char),
+        5 => prop::sample::select(vec![
+            KeyCode::Enter, KeyCode::Esc, KeyCode::Tab, KeyCode::Backspace, KeyCode::Delete, KeyCode::Up, KeyCode::Down,
+            KeyCode::Left, KeyCode::Right, KeyCode::Home, KeyCode::End, KeyCode::PageUp, KeyCode::PageDown, KeyCode::F(1),
+        ]),
+    ];
+    let modifiers = prop::sample::select(vec![
+        KeyModifiers::NONE,
+        KeyModifiers::NONE,
+        KeyModifiers::CONTROL,
+        KeyModifiers::ALT,
+        KeyModifiers::SHIFT,
+    ]);
+    let step = prop_oneof![
+        6 => (code, modifiers).prop_map(|(code, modifiers)| Step::Key(code, modifiers)),
+        1 => hostile().prop_map(Step::Paste),
+        6 => (prop::sample::select(vec!["run", "run", "run", "a", "b"]), 0_u8..12, hostile()).prop_map(|(r, k, t)| Step::Event(r, k, t)),
+        3 => (0_u8..9, hostile()).prop_map(|(kind, text)| Step::Input(kind, text)),
+        1 => (0_u64..2_000).prop_map(Step::Wait),
+        1 => (1_u16..100, 1_u16..40).prop_map(|(columns, rows)| Step::Size(columns, rows)),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+fn kind(kind: u8, text: &str) -> EventKind {
+    let id = text.len().to_string();
+    let call =
+        ToolCall::new(id.clone(), text, json!({ text: text, "edits": [{ "old_text": text, "new_text": text }] }));
+    match kind {
+        0 => agent_start(text),
+        1 => EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User },
+        2 => EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: text.into() } },
+        3 => EventKind::MessageUpdate { index: 0, delta: Delta::Thinking { delta: text.into() } },
+        4 => end_of(assistant(vec![
+            Content::Thinking(Thinking { text: text.into(), ..Thinking::default() }),
+            Content::text(text),
+            Content::ToolCall(call),
+        ])),
+        5 => EventKind::ToolExecutionStart { call_id: id, tool: text.into(), arguments: json!({ "path": text }) },
+        6 => EventKind::ToolExecutionUpdate { call_id: id, partial: vec![Content::text(text)] },
+        7 => end_of(tool_result(&id, "bash", text)),
+        8 => EventKind::Retry { attempt: 1, max_attempts: 2, delay_ms: 100, cause: text.into() },
+        9 => EventKind::ApprovalRequested { call_id: id, tool: text.into(), authority: Authority::ALL },
+        10 => end_of(Message::user(text)),
+        _ => EventKind::Progress { call_id: id, text: text.into() },
+    }
+}
+
+fn apply(ui: &mut Ui, step: Step) {
+    match step {
+        Step::Key(code, modifiers) => {
+            drop(ui.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, modifiers)))))
+        }
+        Step::Paste(text) => drop(ui.paste(&text)),
+        Step::Event(run, number, text) => drop(ui.event_of(run, kind(number, &text))),
+        Step::Input(0, text) => drop(ui.input(Input::Note(Tone::Warning, text))),
+        Step::Input(1, text) => drop(ui.input(Input::Page(text))),
+        Step::Input(2, text) => {
+            drop(ui.ask(&text, json!({ text.clone(): text, "edits": [{ "old_text": text, "new_text": "" }] })))
+        }
+        Step::Input(3, text) => drop(ui.input(Input::Insert(text))),
+        Step::Input(4, text) => {
+            let choice = Choice { value: text.clone(), label: text.clone(), detail: text };
+            ui.input(Input::Choices(Pick::Session, vec![choice; 3]));
+        }
+        Step::Input(5, _) => drop(ui.end(done())),
+        Step::Input(6, text) => drop(ui.end(RunEnd::Rejected { reason: text })),
+        Step::Input(7, text) => drop(ui.input(Input::Files(vec![text].into()))),
+        Step::Input(_, text) => drop(
+            ui.input(Input::Completions(1, vec![Choice { value: text.clone(), label: text, detail: String::new() }])),
+        ),
+        Step::Wait(time) => drop(ui.wait(time)),
+        Step::Size(columns, rows) => ui.size = (columns, rows),
+    }
+}
+
+/// Returns what is left of a frame without the sequences that this crate writes.
+fn without_own_sequences(frame: &str) -> String {
+    let mut rest = String::new();
+    let mut parts = frame.split("\x1b[");
+    rest.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| !matches!(c, '0'..='9' | ';' | '?')).unwrap_or(part.len());
+        let last = part[end..].chars().next().unwrap_or('\0');
+        let parameters = &part[..end];
+        let is_own = match last {
+            'h' | 'l' => matches!(parameters, "?2026" | "?25"),
+            'm' | 'H' | 'G' | 'K' | 'J' | 'S' | 'r' => !parameters.contains('?'),
+            _ => false,
+        };
+        if !is_own {
+            rest.push('\x1b');
+        }
+        rest.push_str(&part[(end + last.len_utf8()).min(part.len())..]);
+    }
+    rest
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_input_draws_a_sound_frame(steps in steps()) {
+        let mut ui = Ui::new(80, 24);
+        let mut screen = Screen::new(80, 24);
+        for step in steps {
+            apply(&mut ui, step);
+            let (buffer, cursor) = ui.buffer();
+            if let Some((x, y)) = cursor {
+                prop_assert!(x < ui.size.0 && y < ui.size.1, "cursor {x},{y} on {:?}", ui.size);
+            }
+            let frame = String::from_utf8(screen.draw(&buffer, cursor).to_vec()).unwrap();
+            let text = without_own_sequences(&frame);
+            prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+            prop_assert!(screen.draw(&buffer, cursor).is_empty());
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A UI whose clock, terminal and agent are the test.
+
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use pinion_protocol::{
+    AssistantMessage, Content, Delta, Display, Event, EventKind, Message, RunEnd, StopReason, ToolCall,
+    ToolResultMessage, TurnTrigger, Usage,
+};
+use pinion_tui::{App, Buffer, Facts, Input, Question, Rect, Request, Settings, SlashCommand, text_of};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Ui {
+    pub(crate) app: App,
+    pub(crate) now: Duration,
+    pub(crate) size: (u16, u16),
+}
+
+impl Ui {
+    pub(crate) fn new(columns: u16, rows: u16) -> Self {
+        let mut ui = Self { app: App::new(Settings::default()), now: Duration::ZERO, size: (columns, rows) };
+        let command = |name: &str, hint: &str, description: &str| SlashCommand {
+            name: name.into(),
+            hint: hint.into(),
+            description: description.into(),
+        };
+        ui.input(Input::Commands(vec![
+            command("compact", "[INSTRUCTIONS]", "Summarize the conversation to free context"),
+            command("cost", "", "Show what the session cost"),
+            command("model", "[MODEL]", "Show or change the model"),
+        ]));
+        ui.input(Input::Facts(Facts {
+            model: "anthropic/claude".into(),
+            approval: "asks".into(),
+            context: 72_000,
+            window: Some(200_000),
+            tokens: 120_500,
+            cost: Some(0.42),
+            branch: Some("main".into()),
+            directory: "~/project".into(),
+        }));
+        ui
+    }
+
+    pub(crate) fn input(&mut self, input: Input) -> Vec<Request> {
+        self.app.handle(input, self.now)
+    }
+
+    pub(crate) fn event(&mut self, kind: EventKind) -> Vec<Request> {
+        self.event_of("run", kind)
+    }
+
+    pub(crate) fn event_of(&mut self, run: &str, kind: EventKind) -> Vec<Request> {
+        self.input(Input::Event(Event { loop_id: run.into(), kind }))
+    }
+
+    pub(crate) fn wait(&mut self, milliseconds: u64) -> Vec<Request> {
+        self.now += Duration::from_millis(milliseconds);
+        self.input(Input::Tick)
+    }
+
+    pub(crate) fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Request> {
+        self.input(Input::Terminal(TerminalEvent::Key(KeyEvent::new(code, modifiers))))
+    }
+
+    pub(crate) fn key(&mut self, code: KeyCode) -> Vec<Request> {
+        self.press(code, KeyModifiers::NONE)
+    }
+
+    pub(crate) fn ctrl(&mut self, c: char) -> Vec<Request> {
+        self.press(KeyCode::Char(c), KeyModifiers::CONTROL)
+    }
+
+    pub(crate) fn types(&mut self, text: &str) -> Vec<Request> {
+        text.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) -> Vec<Request> {
+        self.input(Input::Terminal(TerminalEvent::Paste(text.to_owned())))
+    }
+
+    /// Types a message and sends it.
+    pub(crate) fn send(&mut self, text: &str) -> Vec<Request> {
+        self.types(text);
+        self.key(KeyCode::Enter)
+    }
+
+    pub(crate) fn buffer(&mut self) -> (Buffer, Option<(u16, u16)>) {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
+        let cursor = self.app.draw(&mut buffer, self.now);
+        (buffer, cursor)
+    }
+
+    /// Returns the screen as text.
+    pub(crate) fn screen(&mut self) -> String {
+        text_of(&self.buffer().0)
+    }
+
+    /// Starts a run for a message of the user.
+    pub(crate) fn start(&mut self, text: &str) {
+        self.send(text);
+        self.event(agent_start("agent"));
+        self.event(EventKind::TurnStart { turn: 1, trigger: TurnTrigger::User });
+        self.event(end_of(Message::user(text)));
+    }
+
+    pub(crate) fn text(&mut self, piece: &str) {
+        self.event(EventKind::MessageUpdate { index: 0, delta: Delta::Text { delta: piece.into() } });
+    }
+
+    /// Ends the reply of the model.
+    pub(crate) fn reply(&mut self, content: Vec<Content>) {
+        self.event(end_of(assistant(content)));
+    }
+
+    /// Runs a call that the model asked for.
+    pub(crate) fn call(&mut self, id: &str, tool: &str, arguments: Value) {
+        self.reply(vec![Content::ToolCall(ToolCall::new(id, tool, arguments.clone()))]);
+        self.event(EventKind::ToolExecutionStart { call_id: id.into(), tool: tool.into(), arguments });
+    }
+
+    pub(crate) fn result(&mut self, id: &str, tool: &str, is_error: bool, text: &str) {
+        let content = vec![Content::text(text)];
+        self.event(EventKind::ToolExecutionEnd {
+            call_id: id.into(),
+            tool: tool.into(),
+            is_error,
+            content: content.clone(),
+            details: None,
+            display: Display::Plain,
+            ledger: None,
+            child_loop_id: None,
+        });
+        self.event(end_of(tool_result(id, tool, text)));
+    }
+
+    pub(crate) fn end(&mut self, end: RunEnd) -> Vec<Request> {
+        self.event(EventKind::AgentEnd { end, messages: Vec::new(), usage: Usage::default(), cost: None, turns: 1 });
+        self.input(Input::Finished)
+    }
+
+    pub(crate) fn ask(&mut self, tool: &str, arguments: Value) -> Vec<Request> {
+        self.input(Input::Question(Question {
+            id: 7,
+            tool: tool.into(),
+            plugin: "shell".into(),
+            digest: "0123456789abcdef".into(),
+            label: "Run a command".into(),
+            can: "writes files, runs programs".into(),
+            arguments,
+        }))
+    }
+}
+
+pub(crate) fn done() -> RunEnd {
+    RunEnd::Done { stop_reason: StopReason::Stop }
+}
+
+pub(crate) fn agent_start(agent: &str) -> EventKind {
+    EventKind::AgentStart {
+        agent_id: agent.into(),
+        session_id: "session".into(),
+        parent_loop_id: None,
+        continuation: None,
+        trigger: TurnTrigger::User,
+        provider: "anthropic".into(),
+        model: "claude".into(),
+    }
+}
+
+pub(crate) fn end_of(message: Message) -> EventKind {
+    EventKind::MessageEnd { message: Arc::new(message) }
+}
+
+pub(crate) fn assistant(content: Vec<Content>) -> Message {
+    let Message::User(user) = Message::user("") else { unreachable!() };
+    Message::Assistant(AssistantMessage {
+        content,
+        stop_reason: StopReason::Stop,
+        provider: "anthropic".into(),
+        model: "claude".into(),
+        requested_model: None,
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        timestamp: user.timestamp,
+    })
+}
+
+pub(crate) fn tool_result(id: &str, tool: &str, text: &str) -> Message {
+    let Message::User(user) = Message::user("") else { unreachable!() };
+    Message::ToolResult(ToolResultMessage {
+        call_id: id.into(),
+        tool_name: tool.into(),
+        content: vec![Content::text(text)],
+        details: None,
+        is_error: false,
+        child_loop_id: None,
+        timestamp: user.timestamp,
+    })
+}
