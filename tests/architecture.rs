@@ -39,13 +39,22 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-plugin-runtime", &["pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
+    ("pinion-tui", &["pinion-protocol"]),
     (
         "pinion-cli",
-        &["pinion-agent", "pinion-orchestration", "pinion-providers", "pinion-plugin-runtime", "pinion-session-store"],
+        &[
+            "pinion-agent",
+            "pinion-orchestration",
+            "pinion-providers",
+            "pinion-plugin-runtime",
+            "pinion-session-store",
+            "pinion-tui",
+        ],
     ),
 ];
 
-/// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command knows a terminal.
+/// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command and
+/// the UI know a terminal.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-agent", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
@@ -60,6 +69,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
     ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
     ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
+    ("pinion-tui", &["wasmtime", "tokio", "reqwest", "clap", "rustyline", "toml"]),
 ];
 
 #[test]
@@ -162,6 +172,10 @@ const PRINTS_SAFELY: &[(&str, &str)] = &[
     ("cli/src/process/logging.rs", ".with_writer(crate::output::Log)"),
     // Constant bytes, on immediate exit, when another thread may hold the lock of stdout forever.
     ("cli/src/process/signals.rs", "rustix::io::write(stdout(), b\"\\x1b[?2004l\\x1b[?25h\\n\")"),
+    ("cli/src/process/signals.rs", "let _ = rustix::io::write(stdout(), pinion_tui::terminal::LEAVE.as_bytes());"),
+    // The UI's own sequences, as bytes and text for the module that prints; the other text of frames is neutralized.
+    ("tui/src/screen.rs", "\\x1b["),
+    ("tui/src/terminal.rs", "\\x1b["),
     // Compiled code for the pipe of the requesting process.
     ("plugin-runtime/src/loading/compiler.rs", "let mut out = io::stdout().lock();"),
 ];

@@ -36,6 +36,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output_format: OutputFormat,
 
+    /// Converse in the full-screen UI [default: line by line]
+    #[arg(long, conflicts_with_all = ["print", "plan", "execute"])]
+    pub(crate) tui: bool,
+
     /// Write a plan for the prompt to a file, without changing other files or running programs
     #[arg(long, help_heading = "Plan")]
     pub(crate) plan: bool,

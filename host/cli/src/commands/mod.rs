@@ -7,7 +7,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
-mod model;
+pub(crate) mod model;
 mod plugin;
 pub(crate) mod session;
 pub(crate) mod trust;

@@ -105,7 +105,7 @@ fn key(info: &ProviderInfo, origin: &Result<Option<KeyOrigin>, KeyError>) -> Str
 }
 
 /// Formats a number of tokens in at most six characters: `64k`, `1M`, `1.5M`.
-fn tokens(n: u64) -> String {
+pub(crate) fn tokens(n: u64) -> String {
     match n {
         0..1_000_000 => format!("{}k", n / 1000),
         _ if n % 1_000_000 < 100_000 => format!("{}M", n / 1_000_000),

@@ -143,7 +143,7 @@ pub(crate) fn short_id(id: &str) -> &str {
 }
 
 /// Describes a time in the past in at most nine columns.
-fn age(seconds: i64) -> String {
+pub(crate) fn age(seconds: i64) -> String {
     let (n, unit) = match seconds.max(0) {
         0..60 => return "now".to_owned(),
         s @ 60..3600 => (s / 60, "min"),

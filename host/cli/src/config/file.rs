@@ -36,6 +36,10 @@ pub(crate) struct File {
     pub(crate) tools: Option<Vec<String>>,
     /// Tools that are not offered. The lists of all layers add up.
     pub(crate) exclude_tools: Vec<String>,
+    /// The form of conversations.
+    pub(crate) ui: Option<Ui>,
+    /// Keys of actions in the full-screen UI.
+    pub(crate) keys: BTreeMap<String, Vec<String>>,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,
@@ -54,6 +58,15 @@ pub(crate) struct FileLimits {
     pub(super) max_tokens: Option<u64>,
     pub(super) max_cost: Option<f64>,
     pub(super) timeout_seconds: Option<u64>,
+}
+
+/// The form of conversations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ui {
+    #[default]
+    Lines,
+    Full,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

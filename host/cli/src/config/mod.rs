@@ -13,7 +13,7 @@ pub(crate) mod providers;
 pub(crate) mod secrets;
 
 use crate::args::RunArgs;
-use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider};
+use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider, Ui};
 use crate::config::project::{Restricted, restrict};
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
@@ -54,6 +54,10 @@ pub(crate) struct Config {
     /// The tools to offer, unless an option names them; all when none.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Vec<String>,
+    /// The form of conversations.
+    pub(crate) ui: Ui,
+    /// Keys of actions in the full-screen UI, by the action's name.
+    pub(crate) keys: BTreeMap<String, Vec<String>>,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     /// All providers, including the user's own.
@@ -115,6 +119,8 @@ impl Config {
             approve: args.approve.or(file.approve).map(ApprovalMode::from).unwrap_or_default(),
             tools: file.tools,
             exclude_tools: file.exclude_tools,
+            ui: file.ui.unwrap_or_default(),
+            keys: file.keys,
             limits: limits(&file.limits, args),
             registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),

@@ -76,6 +76,11 @@ impl Paths {
         self.data.join("history")
     }
 
+    /// Messages that were not sent yet, one file for each workspace.
+    pub(crate) fn drafts(&self) -> PathBuf {
+        self.data.join("drafts")
+    }
+
     /// Secret that seals the cache. It is deliberately not stored in the cache.
     pub(crate) fn cache_key_file(&self) -> PathBuf {
         self.data.join("cache.key")

@@ -17,8 +17,8 @@ pub(crate) use self::flow::{Flow, indented};
 pub(crate) use self::numbers::{bytes, short};
 pub(crate) use self::report::{report, report_usage};
 pub(crate) use self::streams::{
-    Attention, Log, Sink, Stderr, Stdout, answer, document, json, keep_out, note, print, report_panics, result, say,
-    stdout_failure, usage, written,
+    Attention, Log, Sink, Stderr, Stdout, answer, document, has_left, json, keep_out, note, print, report_panics,
+    result, say, stdout_failure, usage, written,
 };
 pub(crate) use self::terminal::size;
 pub(crate) use self::text::{

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::output::clean::CleanWriter;
 use crate::output::terminal::Style;
 use crate::output::text::{Text, text};
+use crate::process::signals;
 use pinion_agent::Secrets;
 use pinion_agent::text::printable;
 use serde::Serialize;
@@ -101,6 +102,13 @@ impl Attention {
     /// Clears this many rows above the cursor.
     pub(crate) fn clear_above(&mut self, rows: usize) -> io::Result<()> {
         Stream::Stdout.write(&Text::neutral(format!("\x1b[{}A\r\x1b[J", rows.max(1))))
+    }
+}
+
+impl Attention {
+    /// Writes bytes of the full-screen UI, which consist of its own sequences and of text that it has neutralized.
+    pub(crate) fn frame(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write(io::stdout().lock(), bytes)
     }
 }
 
@@ -312,7 +320,19 @@ fn is_out_of_threads(payload: &dyn std::any::Any) -> bool {
 
 /// Leaves raw mode.
 fn restore_terminal() {
+    if signals::is_full_screen() {
+        let _ = io::stdout().write_all(pinion_tui::terminal::LEAVE.as_bytes()).and_then(|()| io::stdout().flush());
+        HAS_LEFT.store(true, Ordering::Release);
+    }
     let _ = crossterm::terminal::disable_raw_mode();
+}
+
+/// Set when a panic has restored the terminal behind the back of the full-screen UI.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether a panic has restored the terminal since the last call.
+pub(crate) fn has_left() -> bool {
+    HAS_LEFT.swap(false, Ordering::AcqRel)
 }
 
 #[cfg(test)]

@@ -84,6 +84,26 @@ impl Waiting {
     }
 }
 
+/// Set while the terminal shows the full-screen UI, which has to leave it before the program ends.
+static FULL_SCREEN: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether the terminal shows the full-screen UI.
+pub(crate) fn set_full_screen(is_shown: bool) {
+    FULL_SCREEN.store(is_shown, Ordering::Release);
+}
+
+/// Returns whether the terminal shows the full-screen UI.
+pub(crate) fn is_full_screen() -> bool {
+    FULL_SCREEN.load(Ordering::Acquire)
+}
+
+/// Suspends the program until the user's shell continues it.
+pub(crate) fn suspend() {
+    #[cfg(unix)]
+    // A process can always signal itself.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
+}
+
 /// Number of SIGINT on all systems.
 const INTERRUPT: u8 = 2;
 
@@ -276,6 +296,9 @@ mod terminal {
         let Some(Some(found)) = FOUND.get() else { return };
         // A lost terminal needs nothing.
         let _ = tcsetattr(stdin(), OptionalActions::Now, found);
+        if super::is_full_screen() {
+            let _ = rustix::io::write(stdout(), pinion_tui::terminal::LEAVE.as_bytes());
+        }
         if stdout().is_terminal() {
             // Turns bracketed paste off and the cursor on. Unbuffered, because another thread may hold the lock of
             // stdout forever.

@@ -15,6 +15,7 @@ use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::effects::Next;
+use crate::run::full::said::Said;
 use crate::run::loops::Loops;
 use crate::run::notices::describe;
 use crate::run::recall::recall;
@@ -49,14 +50,29 @@ const MAX_INSERT: usize = 4000;
 const MAX_CANDIDATE: usize = 160;
 const MAX_CANDIDATES: usize = 200;
 
-/// State of a conversation.
+/// State of a conversation, in lines or on the full screen.
 pub(crate) struct Chat<'a> {
     pub(crate) base: &'a Base,
     pub(crate) args: &'a RunArgs,
     pub(crate) ready: Ready,
-    style: Style,
-    detail: Detail,
-    approver: Arc<TerminalApprover>,
+    pub(crate) voice: Voice,
+}
+
+/// The place where a conversation says what does not come from a run.
+pub(crate) enum Voice {
+    /// Rows on stdout.
+    Lines { style: Style, detail: Detail },
+    /// Items of the full-screen UI.
+    Screen(Arc<Said>),
+}
+
+impl Voice {
+    fn style(&self) -> Style {
+        match self {
+            Self::Lines { style, .. } => *style,
+            Self::Screen(_) => Style::Plain,
+        }
+    }
 }
 
 /// Input of the user.
@@ -78,33 +94,33 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let watch = ready.runtime.watch(base.plugin_directories(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
-    let mut chat = Chat { base, args, ready, style: Style::of_stdout(), detail, approver };
+    let mut chat = Chat { base, args, ready, voice: Voice::Lines { style: Style::of_stdout(), detail } };
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
         chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
     }
     let prompt = args.prompt.join(" ");
-    let conversed = chat.converse(prompt, &notices).await;
+    let conversed = chat.converse(prompt, &notices, &approver).await;
     let saved = chat.ready.session.sync().and(base.exchanges.finish());
     if let Some(session) = chat.ready.session.on_disk.as_ref().filter(|session| session.path().exists()) {
-        chat.say(&chat.style.dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
+        chat.say(&chat.voice.style().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
     }
     conversed.and(saved)
 }
 
 impl Chat<'_> {
     fn greet(&self) {
-        let (name, model) = (self.style.bold("pinion"), self.ready.info.model());
-        self.say(&text!("{} · {} · {}", name, model, self.base.workspace));
-        self.say(&self.style.dim(indented(&self.facts().join(" · "))));
-        self.say(&self.style.dim("  /help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
+        let style = self.voice.style();
+        self.say(&text!("{} · {} · {}", style.bold("pinion"), self.ready.info.model(), self.base.workspace));
+        self.say(&style.dim(indented(&self.facts().join(" · "))));
+        self.say(&style.dim("  /help lists commands, Ctrl-C interrupts, Ctrl-D exits"));
         let notices = self.ready.notices(self.base).into_iter();
-        notices.for_each(|notice| self.say(&self.style.yellow(text!("! {}", Text::block(notice)))));
+        notices.for_each(|notice| self.say(&style.yellow(text!("! {}", Text::block(notice)))));
     }
 
     /// Describes what is in effect: approval, session, context files and tools.
-    fn facts(&self) -> Vec<String> {
+    pub(crate) fn facts(&self) -> Vec<String> {
         let approval = match self.base.config.approve {
             ApprovalMode::Ask => "asks before every call",
             ApprovalMode::Smart => "asks before calls that write, run or send",
@@ -122,17 +138,33 @@ impl Chat<'_> {
 
     /// Writes a line. Ignores errors, because a lost terminal ends the conversation soon enough.
     pub(crate) fn say(&self, line: &Text) {
-        output::say(line);
+        match &self.voice {
+            Voice::Lines { .. } => output::say(line),
+            Voice::Screen(said) => said.line(line),
+        }
+    }
+
+    /// Shows Markdown that a command prints.
+    pub(crate) fn page(&self, markdown: &str) {
+        match &self.voice {
+            Voice::Lines { .. } => output::say(&indented(markdown)),
+            Voice::Screen(said) => said.page(markdown),
+        }
     }
 
     /// Shows where the session was left.
     pub(crate) fn show_session(&self) {
-        recall(&self.ready.session.messages, self.style).iter().for_each(|line| self.say(line));
+        let messages = &self.ready.session.messages;
+        match &self.voice {
+            Voice::Lines { style, .. } => recall(messages, *style).iter().for_each(|line| self.say(line)),
+            Voice::Screen(said) => said.session(messages),
+        }
     }
 
-    async fn converse(&mut self, first: String, notices: &Arc<Notices>) -> Result<()> {
+    async fn converse(&mut self, first: String, notices: &Arc<Notices>, approver: &TerminalApprover) -> Result<()> {
+        let style = self.voice.style();
         if first.trim().is_empty() && self.args.continues() && self.ready.is_unfinished() {
-            self.say(&self.style.dim("Continuing the unfinished run"));
+            self.say(&style.dim("Continuing the unfinished run"));
             self.work(None, notices).await?;
         }
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
@@ -141,16 +173,16 @@ impl Chat<'_> {
         let signals = signals::waiting(remark_on_interrupt);
         loop {
             // An interrupted question may still be leaving the terminal.
-            self.approver.idle().await;
+            approver.idle().await;
             if signals::is_final() {
                 return Err(Failure::new(Status::Interrupted, "interrupted"));
             }
-            notices.take().iter().for_each(|notice| self.say(&self.style.dim(notice)));
+            notices.take().iter().for_each(|notice| self.say(&style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
                 self.work(Some(text), notices).await?;
                 continue;
             }
-            match editor.read(std::mem::take(&mut insert), notices, self.style).await? {
+            match editor.read(std::mem::take(&mut insert), notices, style).await? {
                 Input::End => return Ok(()),
                 Input::Cleared => signals.forget(),
                 Input::Interrupt if signals.key() => return Ok(()),
@@ -169,7 +201,7 @@ impl Chat<'_> {
     }
 
     /// Handles a line of the user: a command or a message.
-    async fn enter(&mut self, line: &str) -> Next {
+    pub(crate) async fn enter(&mut self, line: &str) -> Next {
         if matches!(line, "exit" | "quit") {
             return Next { quit: true, ..Next::default() };
         }
@@ -184,7 +216,7 @@ impl Chat<'_> {
         match interruptible_by(move || token.cancel(), running).await.0 {
             Ok(effects) => self.perform(effects).await,
             Err(error) => {
-                self.say(&self.style.red(text!("! {}", Text::block(format_args!("{error:#}")))));
+                self.say(&self.voice.style().red(text!("! {}", Text::block(format_args!("{error:#}")))));
                 let commands = self.ready.runtime.commands();
                 if let Some(meant) = nearest(name, commands.iter().map(|command| &*command.name))
                     && meant != name
@@ -200,8 +232,11 @@ impl Chat<'_> {
     async fn work(&mut self, text: Option<String>, notices: &Arc<Notices>) -> Result<()> {
         let agent = self.ready.agent.clone();
         let events = agent.subscribe(CHANNEL);
-        let rendering =
-            tokio::spawn(render(events, Renderer::new(Stdout, self.style, self.detail), notices.clone(), self.style));
+        let (style, detail) = match self.voice {
+            Voice::Lines { style, detail } => (style, detail),
+            Voice::Screen(_) => (Style::Plain, Detail::Conversation),
+        };
+        let rendering = tokio::spawn(render(events, Renderer::new(Stdout, style, detail), notices.clone(), style));
         let (outcome, _) = interruptible(&agent, self.ready.work(text.map(Message::user))).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;
@@ -247,15 +282,15 @@ fn remark_on_interrupt() {
 
 /// Notices about plugins on their way to the terminal.
 #[derive(Default)]
-struct Notices {
+pub(crate) struct Notices {
     waiting: Mutex<Vec<Text>>,
-    /// Wakes the current owner of the terminal: the editor or the renderer.
-    arrived: Notify,
+    /// Wakes the current owner of the terminal: the editor, the renderer or the full-screen UI.
+    pub(crate) arrived: Notify,
     is_started: AtomicBool,
 }
 
 impl Notices {
-    fn put(&self, notice: &Notice) {
+    pub(crate) fn put(&self, notice: &Notice) {
         // The user expects the first load, unless the conversation began without it.
         let is_expected = matches!(notice.event, NoticeEvent::Loaded { generation: 1, .. });
         if is_expected && !self.is_started.load(Ordering::Acquire) {
@@ -266,11 +301,11 @@ impl Notices {
         self.arrived.notify_one();
     }
 
-    fn startup_is_over(&self) {
+    pub(crate) fn startup_is_over(&self) {
         self.is_started.store(true, Ordering::Release);
     }
 
-    fn take(&self) -> Vec<Text> {
+    pub(crate) fn take(&self) -> Vec<Text> {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

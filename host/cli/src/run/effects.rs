@@ -38,7 +38,7 @@ impl Chat<'_> {
             Effect::Submit(text) => next.submit.push(text),
             Effect::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
             Effect::Quit => next.quit = true,
-            Effect::Print(markdown) => self.say(&indented(&markdown)),
+            Effect::Print(markdown) => self.page(&markdown),
             Effect::SetModel(name) => self.set_model(&name).await?,
             Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
             Effect::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,

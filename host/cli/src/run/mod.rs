@@ -4,6 +4,7 @@ mod agents;
 mod chat;
 mod effects;
 pub(crate) mod end;
+mod full;
 mod input;
 mod loops;
 pub(crate) mod notices;
@@ -37,6 +38,7 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     match &args.execute {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
+        None if is_conversation(args) && full::is_wanted(args, &base.config) => full::run(&base, args, global).await,
         None if is_conversation(args) => chat::run(&base, args, global).await,
         None => print::run(&base, args, global).await,
     }

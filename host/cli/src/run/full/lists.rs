@@ -1,0 +1,85 @@
+//! The lists from which the user picks: models, sessions, files and commands.
+
+use crate::base::Base;
+use crate::commands::model::tokens;
+use crate::commands::session::{age, short_id};
+use pinion_agent::jiff::Timestamp;
+use pinion_plugin_runtime::Runtime;
+use pinion_session_store::{Scope, SessionDirectory};
+use pinion_tui::{Choice, SlashCommand};
+use std::path::Path;
+
+/// Maximum number of files that can be completed.
+const MAX_FILES: usize = 200_000;
+/// Maximum bytes of a completion.
+const MAX_INSERT: usize = 4_000;
+
+/// Lists models, those of providers with a key first.
+pub(super) async fn models(base: &Base) -> Vec<Choice> {
+    let Ok(models) = base.models() else { return Vec::new() };
+    let origins = base.key_origins().await;
+    let has_key = |name: &str| origins.iter().any(|(info, origin)| info.name == name && matches!(origin, Ok(Some(_))));
+    let choice = |model: &pinion_providers::Model| {
+        let name = format!("{}/{}", model.provider, model.id);
+        let key = if has_key(&model.provider) { "key set" } else { "no key" };
+        let images = if model.images { " · images" } else { "" };
+        Choice {
+            value: name.clone(),
+            label: name,
+            detail: format!("{key} · {} context{images}", tokens(model.context_window)),
+        }
+    };
+    let mut choices: Vec<Choice> = models.iter().map(|model| choice(model)).collect();
+    choices.sort_by_key(|choice| !choice.detail.starts_with("key set"));
+    choices
+}
+
+/// Lists the sessions of the workspace, the latest first. Blocks.
+pub(super) fn sessions(base: &Base) -> Vec<Choice> {
+    let directory = SessionDirectory::new(base.paths.sessions());
+    let Ok(listing) = directory.list(Scope::Workspace(&base.workspace)) else { return Vec::new() };
+    let choice = |summary: &pinion_session_store::Summary| Choice {
+        value: short_id(&summary.id).to_owned(),
+        label: summary.title.clone().unwrap_or_else(|| "(no prompt)".to_owned()),
+        detail: format!(
+            "{} · {}",
+            age(Timestamp::now().duration_since(summary.last_activity).as_secs()),
+            short_id(&summary.id)
+        ),
+    };
+    listing.sessions.iter().map(choice).collect()
+}
+
+/// Lists the files of the workspace that its ignore files do not exclude. Blocks.
+pub(super) fn files(workspace: &Path) -> Vec<String> {
+    let walk =
+        ignore::WalkBuilder::new(workspace).hidden(false).filter_entry(|entry| entry.file_name() != ".git").build();
+    let files = walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    let relative = files.filter_map(|entry| Some(entry.path().strip_prefix(workspace).ok()?.to_str()?.to_owned()));
+    let mut files: Vec<String> = relative.take(MAX_FILES).collect();
+    files.sort_unstable();
+    files
+}
+
+/// Lists the slash commands of all plugins.
+pub(super) fn commands(runtime: &Runtime) -> Vec<SlashCommand> {
+    let command = |command: pinion_plugin_runtime::CommandDefinition| SlashCommand {
+        name: command.name,
+        hint: command.argument_hint.unwrap_or_default(),
+        description: command.description,
+    };
+    runtime.commands().into_iter().map(command).collect()
+}
+
+/// Completes the argument of a slash command. Values that cannot be shown unchanged are skipped.
+pub(super) async fn completions(runtime: &Runtime, command: &str, argument: &str) -> Vec<Choice> {
+    let values = runtime.complete(command, argument).await;
+    let is_plain = |value: &str| value.len() <= MAX_INSERT && pinion_agent::text::find_unsafe(value, false).is_none();
+    let values = values.into_iter().filter(|completion| is_plain(&completion.value));
+    let choice = |completion: pinion_plugin_runtime::Completion| Choice {
+        label: completion.value.clone(),
+        value: completion.value,
+        detail: completion.description.unwrap_or_default(),
+    };
+    values.map(choice).collect()
+}

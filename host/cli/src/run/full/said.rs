@@ -1,0 +1,45 @@
+//! What the conversation says besides the events of runs, on its way to the UI.
+
+use crate::output::Text;
+use pinion_agent::Message;
+use pinion_tui::{Input, Tone};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Inputs for the UI, from any task.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    waiting: Mutex<Vec<Input>>,
+    /// Wakes the UI.
+    pub(super) arrived: Notify,
+}
+
+impl Said {
+    /// Says a line of the host; one that begins with `!` is a warning.
+    pub(crate) fn line(&self, line: &Text) {
+        let text = line.as_str().trim();
+        self.put(match text.strip_prefix("! ") {
+            Some(warning) => Input::Note(Tone::Warning, warning.to_owned()),
+            None => Input::Note(Tone::Plain, text.to_owned()),
+        });
+    }
+
+    /// Shows Markdown.
+    pub(crate) fn page(&self, markdown: &str) {
+        self.put(Input::Page(markdown.to_owned()));
+    }
+
+    /// Shows the messages of another session.
+    pub(crate) fn session(&self, messages: &[Arc<Message>]) {
+        self.put(Input::Session(messages.to_vec()));
+    }
+
+    pub(super) fn put(&self, input: Input) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        self.arrived.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<Input> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,419 @@
+//! The loop of the full-screen UI: terminal, events and questions in, frames and requests out.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::model::info::SessionInfo;
+use crate::output::terminal::Style;
+use crate::output::{Attention, has_left};
+use crate::process::signals;
+use crate::run::chat::Notices;
+use crate::run::full::approver::Asked;
+use crate::run::full::said::Said;
+use crate::run::full::{keep, lists};
+use pinion_agent::{Agent, ApprovalMode, EventKind, EventReceiver, Message};
+use pinion_plugin_runtime::Runtime;
+use pinion_tui::terminal::{self, ENTER, LEAVE, Multiplexer, RawMode};
+use pinion_tui::{Answer, App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+/// Least time between two frames that no key caused.
+const FRAME: Duration = Duration::from_millis(16);
+/// Items of the transcript that remain on the main screen.
+const PRINTED_ITEMS: usize = 1_000;
+/// Most events that are applied before the next frame.
+const BATCH: usize = 512;
+
+/// A batch of terminal events, and the way to report that it was handled.
+type Batch = (Vec<crossterm::event::Event>, oneshot::Sender<()>);
+
+/// Everything that the UI is connected with.
+pub(super) struct Connections {
+    pub(super) base: Base,
+    pub(super) agent: Arc<Agent>,
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) info: Arc<SessionInfo>,
+    pub(super) events: EventReceiver,
+    pub(super) asked: mpsc::Receiver<Asked>,
+    pub(super) said: Arc<Said>,
+    pub(super) notices: Arc<Notices>,
+}
+
+/// The UI on the terminal.
+pub(super) struct Ui {
+    to: Connections,
+    app: App,
+    screen: Screen,
+    buffer: Buffer,
+    terminal: Attention,
+    raw: Option<RawMode>,
+    batches: mpsc::Receiver<Batch>,
+    /// The question on the screen, and the way back for its answer.
+    open: Option<(u64, oneshot::Sender<Answer>)>,
+    started: Instant,
+    /// Messages and commands to work on.
+    work: VecDeque<String>,
+    is_quitting: bool,
+    is_changed: bool,
+    /// Time before which only keys cause a frame.
+    next_frame: Instant,
+}
+
+impl Ui {
+    /// Takes the terminal.
+    pub(super) fn open(to: Connections, settings: Settings) -> Result<Self> {
+        let failed = |error: io::Error| Failure::failed("could not use the terminal").because(error);
+        let (columns, rows) = terminal::size().map_err(failed)?;
+        let (deliver, batches) = mpsc::channel::<Batch>(1);
+        let started = Instant::now();
+        let mut ui = Self {
+            to,
+            app: App::new(settings),
+            screen: Screen::new(columns, rows),
+            buffer: Buffer::empty(Rect::new(0, 0, columns, rows)),
+            terminal: Attention::take(),
+            raw: None,
+            batches,
+            open: None,
+            started,
+            work: VecDeque::new(),
+            is_quitting: false,
+            is_changed: true,
+            next_frame: started,
+        };
+        ui.enter()?;
+        // The thread ends with the program: nothing can wake a read of the terminal.
+        let read = move || {
+            terminal::read_inputs(|batch| {
+                let (handled, done) = oneshot::channel();
+                deliver.blocking_send((batch, handled)).is_ok() && done.blocking_recv().is_ok()
+            })
+        };
+        std::thread::Builder::new().name("pinion-keys".to_owned()).spawn(read).map_err(failed)?;
+        ui.input(Input::History(keep::history(&ui.to.base)));
+        ui.input(Input::Insert(keep::draft(&ui.to.base)));
+        ui.refresh();
+        Ok(ui)
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        let failed = |error: io::Error| Failure::failed("could not use the terminal").because(error);
+        self.raw = Some(RawMode::enter().map_err(failed)?);
+        signals::set_full_screen(true);
+        self.screen.forget();
+        self.is_changed = true;
+        self.terminal.frame(ENTER.as_bytes()).map_err(failed)
+    }
+
+    fn leave(&mut self) {
+        // A lost terminal needs nothing.
+        let _ = self.terminal.frame(LEAVE.as_bytes());
+        signals::set_full_screen(false);
+        self.raw = None;
+    }
+
+    /// Returns the terminal, with the conversation on its main screen.
+    pub(super) fn close(mut self) {
+        self.leave();
+        let now = self.now();
+        let rows = self.app.printed(usize::from(self.buffer.area().width), PRINTED_ITEMS, now);
+        let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour);
+        let _ = self.terminal.frame(text.as_bytes());
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Submits a message as if the user had typed it.
+    pub(super) fn submit(&mut self, text: String) {
+        self.work.push_back(text);
+    }
+
+    pub(super) fn insert(&mut self, text: String) {
+        self.input(Input::Insert(text));
+    }
+
+    /// Reports that the submitted work has ended.
+    pub(super) fn finished(&mut self) {
+        self.refresh();
+        self.input(Input::Finished);
+    }
+
+    /// Waits for the next message or command; `None` once the user quits.
+    pub(super) async fn next(&mut self) -> Result<Option<String>> {
+        loop {
+            if self.is_quitting {
+                return Ok(None);
+            }
+            if let Some(work) = self.work.pop_front() {
+                return Ok(Some(work));
+            }
+            self.step().await?;
+        }
+    }
+
+    /// Shows what happens while something works. If the terminal is lost, the work is aborted.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let lost = tokio::select! {
+                done = &mut work => {
+                    self.drain();
+                    return Ok(done);
+                }
+                step = self.step() => step.err(),
+            };
+            if let Some(lost) = lost {
+                self.to.agent.abort();
+                self.open = None;
+                self.to.asked.close();
+                let _ = work.await;
+                return Err(lost);
+            }
+        }
+    }
+
+    /// Draws if necessary, then waits for something to happen and applies it. Can be dropped while it waits.
+    async fn step(&mut self) -> Result<()> {
+        if has_left() {
+            self.enter()?;
+        }
+        if self.is_changed && Instant::now() >= self.next_frame {
+            self.draw()?;
+        }
+        let deadline = self.app.deadline(self.now()).map(|at| self.started + at);
+        let frame = self.is_changed.then_some(self.next_frame);
+        let wake = deadline.into_iter().chain(frame).min();
+        let far = self.started + Duration::from_secs(1 << 30);
+        tokio::select! {
+            batch = self.batches.recv() => self.batch(batch),
+            event = self.to.events.recv() => {
+                event.into_iter().for_each(|event| self.event(event));
+                self.drain();
+                Ok(())
+            }
+            asked = self.to.asked.recv(), if self.open.is_none() => {
+                if let Some((question, answer)) = asked {
+                    self.open = Some((question.id, answer));
+                    self.input(Input::Question(question));
+                }
+                Ok(())
+            }
+            () = withdrawn(&mut self.open), if self.open.is_some() => {
+                if let Some((id, _)) = self.open.take() {
+                    self.input(Input::Withdrawn(id));
+                }
+                Ok(())
+            }
+            () = self.to.said.arrived.notified() => {
+                self.said();
+                Ok(())
+            }
+            () = self.to.notices.arrived.notified() => {
+                for notice in self.to.notices.take() {
+                    self.to.said.line(&notice);
+                }
+                self.refresh();
+                Ok(())
+            }
+            () = sleep_until(wake.unwrap_or(far)), if wake.is_some() => {
+                self.input(Input::Tick);
+                Ok(())
+            }
+        }
+    }
+
+    fn said(&mut self) {
+        self.to.said.take().into_iter().for_each(|input| self.input(input));
+    }
+
+    /// Applies the events that have arrived.
+    fn drain(&mut self) {
+        for _ in 0..BATCH {
+            let Some(event) = self.to.events.try_recv() else { break };
+            self.event(event);
+        }
+        self.said();
+    }
+
+    fn event(&mut self, event: pinion_agent::Event) {
+        let is_turn = matches!(event.kind, EventKind::TurnEnd { .. } | EventKind::Compaction { .. });
+        self.input(Input::Event(event));
+        if is_turn {
+            self.refresh();
+        }
+    }
+
+    fn batch(&mut self, batch: Option<Batch>) -> Result<()> {
+        let lost = || Failure::failed("the terminal is gone");
+        let (events, handled) = batch.ok_or_else(lost)?;
+        for event in events {
+            if let crossterm::event::Event::Resize(columns, rows) = event {
+                self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+            }
+            self.input(Input::Terminal(event));
+        }
+        // Keys are shown at once.
+        self.next_frame = Instant::now();
+        // The reader may have ended with the program.
+        let _ = handled.send(());
+        Ok(())
+    }
+
+    fn draw(&mut self) -> Result<()> {
+        let now = self.now();
+        let cursor = self.app.draw(&mut self.buffer, now);
+        let bytes = self.screen.draw(&self.buffer, cursor);
+        self.is_changed = false;
+        self.next_frame = Instant::now() + FRAME;
+        let written = if bytes.is_empty() { Ok(()) } else { self.terminal.frame(bytes) };
+        written.map_err(|error| Failure::failed("the terminal is gone").because(error))
+    }
+
+    /// Applies an input and does what the UI requests.
+    fn input(&mut self, input: Input) {
+        self.is_changed = true;
+        let now = self.now();
+        for request in self.app.handle(input, now) {
+            self.perform(request);
+        }
+    }
+
+    fn perform(&mut self, request: Request) {
+        match request {
+            Request::Submit(text) => self.work.push_back(text),
+            Request::Steer(text) => self.to.agent.steer(Message::user(text)),
+            Request::Interrupt => self.to.agent.abort(),
+            Request::Answer(id, answer) => {
+                if let Some((_, reply)) = self.open.take_if(|(open, _)| *open == id) {
+                    // A question that was dropped meanwhile needs no answer.
+                    let _ = reply.send(answer);
+                }
+            }
+            Request::Complete { id, command, argument } => self.complete(id, command, argument),
+            Request::ListFiles => {
+                let (said, workspace) = (self.to.said.clone(), self.to.base.workspace.clone());
+                tokio::task::spawn_blocking(move || said.put(Input::Files(Arc::new(lists::files(&workspace)))));
+            }
+            Request::List(pick) => self.list(pick),
+            Request::Edit(text) => self.edit(&text),
+            Request::Copy(text) => {
+                let sequence = terminal::copy(&text, multiplexer());
+                let _ = self.terminal.frame(sequence.as_bytes());
+            }
+            Request::SaveDraft(text) => keep::save_draft(&self.to.base, &text),
+            Request::Remember(text) => keep::remember(&self.to.base, &text),
+            Request::Notify(text) => {
+                let _ = self.terminal.frame(terminal::notification(&text).as_bytes());
+            }
+            Request::Suspend => {
+                self.leave();
+                signals::suspend();
+                self.reenter();
+            }
+            Request::Redraw => self.screen.forget(),
+            Request::Quit => {
+                self.is_quitting = true;
+                self.to.agent.abort();
+            }
+        }
+    }
+
+    fn complete(&self, id: u64, command: String, argument: String) {
+        let (said, runtime) = (self.to.said.clone(), self.to.runtime.clone());
+        tokio::spawn(async move {
+            said.put(Input::Completions(id, lists::completions(&runtime, &command, &argument).await));
+        });
+    }
+
+    fn list(&self, pick: Pick) {
+        let (said, base) = (self.to.said.clone(), self.to.base.clone());
+        tokio::spawn(async move {
+            let choices = match pick {
+                Pick::Model => lists::models(&base).await,
+                _ => tokio::task::spawn_blocking(move || lists::sessions(&base)).await.unwrap_or_default(),
+            };
+            said.put(Input::Choices(pick, choices));
+        });
+    }
+
+    /// Lets the user edit a message in another program, which has the terminal meanwhile.
+    fn edit(&mut self, text: &str) {
+        self.leave();
+        let edited = edited(text);
+        self.reenter();
+        self.input(Input::Edited(edited.ok()));
+    }
+
+    fn reenter(&mut self) {
+        if let Ok((columns, rows)) = terminal::size() {
+            self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+        }
+        if let Err(failure) = self.enter() {
+            self.to.said.put(Input::Note(Tone::Error, failure.message()));
+        }
+    }
+
+    /// Updates the status line and the commands.
+    fn refresh(&mut self) {
+        let (estimate, totals) = (self.to.agent.context_estimate(), self.to.agent.totals());
+        let home = crate::files::paths::home();
+        let workspace = &self.to.base.workspace;
+        let below_home =
+            home.and_then(|home| workspace.strip_prefix(home).ok().map(|rest| format!("~/{}", rest.display())));
+        let approval = match self.to.base.config.approve {
+            ApprovalMode::Ask => "asks always",
+            ApprovalMode::Smart => "asks",
+            ApprovalMode::All => "asks never",
+        };
+        self.input(Input::Facts(Facts {
+            model: self.to.info.model(),
+            approval: approval.to_owned(),
+            context: estimate.tokens,
+            window: estimate.window,
+            tokens: totals.spend.usage.total(),
+            cost: totals.spend.cost.map(|cost| cost.total()),
+            branch: None,
+            directory: below_home.unwrap_or_else(|| workspace.display().to_string()),
+        }));
+        self.input(Input::Commands(lists::commands(&self.to.runtime)));
+    }
+}
+
+/// Waits until the answer to the open question no longer matters.
+async fn withdrawn(open: &mut Option<(u64, oneshot::Sender<Answer>)>) {
+    match open {
+        Some((_, reply)) => reply.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs the user's editor on a text and returns the result.
+fn edited(text: &str) -> io::Result<String> {
+    let mut file = tempfile::Builder::new().prefix("pinion-").suffix(".md").tempfile()?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let mut words = editor.split_whitespace();
+    let status = Command::new(words.next().unwrap_or("vi")).args(words).arg(file.path()).status()?;
+    match status.success() {
+        true => std::fs::read_to_string(file.path()),
+        false => Err(io::Error::other("the editor failed")),
+    }
+}
+
+fn multiplexer() -> Multiplexer {
+    let set = |name| std::env::var_os(name).is_some();
+    match (set("TMUX"), set("STY")) {
+        (true, _) => Multiplexer::Tmux,
+        (_, true) => Multiplexer::Screen,
+        _ => Multiplexer::None,
+    }
+}
