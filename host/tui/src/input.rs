@@ -27,6 +27,8 @@ pub enum Input {
     Withdrawn(u64),
     /// Text for the editor.
     Insert(String),
+    /// Messages that steered a run too late return to the editor.
+    Returned(Vec<String>),
     /// The work for a submitted message or command has ended.
     Finished,
     /// The slash commands, with their names, argument hints and descriptions.
@@ -82,6 +84,8 @@ pub struct Facts {
 pub enum Request {
     /// Run a message or a slash command. The UI makes no other such request before [`Input::Finished`].
     Submit(String),
+    /// Continue the session with this id. Made like [`Request::Submit`].
+    Resume(String),
     /// Add a message to the run in progress.
     Steer(String),
     /// Interrupt the work in progress.

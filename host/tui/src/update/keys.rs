@@ -188,12 +188,8 @@ impl App {
     /// Interrupts the work. Queued messages return to the editor, so that none is sent unseen.
     fn stop(&mut self) {
         self.requests.push(Request::Interrupt);
-        let queued: Vec<String> = self.queue.drain(..).collect();
-        if !queued.is_empty() {
-            let written = self.composer.message();
-            let all = queued.into_iter().chain(Some(written).filter(|text| !text.is_empty()));
-            self.composer.set(&all.collect::<Vec<_>>().join("\n"));
-        }
+        let queued = self.queue.drain(..).collect();
+        self.put_back(queued);
     }
 
     fn cancel(&mut self, now: Duration) {

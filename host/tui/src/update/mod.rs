@@ -76,6 +76,8 @@ pub struct App {
     draft: (u64, Option<Duration>),
     /// The first of two keys that quit was pressed at this time.
     quitting: Option<Duration>,
+    /// True while the terminal says that the user looks at it.
+    is_focused: bool,
     requests: Vec<Request>,
 }
 
@@ -101,6 +103,7 @@ impl App {
             completion: completion::Search::default(),
             draft: (0, None),
             quitting: None,
+            is_focused: false,
             requests: Vec::new(),
         }
     }
@@ -124,6 +127,7 @@ impl App {
             }
             Input::Withdrawn(id) => drop(self.approval.take_if(|approval| approval.id() == id)),
             Input::Insert(text) => self.composer.set(&text),
+            Input::Returned(messages) => self.put_back(messages),
             Input::Finished => self.finished(now),
             Input::Commands(commands) => self.commands = commands,
             Input::Completions(id, choices) => self.completions(id, choices),
@@ -192,7 +196,7 @@ impl App {
     }
 
     fn notify(&mut self, text: &str) {
-        if self.settings.notifies {
+        if self.settings.notifies && !self.is_focused {
             self.requests.push(Request::Notify(text.to_owned()));
         }
     }
@@ -221,6 +225,8 @@ impl App {
         match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, now),
             TerminalEvent::Paste(text) => self.paste(text, now),
+            TerminalEvent::FocusGained => self.is_focused = true,
+            TerminalEvent::FocusLost => self.is_focused = false,
             _ => {}
         }
     }
@@ -249,11 +255,25 @@ impl App {
         };
         match self.picker.take().map(|picker| picker.pick) {
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
-            Some(Pick::Session) => self.submit(format!("/resume {}", choice.value), now),
+            Some(Pick::Session) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
+            Some(Pick::Session) => {
+                self.status.begin(now);
+                self.requests.push(Request::Resume(choice.value));
+            }
             Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
             Some(Pick::History) => self.composer.set(&choice.value),
             None => {}
         }
+    }
+
+    /// Puts messages that were not sent before the one in the editor.
+    fn put_back(&mut self, messages: Vec<String>) {
+        if messages.is_empty() {
+            return;
+        }
+        let written = self.composer.message();
+        let all = messages.into_iter().chain(Some(written).filter(|text| !text.is_empty()));
+        self.composer.set(&all.collect::<Vec<_>>().join("\n"));
     }
 
     /// Copies the model's last answer as it was written.

@@ -141,6 +141,42 @@ fn picked_model_goes_through_the_command() {
 }
 
 #[test]
+fn picked_session_is_resumed_unless_the_agent_works() {
+    let choice = Choice { value: "1a2b".into(), label: "fix".into(), detail: String::new() };
+    let mut ui = Ui::new(80, 24);
+    ui.input(Input::Choices(Pick::Session, vec![choice.clone()]));
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Resume("1a2b".into())]);
+    ui.input(Input::Session(vec![Arc::new(pinion_protocol::Message::user("earlier words"))]));
+    ui.input(Input::Finished);
+    assert!(ui.screen().contains("› earlier words"));
+    ui.start("go");
+    ui.input(Input::Choices(Pick::Session, vec![choice]));
+    assert_eq!(ui.key(KeyCode::Enter), []);
+}
+
+#[test]
+fn notification_is_sent_only_while_the_user_looks_elsewhere() {
+    let mut ui = Ui::new(80, 24);
+    let long = |ui: &mut Ui| {
+        ui.start("go");
+        ui.wait(11_000);
+        ui.end(done())
+    };
+    ui.input(Input::Terminal(crossterm::event::Event::FocusGained));
+    assert_eq!(long(&mut ui), []);
+    ui.input(Input::Terminal(crossterm::event::Event::FocusLost));
+    assert_eq!(long(&mut ui), [Request::Notify("ready".into())]);
+}
+
+#[test]
+fn message_that_steered_too_late_returns_to_the_editor() {
+    let mut ui = Ui::new(80, 24);
+    ui.types("later");
+    ui.input(Input::Returned(vec!["sooner".into()]));
+    assert!(ui.screen().contains("› sooner\n  later"), "{}", ui.screen());
+}
+
+#[test]
 fn last_answer_is_copied_as_it_was_written() {
     let mut ui = Ui::new(20, 24);
     ui.start("go");

@@ -3,6 +3,7 @@
 use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::commands::session::{age, short_id};
+use crate::files::repository::{Links, Repository};
 use pinion_agent::jiff::Timestamp;
 use pinion_plugin_runtime::Runtime;
 use pinion_session_store::{Scope, SessionDirectory};
@@ -11,6 +12,8 @@ use std::path::Path;
 
 /// Maximum number of files that can be completed.
 const MAX_FILES: usize = 200_000;
+/// Maximum bytes of the file that names the current branch.
+const MAX_HEAD: u64 = 4_096;
 /// Maximum bytes of a completion.
 const MAX_INSERT: usize = 4_000;
 
@@ -59,6 +62,15 @@ pub(super) fn files(workspace: &Path) -> Vec<String> {
     let mut files: Vec<String> = relative.take(MAX_FILES).collect();
     files.sort_unstable();
     files
+}
+
+/// Returns the branch of the repository that the workspace is in.
+pub(super) fn branch(base: &Base) -> Option<String> {
+    let repository = Repository::around(&base.workspace, crate::files::paths::home().as_deref()).ok()?;
+    let head = repository.read(Path::new(".git/HEAD"), Links::Never, MAX_HEAD).ok()??;
+    let head = String::from_utf8(head).ok()?;
+    let branch = head.trim().strip_prefix("ref: refs/heads/");
+    Some(branch.map_or_else(|| head.chars().take(8).collect(), str::to_owned))
 }
 
 /// Lists the slash commands of all plugins.

@@ -22,8 +22,9 @@ use crate::process::signals::{self, interruptible};
 use crate::run::chat::{Chat, Notices, Voice};
 use crate::run::full::approver::UiApprover;
 use crate::run::full::said::Said;
-use crate::run::full::ui::{Connections, Ui};
+use crate::run::full::ui::{Connections, Ui, Work};
 use pinion_agent::Message;
+use pinion_plugin_runtime::Effect;
 use pinion_tui::{Input, KeyMap, Settings, Theme, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -90,8 +91,11 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         ui.submit(first);
     }
     loop {
-        let Some(line) = ui.next().await? else { return Ok(()) };
-        let next = ui.during(chat.enter(line.trim())).await?;
+        let next = match ui.next().await? {
+            None => return Ok(()),
+            Some(Work::Line(line)) => ui.during(chat.enter(line.trim())).await?,
+            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
+        };
         for message in next.submit {
             let agent = chat.ready.agent.clone();
             let (outcome, _) = ui.during(interruptible(&agent, chat.ready.run(vec![Message::user(message)]))).await?;

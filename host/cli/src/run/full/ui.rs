@@ -10,7 +10,7 @@ use crate::run::chat::Notices;
 use crate::run::full::approver::Asked;
 use crate::run::full::said::Said;
 use crate::run::full::{keep, lists};
-use pinion_agent::{Agent, ApprovalMode, EventKind, EventReceiver, Message};
+use pinion_agent::{Agent, ApprovalMode, Content, EventKind, EventReceiver, Message};
 use pinion_plugin_runtime::Runtime;
 use pinion_tui::terminal::{self, ENTER, LEAVE, Multiplexer, RawMode};
 use pinion_tui::{Answer, App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
@@ -32,6 +32,14 @@ const BATCH: usize = 512;
 
 /// A batch of terminal events, and the way to report that it was handled.
 type Batch = (Vec<crossterm::event::Event>, oneshot::Sender<()>);
+
+/// Something to work on.
+pub(super) enum Work {
+    /// A message or a slash command.
+    Line(String),
+    /// The session to continue.
+    Resume(String),
+}
 
 /// Everything that the UI is connected with.
 pub(super) struct Connections {
@@ -57,8 +65,7 @@ pub(super) struct Ui {
     /// The question on the screen, and the way back for its answer.
     open: Option<(u64, oneshot::Sender<Answer>)>,
     started: Instant,
-    /// Messages and commands to work on.
-    work: VecDeque<String>,
+    work: VecDeque<Work>,
     is_quitting: bool,
     is_changed: bool,
     /// Time before which only keys cause a frame.
@@ -133,7 +140,7 @@ impl Ui {
 
     /// Submits a message as if the user had typed it.
     pub(super) fn submit(&mut self, text: String) {
-        self.work.push_back(text);
+        self.work.push_back(Work::Line(text));
     }
 
     pub(super) fn insert(&mut self, text: String) {
@@ -143,11 +150,17 @@ impl Ui {
     /// Reports that the submitted work has ended.
     pub(super) fn finished(&mut self) {
         self.refresh();
+        let late = self.to.agent.config().inbox.steering.clear();
+        let text = |message: &Message| match message {
+            Message::User(message) => message.content.iter().filter_map(Content::as_text).collect::<String>(),
+            _ => String::new(),
+        };
+        self.input(Input::Returned(late.iter().map(text).collect()));
         self.input(Input::Finished);
     }
 
-    /// Waits for the next message or command; `None` once the user quits.
-    pub(super) async fn next(&mut self) -> Result<Option<String>> {
+    /// Waits for something to work on; `None` once the user quits.
+    pub(super) async fn next(&mut self) -> Result<Option<Work>> {
         loop {
             if self.is_quitting {
                 return Ok(None);
@@ -288,7 +301,8 @@ impl Ui {
 
     fn perform(&mut self, request: Request) {
         match request {
-            Request::Submit(text) => self.work.push_back(text),
+            Request::Submit(text) => self.work.push_back(Work::Line(text)),
+            Request::Resume(id) => self.work.push_back(Work::Resume(id)),
             Request::Steer(text) => self.to.agent.steer(Message::user(text)),
             Request::Interrupt => self.to.agent.abort(),
             Request::Answer(id, answer) => {
@@ -380,7 +394,7 @@ impl Ui {
             window: estimate.window,
             tokens: totals.spend.usage.total(),
             cost: totals.spend.cost.map(|cost| cost.total()),
-            branch: None,
+            branch: lists::branch(&self.to.base),
             directory: below_home.unwrap_or_else(|| workspace.display().to_string()),
         }));
         self.input(Input::Commands(lists::commands(&self.to.runtime)));
