@@ -146,7 +146,8 @@ fn fitting(parts: impl Iterator<Item = (String, Style)>, columns: usize, theme: 
         let left = columns.saturating_sub(row.width());
         let is_first = row.pieces().is_empty();
         let piece = Piece::line(&text, if is_first { left } else { left.saturating_sub(3).min(60) }, style);
-        if !is_first && width(piece.text()) + 3 > left || !is_first && piece.text().ends_with('…') {
+        let is_cut = width(piece.text()) + 3 > left || piece.text().ends_with('…');
+        if is_cut && !is_first {
             continue;
         }
         if !is_first {

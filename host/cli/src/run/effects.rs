@@ -109,12 +109,13 @@ impl Chat<'_> {
         if let Err(failure) = self.ready.session.sync() {
             self.say(&text!("! {}", Text::block(failure.message())));
         }
-        self.say(&text!("{}: {}", what, short_id(&session.id)));
-        session.notices.iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
-        files.notices().iter().for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
-        files.remember();
         self.ready.session = session;
         self.show_session();
+        let session = &self.ready.session;
+        self.say(&text!("{}: {}", what, short_id(&session.id)));
+        let notices = session.notices.iter().chain(files.notices());
+        notices.for_each(|notice| self.say(&text!("! {}", Text::block(notice))));
+        files.remember();
         Ok(())
     }
 

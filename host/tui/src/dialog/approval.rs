@@ -273,7 +273,9 @@ impl Approval {
         let mut rows: Vec<Row> = hint.into_iter().collect();
         let lead = Lead::same(vec![Piece::new("  ", theme.dim)]);
         wrap(&[Piece::new(&exposed(&one_line(&scope, 200)), theme.dim)], self.columns, &lead, &mut rows);
+        // The keys are named only once they count.
         let keys = match self.columns {
+            _ if !self.is_quiet => "  …",
             ..56 => "  [y]es [a]lways [n]o [r]efuse, say why",
             _ => "  [y] yes   [a] always   [n] no   [r] no, and tell it why",
         };

@@ -3,6 +3,7 @@
 use crate::transcript::items::{AgentCall, Call, CallState, SubAgent, Thinking, Tone, summary, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Item, Transcript};
+use pinion_protocol::compaction::FRAME;
 use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -146,7 +147,14 @@ impl Transcript {
         match message {
             Message::User(message) => {
                 self.writing = None;
-                self.push(Item::User(text_of(&message.content)));
+                let text = text_of(&message.content);
+                match text.strip_prefix(FRAME) {
+                    Some(summary) => {
+                        self.note(Tone::Plain, "summary of the earlier conversation:");
+                        self.push(Item::Page(summary.to_owned()));
+                    }
+                    None => self.push(Item::User(text)),
+                }
             }
             Message::Assistant(message) => {
                 self.complete(&message.content);

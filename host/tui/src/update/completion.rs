@@ -54,19 +54,15 @@ impl App {
         if self.completion.is_closed || !is_edited || self.composer.is_empty() {
             return;
         }
-        let before = &self.composer.text()[..self.composer.cursor()];
+        let before = self.composer.text()[..self.composer.cursor()].to_owned();
         if let Some(typed) = before.strip_prefix('/').filter(|typed| !typed.contains('\n')) {
             match typed.split_once(' ') {
-                None if !typed.contains('/') => self.complete_command(&typed.to_owned()),
+                None if !typed.contains('/') => self.complete_command(typed),
                 None => {}
-                Some((name, argument)) => {
-                    let (name, argument) = (name.to_owned(), argument.to_owned());
-                    self.complete_argument(name, argument);
-                }
+                Some((name, argument)) => self.complete_argument(name.to_owned(), argument.to_owned()),
             }
-        } else if let Some(start) = file_start(before) {
-            let query = before[start..].to_owned();
-            self.complete_file(start, &query);
+        } else if let Some(start) = file_start(&before) {
+            self.complete_file(start, &before[start..]);
         }
     }
 

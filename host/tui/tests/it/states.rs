@@ -86,6 +86,7 @@ fn question_about_a_command() {
     check("approval", |ui| {
         ui.start("clean up");
         ui.ask("bash", json!({ "command": "rm -rf target\ncargo build", "timeout": 60 }));
+        ui.screen();
         ui.wait(400);
     });
 }
@@ -96,6 +97,7 @@ fn question_about_an_edit() {
         ui.start("fix it");
         let edits = json!([{ "old_text": "echo $(($1 - $2))", "new_text": "echo $(($1 + $2))" }]);
         ui.ask("edit", json!({ "path": "total.sh", "edits": edits }));
+        ui.screen();
         ui.wait(400);
     });
 }

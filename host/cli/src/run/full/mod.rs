@@ -52,7 +52,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     chat.show_session();
     greet(&chat, &said);
     if let Err(error) = &watch {
-        chat.say(&text!("! {}", Text::block(crate::failure::chain(error))));
+        chat.say(&text!("! {}", Text::block(crate::failure::with_causes(error))));
     }
     let events = chat.ready.agent.subscribe(CHANNEL);
     let (agent, runtime, info) = (chat.ready.agent.clone(), chat.ready.runtime.clone(), chat.ready.info.clone());
@@ -89,6 +89,10 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
     let _signals = signals::waiting(|| {});
     if !first.trim().is_empty() {
         ui.submit(first);
+    } else if chat.args.continues() && chat.ready.is_unfinished() {
+        chat.say(&text!("Continuing the unfinished run"));
+        work(chat, ui, None).await?;
+        ui.finished();
     }
     loop {
         let next = match ui.next().await? {
@@ -97,11 +101,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
             Some(Work::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
         };
         for message in next.submit {
-            let agent = chat.ready.agent.clone();
-            let (outcome, _) = ui.during(interruptible(&agent, chat.ready.run(vec![Message::user(message)]))).await?;
-            if let Err(error) = outcome {
-                chat.say(&text!("! {}", Text::block(error)));
-            }
+            work(chat, ui, Some(message)).await?;
         }
         if signals::is_final() {
             return Err(Failure::new(Status::Interrupted, "interrupted"));
@@ -112,4 +112,14 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         next.insert.into_iter().for_each(|text| ui.insert(text));
         ui.finished();
     }
+}
+
+/// Runs the agent on one message, or continues the last run without one.
+async fn work(chat: &Chat<'_>, ui: &mut Ui, message: Option<String>) -> Result<()> {
+    let agent = chat.ready.agent.clone();
+    let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(message.map(Message::user)))).await?;
+    if let Err(error) = outcome {
+        chat.say(&text!("! {}", Text::block(error)));
+    }
+    Ok(())
 }

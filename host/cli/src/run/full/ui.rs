@@ -131,7 +131,7 @@ impl Ui {
         let now = self.now();
         let rows = self.app.printed(usize::from(self.buffer.area().width), PRINTED_ITEMS, now);
         let text = terminal::printed(&rows, Style::of_stdout() == Style::Colour);
-        let _ = self.terminal.frame(text.as_bytes());
+        let _ = self.terminal.frame(self.to.base.secrets.clean(&text).as_bytes());
     }
 
     fn now(&self) -> Duration {
@@ -244,7 +244,15 @@ impl Ui {
     }
 
     fn said(&mut self) {
-        self.to.said.take().into_iter().for_each(|input| self.input(input));
+        let secrets = self.to.base.secrets.clone();
+        let clean = |text: String| secrets.clean(&text).into_owned();
+        for input in self.to.said.take() {
+            self.input(match input {
+                Input::Note(tone, text) => Input::Note(tone, clean(text)),
+                Input::Page(text) => Input::Page(clean(text)),
+                other => other,
+            });
+        }
     }
 
     /// Applies the events that have arrived.
