@@ -9,6 +9,8 @@ mod confinement;
 #[cfg(target_os = "linux")]
 mod faults;
 mod first_contact;
+#[cfg(target_os = "linux")]
+mod full_screen;
 mod generated;
 mod hostile;
 mod kill;

@@ -1,0 +1,105 @@
+//! The full-screen UI on a real terminal: approvals, interrupts, commands, and the terminal afterwards.
+
+use pinion_tests::{Pinion, Terminal};
+use serde_json::{Value, json};
+
+const SIZE: (u16, u16) = (80, 24);
+/// The keys of a question, which are named once they count.
+const KEYS: &str = "[y] yes";
+const LEAVE: &str = "\x1b[?1049l";
+
+fn bash(command: &str) -> Value {
+    json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] })
+}
+
+fn say(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+/// Starts a conversation in the full-screen UI with this model, and with `typed` as type-ahead.
+fn conversation(pinion: &Pinion, replies: &[Value], typed: &str) -> Terminal {
+    let script = pinion.script(replies);
+    let command = pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]);
+    Terminal::start(&command, SIZE, typed)
+}
+
+/// Returns what is on the main screen after the UI has left.
+fn main_screen(seen: &str) -> &str {
+    seen.rsplit_once(LEAVE).expect("the UI did not leave").1
+}
+
+#[test]
+fn type_ahead_and_paste_do_not_answer() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], "y\ry\ra\r");
+    terminal.wait_for(KEYS);
+    terminal.keys("yes\ry\r");
+    terminal.wait_for("several keys at once");
+    terminal.wait_for_nth(KEYS, 2);
+    terminal.keys("n");
+    terminal.wait_for("finished");
+    // What was typed ahead is in the editor.
+    terminal.keys("\x03");
+    terminal.wait_for("cleared");
+    let (status, seen) = terminal.exit();
+    assert_eq!(status, Some(0), "{seen}");
+    assert!(!pinion.workspace().join("pwned").exists());
+}
+
+#[test]
+fn one_key_pressed_after_the_question_answers() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[bash("touch wanted"), say("finished")], "");
+    terminal.wait_for(KEYS);
+    terminal.keys("y");
+    terminal.wait_for("finished");
+    let (_, seen) = terminal.exit();
+    assert!(pinion.workspace().join("wanted").exists());
+    let left = main_screen(&seen);
+    assert!(left.contains("touch wanted") && left.contains("finished") && left.contains("Resume with"), "{left}");
+}
+
+#[test]
+fn escape_interrupts_a_running_program() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[bash("echo be''gun; sleep 600")], "");
+    terminal.wait_for(KEYS);
+    terminal.keys("y");
+    terminal.wait_for("begun");
+    terminal.keys("\x1b");
+    terminal.wait_for("interrupted");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn commands_of_plugins_work() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("finished")], "");
+    terminal.wait_for("finished");
+    terminal.keys("/help\r");
+    terminal.wait_for("/compact");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn terminal_is_restored_after_a_signal() {
+    let pinion = Pinion::default();
+    let terminal = conversation(&pinion, &[say("finished")], "");
+    terminal.wait_for("finished");
+    let process = rustix::process::Pid::from_raw(terminal.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    terminal.wait_for(LEAVE);
+    assert!(terminal.is_restored());
+    assert_eq!(terminal.end().0, Some(143));
+}
+
+#[test]
+fn escape_sequences_of_models_and_programs_stay_text() {
+    let pinion = Pinion::default();
+    let hostile = "a\x1b]52;c;cHduZWQ=\x07b\x1b[2Jc\u{9b}31m\u{202e}";
+    let terminal = conversation(&pinion, &[say(hostile)], "");
+    terminal.wait_for("cHduZWQ=");
+    let (_, seen) = terminal.exit();
+    assert!(!seen.contains("\x1b]52") && !seen.contains(['\u{9b}', '\u{202e}', '\x07']), "{seen:?}");
+    assert!(seen.contains("a␛]52;c;cHduZWQ=␇b␛[2Jc"), "{seen:?}");
+}
