@@ -1,9 +1,11 @@
 //! Sub-agents started by plugins, with real components: their abilities and limits.
 
 use futures_util::StreamExt as _;
+use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
+use pinion_agent::message::StopReason;
+use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
 use pinion_agent::{
-    Agent, Approval, ApprovalMode, Content, Context, DenyAll, EventStream, LoopConfig, Message, Model, Outcome,
-    PartKind, Provider, Request, RunEnd, StopReason, StreamEvent, ToolExecutor as _, Usage,
+    Agent, Content, Context, LoopConfig, Message, Model, Outcome, Provider, RunEnd, ToolExecutor as _, Usage,
 };
 use pinion_plugin_runtime::EngineLimits;
 use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin};
@@ -53,7 +55,7 @@ impl<F: Fn(&Request) -> Say + Send + Sync> Provider for Thinker<F> {
             Say::Nothing => {
                 let cancelled = async move {
                     token.cancelled().await;
-                    Err(pinion_agent::ProviderError::Cancelled)
+                    Err(pinion_agent::provider::ProviderError::Cancelled)
                 };
                 return futures_util::stream::once(cancelled).boxed();
             }
@@ -100,7 +102,7 @@ async fn run(sandbox: &Sandbox, think: impl Fn(&Request) -> Say + Send + Sync + 
 
 fn config(sandbox: &Sandbox, model: Arc<dyn Provider>) -> LoopConfig {
     let approval = Approval::new(ApprovalMode::All, Arc::new(DenyAll::default()));
-    let spawner = Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default()));
+    let spawner = Some(pinion_orchestration::sub_agents(pinion_agent::delegation::SubAgentPolicy::default()));
     let mut config = LoopConfig::new(model, Model::default(), sandbox.runtime.clone());
     (config.ports.approval, config.ports.spawner) = (approval, spawner);
     config

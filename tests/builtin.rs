@@ -13,7 +13,7 @@ mod read;
 #[path = "builtin/shell.rs"]
 mod shell;
 
-use pinion_agent::ToolOutput;
+use pinion_agent::tool::ToolOutput;
 use pinion_tests::{Sandbox, SandboxBuilder, builtin};
 use serde_json::Value;
 

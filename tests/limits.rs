@@ -1,6 +1,6 @@
 //! Each limit has its own error, which names the plugin, and affects neither the host nor other plugins.
 
-use pinion_agent::ToolError;
+use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::PartialLimits;
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};
 use serde_json::json;

@@ -1,10 +1,11 @@
 //! Many concurrent agents, and one very long run, with real components.
 
 use futures_util::future::{BoxFuture, join_all};
-use pinion_agent::{
-    CompactionPolicy, Content, EventKind, Message, Outcome, RunEnd, SessionStore, StopReason, StoreError,
-    ToolDefinition, ToolExecutor, ToolInvocation, ToolProgress, ToolReply, ToolResultMessage,
-};
+use pinion_agent::compaction::CompactionPolicy;
+use pinion_agent::message::{StopReason, ToolResultMessage};
+use pinion_agent::store::StoreError;
+use pinion_agent::tool::{ToolInvocation, ToolProgress, ToolReply};
+use pinion_agent::{Content, EventKind, Message, Outcome, RunEnd, SessionStore, ToolDefinition, ToolExecutor};
 use pinion_plugin_runtime::Runtime;
 use pinion_tests::{EchoModel, Pinion, Sandbox, as_result, assert_paired, until};
 use serde_json::{Value, json};

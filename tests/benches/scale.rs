@@ -7,7 +7,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints its results and may panic")]
 
 use futures_util::future::BoxFuture;
-use pinion_agent::{CompactionPolicy, Context, Flow, Hooks, Limit, Message, RunEnd, Usage};
+use pinion_agent::compaction::CompactionPolicy;
+use pinion_agent::hooks::Flow;
+use pinion_agent::outcome::Limit;
+use pinion_agent::{Context, Hooks, Message, RunEnd, Usage};
 use pinion_tests::{EchoModel, Sandbox};
 use std::fs;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The tools `write` and `edit`.
 
 use super::{called, with};
-use pinion_agent::Display;
+use pinion_agent::tool::Display;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,7 +1,8 @@
 //! The tools `read` and `list`.
 
 use super::{called, with};
-use pinion_agent::{Content, ToolError};
+use pinion_agent::Content;
+use pinion_agent::tool::ToolError;
 use pinion_tests::Progress;
 use serde_json::json;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! The tool `bash`.
 
 use super::{called, text_and_details, with};
-use pinion_agent::ToolError;
+use pinion_agent::tool::ToolError;
 use pinion_tests::{Progress, SandboxBuilder, builtin, until_gone};
 use serde_json::json;
 use std::path::Path;

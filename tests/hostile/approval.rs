@@ -2,11 +2,14 @@
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use pinion_agent::{
-    Agent, Approval, ApprovalMode, Approver, Content, Context, Decision, DenyAll, EventStream, Hooks, LoopConfig,
-    Message, Model, PartKind, Provider, Question, Request, StopReason, Strategy, StreamEvent, ToolCall, ToolError,
-    ToolExecutor as _, Verdict,
-};
+use pinion_agent::approval::{Approval, ApprovalMode, Decision, DenyAll, Question};
+use pinion_agent::config::Strategy;
+use pinion_agent::content::ToolCall;
+use pinion_agent::hooks::Verdict;
+use pinion_agent::message::StopReason;
+use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
+use pinion_agent::tool::ToolError;
+use pinion_agent::{Agent, Approver, Content, Context, Hooks, LoopConfig, Message, Model, Provider, ToolExecutor as _};
 use pinion_plugin_runtime::{Access, PartialLimits};
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, builtin, guest};
 use serde_json::{Value, json};
@@ -93,7 +96,8 @@ impl Target {
         let model = Arc::new(Script(Mutex::new(turns)));
         let mut config = LoopConfig::new(model, Model::default(), self.sandbox.runtime.clone());
         config.ports.approval = Approval::new(mode, approver);
-        config.ports.spawner = Some(pinion_orchestration::sub_agents(pinion_agent::SubAgentPolicy::default()));
+        config.ports.spawner =
+            Some(pinion_orchestration::sub_agents(pinion_agent::delegation::SubAgentPolicy::default()));
         Agent::new(config, Context::new("You are a test.", "s"))
     }
 }

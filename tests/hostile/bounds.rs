@@ -3,7 +3,9 @@
 //! Memory is measured in a separate process: these tests start themselves again with the name of an attack in
 //! [`ATTACK`], and read what [`measured_attack`] prints.
 
-use pinion_agent::{Content, OutputBounds, ToolError};
+use pinion_agent::Content;
+use pinion_agent::bound::OutputBounds;
+use pinion_agent::tool::ToolError;
 use pinion_plugin_runtime::PartialLimits;
 use pinion_tests::{Progress, Sandbox, SandboxBuilder, Seen};
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Descriptions in the cache decide what is shown, and never what runs.
 
-use pinion_agent::{Authority, ToolError, ToolExecutor as _};
+use pinion_agent::tool::ToolError;
+use pinion_agent::{Authority, ToolExecutor as _};
 use pinion_plugin_runtime::{
     Access, CacheKey, Component, HostDirectories, LoadError, NoInfo, NoticeEvent, Origin, PluginPolicy, PluginSettings,
     Runtime, RuntimeConfig, Source,

@@ -1,10 +1,9 @@
 //! A real runtime with real components in a temporary directory.
 
 use crate::guests::guest;
-use pinion_agent::{
-    Authority, Content, Execution, Ledger, ToolDefinition, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput,
-    ToolProgress, ToolSource,
-};
+use pinion_agent::definition::{Execution, ToolSource};
+use pinion_agent::tool::{Ledger, ToolError, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{Authority, Content, ToolDefinition, ToolExecutor as _};
 use pinion_plugin_runtime::{
     Access, AgentsGrant, CacheKey, EngineLimits, HostDirectories, NoInfo, Notice, PartialLimits, PluginSettings,
     ProcessGrant, Runtime, RuntimeConfig, Source,

@@ -2,11 +2,11 @@
 //! for long runs.
 
 use futures_util::StreamExt as _;
-use pinion_agent::{
-    Agent, ByteCounter, Content, Context, EventStream, LoopConfig, Message, Model, PartKind, Provider, Request,
-    RunLimits, StopReason, StreamEvent, TokenCounter as _, ToolChoice, ToolExecutor, ToolResultMessage, Usage,
-    messages_tokens,
-};
+use pinion_agent::limits::RunLimits;
+use pinion_agent::message::{StopReason, ToolResultMessage};
+use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent, ToolChoice};
+use pinion_agent::tokens::{ByteCounter, TokenCounter as _, messages_tokens};
+use pinion_agent::{Agent, Content, Context, LoopConfig, Message, Model, Provider, ToolExecutor, Usage};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

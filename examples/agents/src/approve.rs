@@ -2,7 +2,8 @@
 
 use crate::show::print;
 use futures_util::future::BoxFuture;
-use pinion_agent::{Approver, Decision, Question};
+use pinion_agent::Approver;
+use pinion_agent::approval::{Decision, Question};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,9 @@ impl Approver for AskUser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_agent::{Authority, Execution, ToolCall, ToolDefinition};
+    use pinion_agent::content::ToolCall;
+    use pinion_agent::definition::Execution;
+    use pinion_agent::{Authority, ToolDefinition};
     use serde_json::json;
 
     /// Converts an answer to a decision; `None` is the end of input.

@@ -1,7 +1,9 @@
 //! The source of replies: a vendor's model or a script.
 
 use crate::Result;
-use pinion_agent::{EventStream, FoundModel, Model, Provider, Request};
+use pinion_agent::delegation::FoundModel;
+use pinion_agent::provider::{EventStream, Request};
+use pinion_agent::{Model, Provider};
 use pinion_providers::{Keys, ModelTable, ProviderConfig, ProviderContext, Replay, Reply, Script, build_with, resolve};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;

@@ -1,9 +1,11 @@
 //! Terminal input, and the display of runs.
 
 use crate::Result;
-use pinion_agent::{
-    Agent, Content, Delta, Event, EventKind, EventReceiver, Message, Outcome, RunEnd, StopReason, TurnTrigger,
-};
+use pinion_agent::channel::EventReceiver;
+use pinion_agent::event::Delta;
+use pinion_agent::identity::TurnTrigger;
+use pinion_agent::message::StopReason;
+use pinion_agent::{Agent, Content, Event, EventKind, Message, Outcome, RunEnd};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;

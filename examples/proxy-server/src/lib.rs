@@ -16,7 +16,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use pinion_agent::{EventStream, Provider};
+use pinion_agent::Provider;
+use pinion_agent::provider::EventStream;
 use pinion_providers::proxy::{forwarded, read_request, write_event};
 use pinion_providers::{
     Keys, ModelTable, ProviderConfig, ProviderContext, ProviderInfo, RegistryError, build_with, resolve,

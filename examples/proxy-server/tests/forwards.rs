@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "clippy allows it in tests, but not in what tests share")]
 
 use futures_util::StreamExt;
-use pinion_agent::{Message, Provider, ProviderError, Request, RequestOptions, StreamEvent, ToolChoice};
+use pinion_agent::provider::{ProviderError, Request, RequestOptions, StreamEvent, ToolChoice};
+use pinion_agent::{Message, Provider};
 use pinion_providers::{ModelTable, ProviderConfig, build};
 use pinion_proxy_server::{Settings, serve};
 use secrecy::SecretString;

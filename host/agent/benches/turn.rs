@@ -4,10 +4,14 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use pinion_agent::channel::Events;
+use pinion_agent::definition::Execution;
+use pinion_agent::message::StopReason;
+use pinion_agent::provider::{EventStream, PartKind, Request, StreamEvent};
+use pinion_agent::tool::{ToolInvocation, ToolOutput, ToolProgress, ToolReply};
 use pinion_agent::{
-    Authority, Content, Context, Event, EventKind, EventStream, Events, Execution, LoopConfig, Message, Model,
-    PartKind, Provider, Request, StopReason, StreamEvent, ToolDefinition, ToolExecutor, ToolInvocation, ToolOutput,
-    ToolProgress, ToolReply, Usage, run,
+    Authority, Content, Context, Event, EventKind, LoopConfig, Message, Model, Provider, ToolDefinition, ToolExecutor,
+    Usage, run,
 };
 use serde_json::json;
 use std::sync::Arc;

@@ -30,56 +30,74 @@
 //! }
 //! ```
 //!
+//! The names that most applications need are here; the others are in modules by topic, most of which `pinion-protocol`
+//! defines: [`provider`] and [`tool`] for implementations of these ports, [`config`] for settings, [`hooks`] for code that
+//! the loop calls, [`channel`] for watchers.
+//!
 //! The crates whose types appear in signatures are re-exported: [`futures_util`], [`jiff`], [`secrecy`], [`serde_json`]
 //! and [`tokio_util`].
 
 mod agent;
-mod channel;
-mod compaction;
-mod config;
+pub mod channel;
+pub mod compaction;
+pub mod config;
 mod context;
 mod extension;
 mod history;
 mod run;
 #[cfg(test)]
 mod run_tests;
-mod snapshot;
+pub mod snapshot;
 #[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of pinion-orchestration, which use the rest")]
 mod testing;
 mod tools;
 mod turn;
 
+pub use agent::{Agent, AgentError, Lease};
+pub use config::LoopConfig;
+pub use context::Context;
+pub use extension::hooks::Hooks;
+pub use extension::{hooks, spawn};
 pub use pinion_protocol::{
-    ANSWER_TOOL, AgentKind, ApprovalMode, Approver, Assignment, AssistantMessage, Attempts, Authority, Backoff, Budget,
-    ByteCounter, COMPACTION_MESSAGE, CachePolicy, CallOrder, ChildCall, ChildSession, ChoiceName, CompactionPolicy,
-    CompactionReason, CompactionStrategy, Content, ContextEstimate, ContextTracker, Continuation, Cost, Decision,
-    Delta, DeniedCall, DenyAll, Display, Event, EventKind, EventStream, Execution, ExtensionMessage, FilterVerdict,
-    FoundModel, FunctionTool, FunctionTools, Image, ImageProblem, InputFilter, LIMIT_MESSAGE, Ledger, Limit,
-    LongHistory, MAX_AGENT_DEPTH, MAX_ATTEMPTS, Message, Model, ModelSource, NoStore, NoTools, Outcome, OutputBounds,
-    PartKind, PriceList, Prices, Provider, ProviderError, Question, RedactedProvider, RedactedTools, Replacement,
-    Report, Request, RequestOptions, RetryPolicy, Role, RunEnd, RunError, RunErrorKind, RunLimits, SUMMARY_FRAME,
-    SchemaError, Secrets, Selection, SessionGroup, SessionStore, Spend, StepStatus, StopReason, StoreError,
-    StreamEvent, SubAgentError, SubAgentPolicy, SubAgents, Thinking, ThinkingLevel, TokenCounter, ToolCall, ToolChoice,
-    ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply, ToolResultMessage,
-    ToolSource, TurnTrigger, Usage, UserMessage, check_schema, content, is_summary, message_tokens, messages_tokens,
-    sort_results, text, view,
+    Approver, Authority, Content, Event, EventKind, FunctionTool, FunctionTools, Message, Model, NoTools, Outcome,
+    Provider, RunEnd, RunError, RunErrorKind, SessionStore, ToolDefinition, ToolExecutor, Usage,
 };
-
+#[doc(inline)]
+pub use pinion_protocol::{
+    authority, bound, choice, content, definition, delegation, event, filter, function, identity, image, limits, live,
+    message, model, order, outcome, provider, retry, secrets, selection, step, store, text, tokens, tool, usage,
+};
+pub use run::run;
 pub use {futures_util, jiff, secrecy, serde_json, tokio_util};
 
-pub use agent::{Agent, AgentError, Lease};
-pub use channel::{EventReceiver, EventSender, Events, event_channel};
-pub use compaction::{Compaction, CompactionError, compact};
-pub use config::queue::{MessageQueue, QueueMode};
-pub use config::{ChildKind, Inbox, LoopConfig, Policy, Ports, Strategy};
-pub use context::Context;
-pub use extension::hooks::{Flow, Hooks, Verdict};
-pub use extension::spawn::{Children, Parent, Spawner};
-pub use run::run;
-pub use snapshot::{Snapshot, Totals};
-pub use tools::approval::Approval;
-pub use tools::schema::Schemas;
+/// The approval of tool calls.
+pub mod approval {
+    pub use crate::tools::approval::Approval;
+    pub use pinion_protocol::approval::*;
+}
+
+/// JSON Schemas: their limits, and the check of tool calls.
+pub mod schema {
+    pub use crate::tools::schema::Schemas;
+    pub use pinion_protocol::schema::*;
+}
+
+/// All names, for tests.
+#[cfg(test)]
+mod flat {
+    pub(crate) use crate::channel::*;
+    pub(crate) use crate::compaction::*;
+    pub(crate) use crate::config::*;
+    pub(crate) use crate::hooks::*;
+    pub(crate) use crate::snapshot::*;
+    pub(crate) use crate::spawn::*;
+    pub(crate) use crate::tools::approval::Approval;
+    pub(crate) use crate::tools::schema::Schemas;
+    pub(crate) use pinion_protocol::*;
+}
+#[cfg(test)]
+use flat::*;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -4,7 +4,8 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use pinion_agent::{ApprovalMode, ThinkingLevel};
+use pinion_agent::approval::ApprovalMode;
+use pinion_agent::provider::ThinkingLevel;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use std::path::PathBuf;

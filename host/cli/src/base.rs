@@ -9,7 +9,7 @@ use crate::files::private::read_or_create;
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
 use crate::output::{note, text};
-use pinion_agent::Secrets;
+use pinion_agent::secrets::Secrets;
 use pinion_plugin_runtime::{CacheKey, GrantContext, GrantTable, Grants, HostDirectories};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,8 +4,9 @@
 
 pub(crate) use pinion_agent::text::with_causes;
 
+use pinion_agent::compaction::CompactionError;
 use pinion_agent::text::append_causes;
-use pinion_agent::{AgentError, CompactionError, RunError, RunErrorKind};
+use pinion_agent::{AgentError, RunError, RunErrorKind};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
 use pinion_session_store::{SessionError, SessionErrorKind};

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::files::paths::{self, Paths};
 use crate::files::spill::Output;
 use crate::model::exchanges::Exchanges;
-use pinion_agent::Secrets;
+use pinion_agent::secrets::Secrets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

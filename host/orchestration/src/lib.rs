@@ -1,7 +1,7 @@
 //! Runs composed of other runs: sub-agents, parallel branches, plans, and structured answers.
 //!
 //! The agent loop of `pinion-agent` does not depend on this crate. Its port for sub-agents is
-//! [`Spawner`](pinion_agent::Spawner), which [`sub_agents()`] implements; the rest is built on
+//! [`Spawner`](pinion_agent::spawn::Spawner), which [`sub_agents()`] implements; the rest is built on
 //! [`Agent`](pinion_agent::Agent) or [`run`](pinion_agent::run()).
 
 #[cfg(test)]
@@ -27,8 +27,20 @@ pub use plan::{Plan, PlanError, Step, StepReport, execute_step, make_plan};
 pub use structured::{Answer, AnswerError, answer, answer_as};
 pub use sub_agents::sub_agents;
 
+/// All names, for tests.
 #[cfg(test)]
-use pinion_agent::*;
+mod flat {
+    pub(crate) use pinion_agent::approval::Approval;
+    pub(crate) use pinion_agent::channel::*;
+    pub(crate) use pinion_agent::compaction::*;
+    pub(crate) use pinion_agent::config::*;
+    pub(crate) use pinion_agent::hooks::*;
+    pub(crate) use pinion_agent::spawn::*;
+    pub(crate) use pinion_agent::{Agent, AgentError, Context};
+    pub(crate) use pinion_protocol::*;
+}
+#[cfg(test)]
+use flat::*;
 
 /// Returns the spawner that the tests of this crate use: sub-agents within `policy`.
 #[cfg(test)]

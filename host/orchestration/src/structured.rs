@@ -8,9 +8,10 @@
 use crate::plan::PlanError;
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
+use pinion_agent::Hooks;
 use pinion_agent::LoopConfig;
+use pinion_agent::hooks::Flow;
 use pinion_agent::{Agent, AgentError};
-use pinion_agent::{Flow, Hooks};
 use pinion_protocol::approval::DeniedCall;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::content::text_of;

@@ -12,11 +12,12 @@
 use crate::parallel::{BranchStrategy, run_parallel, strategy};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
-use pinion_agent::Events;
-use pinion_agent::Selection;
+use pinion_agent::LoopConfig;
+use pinion_agent::channel::Events;
+use pinion_agent::config::ChildKind;
 use pinion_agent::run;
-use pinion_agent::{ChildKind, LoopConfig};
-use pinion_agent::{Children, Parent, Spawner};
+use pinion_agent::selection::Selection;
+use pinion_agent::spawn::{Children, Parent, Spawner};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::content::ToolCall;

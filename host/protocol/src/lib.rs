@@ -49,7 +49,7 @@ pub use bound::OutputBounds;
 pub use choice::ChoiceName;
 pub use compaction::policy::CompactionPolicy;
 pub use compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
-pub use compaction::{COMPACTION_MESSAGE, FRAME as SUMMARY_FRAME, is_summary, view};
+pub use compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
 pub use content::{Content, Image, Thinking, ToolCall};
 pub use definition::{Execution, ToolDefinition, ToolSource};
 pub use delegation::{

@@ -6,7 +6,8 @@
 //! directory, and without a model a script replaces it.
 
 use clap::Parser;
-use pinion_agent::{Agent, Approval, ApprovalMode, Context, DenyAll, LoopConfig};
+use pinion_agent::approval::{Approval, ApprovalMode, DenyAll};
+use pinion_agent::{Agent, Context, LoopConfig};
 use pinion_examples::{AskUser, ModelArgs, PLUGINS, Result, describe, exit, lines, load_tools, print, run_shown};
 use pinion_plugin_runtime::{Access, Grants, ProcessGrant};
 use pinion_providers::Reply;

@@ -6,10 +6,11 @@
 
 use clap::Parser;
 use futures_util::future::BoxFuture;
-use pinion_agent::{
-    Agent, Assignment, Authority, Context, Execution, LoopConfig, Message, NoTools, Selection, SubAgentError,
-    SubAgentPolicy, ToolDefinition, ToolError, ToolExecutor, ToolInvocation, ToolOutput, ToolProgress, ToolReply,
-};
+use pinion_agent::definition::Execution;
+use pinion_agent::delegation::{Assignment, SubAgentError, SubAgentPolicy};
+use pinion_agent::selection::Selection;
+use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress, ToolReply};
+use pinion_agent::{Agent, Authority, Context, LoopConfig, Message, NoTools, ToolDefinition, ToolExecutor};
 use pinion_examples::{ModelArgs, PLUGINS, Result, describe, each_event, exit, line, load_tools, print};
 use pinion_plugin_runtime::{Access, Grants};
 use pinion_providers::Reply;
@@ -123,7 +124,7 @@ impl Team {
             "additionalProperties": false,
         });
         let answer = json!({ "title": "The way home", "writer": "vivid", "reason": "One remembers it." });
-        let script = [Reply::call(pinion_agent::ANSWER_TOOL, answer)];
+        let script = [Reply::call(pinion_agent::tool::ANSWER_TOOL, answer)];
         let agent = self.agent("You are an editor.", Arc::new(NoTools), script)?;
         let drafts = format!("Which is better?\n\nplain:\n{plain}\n\nvivid:\n{vivid}");
         let answer = pinion_orchestration::answer_as::<Choice>(&agent, vec![Message::user(drafts)], schema, 2).await?;

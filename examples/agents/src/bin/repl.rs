@@ -3,7 +3,9 @@
 //! The smallest program around an [`Agent`]: no tools, one conversation, streamed replies.
 
 use clap::Parser;
-use pinion_agent::{Agent, Content, Context, FoundModel, LoopConfig, Message, NoTools, Request};
+use pinion_agent::delegation::FoundModel;
+use pinion_agent::provider::Request;
+use pinion_agent::{Agent, Content, Context, LoopConfig, Message, NoTools};
 use pinion_examples::{ModelArgs, Offline, Result, exit, find_model, lines, print, run_shown};
 use pinion_providers::Reply;
 use std::io::IsTerminal as _;

@@ -14,13 +14,16 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use pinion_protocol::compaction::policy::CompactionPolicy;
+pub use pinion_protocol::compaction::strategy::{CompactionStrategy, LongHistory, Replacement};
+pub use pinion_protocol::compaction::{COMPACTION_MESSAGE, SUMMARY_FRAME, is_summary, view};
+
 use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use jiff::Timestamp;
 use pinion_protocol::compaction::shrink::{self, Retained, TokenBudget};
-use pinion_protocol::compaction::strategy::{LongHistory, Replacement};
-use pinion_protocol::compaction::{COMPACTION_MESSAGE, Cut, Record};
+use pinion_protocol::compaction::{Cut, Record};
 use pinion_protocol::event::{CompactionReason, EventKind};
 use pinion_protocol::json::json_bytes;
 use pinion_protocol::message::{ExtensionMessage, Message};

@@ -2,8 +2,9 @@
 
 pub(crate) mod queue;
 
+pub use self::queue::{MessageQueue, QueueMode};
+
 use crate::channel::Events;
-use crate::config::queue::MessageQueue;
 use crate::context::Context;
 use crate::extension::hooks::Hooks;
 use crate::extension::spawn::Spawner;

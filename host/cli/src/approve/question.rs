@@ -2,7 +2,7 @@
 
 use crate::output::terminal::Style;
 use crate::output::{Text, break_words, fit, row, split_at_width, text};
-use pinion_agent::Question;
+use pinion_agent::approval::Question;
 use pinion_agent::text::{exposed, one_line};
 use serde_json::Value;
 

@@ -26,9 +26,11 @@ use crate::run::session::OpenSession;
 use crate::run::setup::AgentParts;
 use clap::Args;
 use futures_util::future::BoxFuture;
-use pinion_agent::{
-    ApprovalMode, Context as Conversation, DenyAll, Flow, Hooks, Message, RunEnd, ToolCall, ToolResultMessage, Usage,
-};
+use pinion_agent::approval::{ApprovalMode, DenyAll};
+use pinion_agent::content::ToolCall;
+use pinion_agent::hooks::Flow;
+use pinion_agent::message::ToolResultMessage;
+use pinion_agent::{Context as Conversation, Hooks, Message, RunEnd, Usage};
 use pinion_plugin_runtime::{NoInfo, Notice, NoticeEvent};
 use pinion_providers::{Reply, Script};
 use serde_json::json;

@@ -2,9 +2,11 @@
 
 use crate::args::Approve;
 use crate::failure::{Failure, Result};
-use pinion_agent::{
-    AgentKind, Attempts, Backoff, ChoiceName, CompactionPolicy, MAX_AGENT_DEPTH, SubAgentPolicy, ThinkingLevel,
-};
+use pinion_agent::choice::ChoiceName;
+use pinion_agent::compaction::CompactionPolicy;
+use pinion_agent::delegation::{AgentKind, Attempts, MAX_AGENT_DEPTH, SubAgentPolicy};
+use pinion_agent::provider::ThinkingLevel;
+use pinion_agent::retry::Backoff;
 use pinion_plugin_runtime::{EngineLimits, GrantTable, PartialLimits};
 use pinion_providers::{CustomFormat, CustomQuirks};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::files::paths::Paths;
-use pinion_agent::Secrets;
+use pinion_agent::secrets::Secrets;
 use pinion_providers::{AuthFile, PROVIDERS, ProxyUrl};
 use secrecy::SecretString;
 

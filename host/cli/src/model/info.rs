@@ -1,6 +1,7 @@
 //! Information about models and spending, for plugins with the capability `catalog`.
 
-use pinion_agent::{Agent, AgentKind};
+use pinion_agent::Agent;
+use pinion_agent::delegation::AgentKind;
 use pinion_plugin_runtime::{AgentInfo, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

@@ -1,6 +1,7 @@
 //! The prices of replies, for the accounts of a run.
 
-use pinion_agent::{Cost, PriceList, Usage};
+use pinion_agent::Usage;
+use pinion_agent::usage::{Cost, PriceList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ mod tests {
 
     #[test]
     fn fallback_is_charged_its_own_price() {
-        use pinion_agent::Prices;
+        use pinion_agent::usage::Prices;
         let prices = |input| -> Option<Arc<dyn PriceList>> { Some(Arc::new(Prices { input, ..Prices::default() })) };
         let others = BTreeMap::from([("b/small".to_owned(), prices(1.0)), ("c/free".to_owned(), None)]);
         let list = FallbackPrices { first: prices(10.0), others };

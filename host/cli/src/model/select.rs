@@ -14,7 +14,8 @@ use crate::model::exchanges::Exchanges;
 use crate::model::prices::{FallbackPrices, TablePrices};
 use crate::process::hardening;
 use futures_util::future::join_all;
-use pinion_agent::{Provider, RedactedProvider};
+use pinion_agent::Provider;
+use pinion_agent::secrets::RedactedProvider;
 use pinion_providers::{
     Fallback, FallbackMember, HttpSettings, KeyCommand, KeyError, KeyOrigin, Keys, ModelTable, PlatformKeyring,
     ProviderConfig, ProviderContext, ProviderInfo, ProxySettings, ProxyUrl, Registry, RegistryError, Replay, Script,

@@ -1,6 +1,6 @@
 //! A writer that redacts secrets.
 
-use pinion_agent::Secrets;
+use pinion_agent::secrets::Secrets;
 use std::io::{self, Write};
 
 /// Writes text line by line with its secrets redacted.

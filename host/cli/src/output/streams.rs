@@ -5,7 +5,7 @@ use crate::output::clean::CleanWriter;
 use crate::output::terminal::Style;
 use crate::output::text::{Text, text};
 use crate::process::signals;
-use pinion_agent::Secrets;
+use pinion_agent::secrets::Secrets;
 use pinion_agent::text::printable;
 use serde::Serialize;
 use std::borrow::Cow;

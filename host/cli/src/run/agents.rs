@@ -5,9 +5,9 @@ use crate::config::file::FileBranches;
 use crate::failure::{Failure, Result};
 use crate::model::Chosen;
 use futures_util::future::BoxFuture;
-use pinion_agent::{
-    Agent, AgentError, Authority, ChoiceName, FoundModel, LoopConfig, MAX_ATTEMPTS, Message, ModelSource, Outcome,
-};
+use pinion_agent::choice::ChoiceName;
+use pinion_agent::delegation::{FoundModel, MAX_ATTEMPTS, ModelSource};
+use pinion_agent::{Agent, AgentError, Authority, LoopConfig, Message, Outcome};
 use std::sync::Arc;
 
 /// The branches on which each prompt runs.

@@ -2,7 +2,9 @@
 
 use crate::failure::{Failure, Result, Status};
 use crate::output::count;
-use pinion_agent::{Limit, RunEnd, RunErrorKind, StopReason};
+use pinion_agent::message::StopReason;
+use pinion_agent::outcome::Limit;
+use pinion_agent::{RunEnd, RunErrorKind};
 
 /// Returns the stop reason in JSON output, which is part of the interface.
 pub(crate) fn stop_reason(end: &RunEnd) -> &'static str {

@@ -2,9 +2,10 @@
 
 use crate::output::terminal::Style;
 use crate::output::{Text, count, indented, text};
+use pinion_agent::Message;
+use pinion_agent::compaction::is_summary;
 use pinion_agent::content::text_of;
 use pinion_agent::text::bounded;
-use pinion_agent::{Message, is_summary};
 use std::sync::Arc;
 
 /// Maximum lines and characters of the last request.
@@ -34,7 +35,9 @@ pub(crate) fn recall(messages: &[Arc<Message>], style: Style) -> Vec<Text> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_agent::{AssistantMessage, Content, StopReason, Usage, jiff::Timestamp};
+    use pinion_agent::jiff::Timestamp;
+    use pinion_agent::message::{AssistantMessage, StopReason};
+    use pinion_agent::{Content, Usage};
 
     fn reply(text: &str) -> Arc<Message> {
         Arc::new(Message::Assistant(AssistantMessage {
@@ -64,7 +67,7 @@ mod tests {
         assert_eq!(shown[..2], ["  2 earlier messages", "> two"]);
         assert!(shown[2].starts_with("  line\n") && shown[2].contains("30 more lines"), "{shown:?}");
         // A summary is not what the user said last.
-        let summary = user(&format!("{}so far", pinion_agent::SUMMARY_FRAME));
+        let summary = user(&format!("{}so far", pinion_agent::compaction::SUMMARY_FRAME));
         assert_eq!(recalled(&[user("the task"), summary, reply("done")]), ["> the task", "  done"]);
     }
 }

@@ -9,9 +9,13 @@ use crate::output::{Flow, PartExt as _, Sink, Stdout, Text, count, fit, indented
 use crate::run::end::limit_text;
 use crate::run::loops::Loops;
 use crate::run::rows::{account, call, call_label, excerpt, has_failed, part, room};
-use pinion_agent::{
-    Content, Delta, Display, Event, EventKind, EventReceiver, Ledger, Message, RunEnd, StepStatus, StopReason, ToolCall,
-};
+use pinion_agent::channel::EventReceiver;
+use pinion_agent::content::ToolCall;
+use pinion_agent::event::Delta;
+use pinion_agent::message::StopReason;
+use pinion_agent::step::StepStatus;
+use pinion_agent::tool::{Display, Ledger};
+use pinion_agent::{Content, Event, EventKind, Message, RunEnd};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

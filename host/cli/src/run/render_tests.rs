@@ -2,7 +2,9 @@
 
 use crate::output::terminal::Style;
 use crate::run::render::{Detail, Renderer};
-use pinion_agent::{Content, Delta, Event, EventKind, StepStatus};
+use pinion_agent::event::Delta;
+use pinion_agent::step::StepStatus;
+use pinion_agent::{Content, Event, EventKind};
 use serde_json::{Value, json};
 
 fn rendered(detail: Detail, events: Vec<EventKind>) -> String {

@@ -2,7 +2,8 @@
 
 use crate::output::terminal::Style;
 use crate::output::{PartExt as _, Text, count, fit, size, text};
-use pinion_agent::{Content, Ledger};
+use pinion_agent::Content;
+use pinion_agent::tool::Ledger;
 use serde_json::Value;
 
 /// Maximum lines of a result.

@@ -80,7 +80,7 @@ impl OpenSession {
         let notices = opened.recovery.notices();
         let loops = u32::try_from(opened.loops).unwrap_or(u32::MAX);
         let last_loop = opened.last_loop.map(|start| start.loop_id).unwrap_or_default().into();
-        let messages = pinion_agent::view(opened.messages);
+        let messages = pinion_agent::compaction::view(opened.messages);
         Ok(Self { messages, loops, last_loop, notices, ..Self::kept(opened.session) })
     }
 

@@ -11,10 +11,12 @@ use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
 use crate::run::session::OpenSession;
-use pinion_agent::{
-    Agent, AgentError, Approval, Approver, Authority, Context, FoundModel, LoopConfig, Message, ModelSource as _,
-    Outcome, RedactedTools, RequestOptions, Selection, SubAgentPolicy, ToolExecutor,
-};
+use pinion_agent::approval::Approval;
+use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};
+use pinion_agent::provider::RequestOptions;
+use pinion_agent::secrets::RedactedTools;
+use pinion_agent::selection::Selection;
+use pinion_agent::{Agent, AgentError, Approver, Authority, Context, LoopConfig, Message, Outcome, ToolExecutor};
 use pinion_plugin_runtime::{Notice, Runtime, Source};
 use pinion_session_store::printable;
 use std::collections::HashSet;

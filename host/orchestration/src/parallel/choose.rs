@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
-use pinion_agent::Events;
+use pinion_agent::channel::Events;
 use pinion_protocol::message::Message;
 use pinion_protocol::outcome::Outcome;
 use pinion_protocol::usage::Spend;

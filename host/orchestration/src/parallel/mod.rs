@@ -24,11 +24,13 @@ pub use judge::Judge;
 use futures_util::future::join_all;
 use keep::GroupStore;
 use pinion_agent::Context;
-use pinion_agent::Events;
-use pinion_agent::Selection;
+use pinion_agent::LoopConfig;
+use pinion_agent::channel::Events;
+use pinion_agent::config::ChildKind;
+use pinion_agent::limits::Budget;
 use pinion_agent::run;
-use pinion_agent::{Agent, AgentError, Budget};
-use pinion_agent::{ChildKind, LoopConfig};
+use pinion_agent::selection::Selection;
+use pinion_agent::{Agent, AgentError};
 use pinion_protocol::choice::ChoiceName;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::identity::Continuation;
@@ -78,7 +80,7 @@ pub fn branches_of(config: &LoopConfig, count: usize) -> Vec<LoopConfig> {
 /// prompts, the branches resume from `context`.
 ///
 /// Each branch follows its config, with these exceptions: its tools stay within
-/// [`Policy::branch_authority`](pinion_agent::Policy::branch_authority), because all branches share a directory; its
+/// [`Policy::branch_authority`](pinion_agent::config::Policy::branch_authority), because all branches share a directory; its
 /// queues start empty; it shares its budget with the other branches; and its messages go to the store of the first
 /// config.
 ///

@@ -5,7 +5,7 @@
 //! limit. The request is never shortened. The messages themselves remain unchanged.
 
 use super::choose::Candidates;
-use pinion_agent::TokenCounter;
+use pinion_agent::tokens::TokenCounter;
 use pinion_protocol::bound::cut_middle;
 use pinion_protocol::content::text_of;
 use pinion_protocol::message::Message;
@@ -192,7 +192,7 @@ fn said(message: &Message) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinion_agent::ByteCounter;
+    use pinion_agent::tokens::ByteCounter;
     use proptest::prelude::*;
 
     fn question(prior: &str, answers: &[&str]) -> Question {

@@ -3,7 +3,7 @@
 use super::{Plan, PlanError, Step, StepStatus};
 use crate::structured::{Answer, AnswerError, answer_as, answer_with};
 use pinion_agent::Agent;
-use pinion_agent::Selection;
+use pinion_agent::selection::Selection;
 use pinion_protocol::authority::Authority;
 use pinion_protocol::event::EventKind;
 use pinion_protocol::message::Message;

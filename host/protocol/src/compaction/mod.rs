@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub const COMPACTION_MESSAGE: &str = "pinion/compaction";
 
 /// Precedes the summary, so that the model does not read it as a request.
-pub const FRAME: &str = "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
+pub const SUMMARY_FRAME: &str =
+    "[What follows is a summary of the conversation so far. It is background, not a request.]\n\n";
 
 /// Data of a compaction message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ fn record(message: &Message) -> Option<Record> {
 /// Returns whether a message is the summary of a compaction, which the user did not write.
 pub fn is_summary(message: &Message) -> bool {
     let Message::User(message) = message else { return false };
-    message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(FRAME))
+    message.content.first().and_then(Content::as_text).is_some_and(|text| text.starts_with(SUMMARY_FRAME))
 }
 
 impl Record {
@@ -81,7 +82,7 @@ impl Record {
         let head = &head[..self.first.min(head.len())];
         let kept = rest;
         let summary = (!self.summary.is_empty()).then(|| {
-            let content = vec![Content::text(format!("{FRAME}{}", self.summary))];
+            let content = vec![Content::text(format!("{SUMMARY_FRAME}{}", self.summary))];
             Arc::new(Message::User(UserMessage { content, timestamp }))
         });
         let spared = kept.len() - self.cut.map_or(kept.len(), |cut| cut.spared).min(kept.len());

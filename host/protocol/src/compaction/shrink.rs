@@ -3,7 +3,7 @@
 //! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`MIN_TOKENS`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
-use super::{Cut, FRAME, Record, is_summary};
+use super::{Cut, Record, SUMMARY_FRAME, is_summary};
 use crate::bound::cut_middle;
 use crate::compaction::policy::CompactionPolicy;
 use crate::content::text_of;
@@ -158,7 +158,7 @@ pub fn with_task(summary: String, messages: &[Arc<Message>], kept: Retained, bud
 fn task(message: &Message) -> Option<String> {
     let Message::User(message) = message else { return None };
     let text = text_of(&message.content);
-    match text.strip_prefix(FRAME) {
+    match text.strip_prefix(SUMMARY_FRAME) {
         Some(summary) => summary.split_once(TASK).map(|(_, task)| task.to_owned()),
         None => Some(text),
     }
@@ -172,7 +172,7 @@ pub fn listing(messages: &[Arc<Message>]) -> String {
             Message::User(message) => {
                 let text = text_of(&message.content);
                 // An earlier summary goes on as it is.
-                let text = text.strip_prefix(FRAME).unwrap_or(&text);
+                let text = text.strip_prefix(SUMMARY_FRAME).unwrap_or(&text);
                 let text = text.split(TASK).next().unwrap_or(text);
                 line(&mut listing, "The user: ", text, USER_BYTES);
             }

@@ -11,9 +11,10 @@ use crate::plugins::policy::{Binding, CallGrants, Policy};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::interruptible_by;
 use crate::run::rows::account;
-use pinion_agent::{
-    Authority, Content, RedactedTools, Schemas, ToolError, ToolExecutor as _, ToolInvocation, ToolOutput, ToolProgress,
-};
+use pinion_agent::schema::Schemas;
+use pinion_agent::secrets::RedactedTools;
+use pinion_agent::tool::{ToolError, ToolInvocation, ToolOutput, ToolProgress};
+use pinion_agent::{Authority, Content, ToolExecutor as _};
 use pinion_plugin_runtime::{NoInfo, NoticeEvent, PluginInfo, Runtime};
 use serde_json::Value;
 use std::sync::Arc;

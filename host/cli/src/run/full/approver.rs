@@ -1,7 +1,8 @@
 //! Approval of tool calls in the UI.
 
+use pinion_agent::Approver;
+use pinion_agent::approval::{Decision, Question};
 use pinion_agent::futures_util::future::BoxFuture;
-use pinion_agent::{Approver, Decision, Question};
 use pinion_tui::Answer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};

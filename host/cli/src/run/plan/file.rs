@@ -7,7 +7,7 @@
 use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::home;
 use crate::files::repository::{Links, Located, Make, Refusal, Repository};
-use pinion_agent::StepStatus;
+use pinion_agent::step::StepStatus;
 use pinion_orchestration::Plan;
 use std::io;
 use std::path::{Path, PathBuf};
