@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Creates a channel for `capacity` events, at least one.
 pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(Channel {
         state: Mutex::new(State { queue: VecDeque::new(), senders: 1, is_closed: false }),
         capacity: capacity.max(1),
         readable: Notify::new(),
@@ -28,17 +28,17 @@ pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
 /// The sending end of an event channel.
 #[derive(Debug)]
 pub struct EventSender {
-    shared: Arc<Shared>,
+    shared: Arc<Channel>,
 }
 
 /// The receiving end of an event channel.
 #[derive(Debug)]
 pub struct EventReceiver {
-    shared: Arc<Shared>,
+    shared: Arc<Channel>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Channel {
     state: Mutex<State>,
     capacity: usize,
     readable: Notify,
@@ -53,7 +53,7 @@ struct State {
     is_closed: bool,
 }
 
-impl Shared {
+impl Channel {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -303,7 +303,7 @@ impl<'a> Run<'a> {
 
     /// Asks the model. If the vendor rejects the request as too long, compacts the conversation and retries once.
     async fn ask(&mut self) -> Result<(AssistantMessage, Option<RunError>), StoreError> {
-        let (reply, failure) = self.asking().reply().await;
+        let (reply, failure) = self.current_turn().reply().await;
         let is_overflow = failure.as_ref().is_some_and(|error| error.kind == RunErrorKind::Overflow);
         if !is_overflow || !self.config.policy.compaction.automatic {
             return Ok((reply, failure));
@@ -314,10 +314,10 @@ impl<'a> Run<'a> {
             return Ok((reply, failure));
         }
         self.emit(EventKind::Retry { attempt: 1, max_attempts: 1, delay_ms: 0, cause }).await;
-        Ok(self.asking().reply().await)
+        Ok(self.current_turn().reply().await)
     }
 
-    fn asking(&self) -> Turn<'_> {
+    fn current_turn(&self) -> Turn<'_> {
         Turn { context: self.context, config: self.config, events: self.events, token: self.token }
     }
 

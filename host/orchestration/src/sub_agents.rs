@@ -182,7 +182,12 @@ impl Call {
     }
 
     /// Returns the configs of the attempts and the strategy that chooses one.
-    async fn plan(&self, assignment: &Assignment, kind: &AgentKind, ceiling: Ceiling) -> Result<Plan, SubAgentError> {
+    async fn plan(
+        &self,
+        assignment: &Assignment,
+        kind: &AgentKind,
+        ceiling: Ceiling,
+    ) -> Result<LaunchPlan, SubAgentError> {
         let config = self.config(assignment, kind, ceiling)?;
         let usual =
             Attempts { count: u32::try_from(kind.models.len()).unwrap_or(u32::MAX).max(1), choice: ChoiceName::Judge };
@@ -201,7 +206,7 @@ impl Call {
             Some(name) => self.with_model(config, name).await?,
             None => attempts[0].clone(),
         };
-        Ok(Plan { attempts, strategy: strategy(choice, judge) })
+        Ok(LaunchPlan { attempts, strategy: strategy(choice, judge) })
     }
 
     /// Returns the parent's config, restricted for a sub-agent.
@@ -269,7 +274,7 @@ impl Call {
     }
 
     /// Creates the sub-agent's own conversation and session.
-    fn begin(&self, kind: &AgentKind, plan: &mut Plan) -> Context {
+    fn begin(&self, kind: &AgentKind, plan: &mut LaunchPlan) -> Context {
         let name = if kind.name.is_empty() { "sub-agent" } else { &kind.name };
         let session = self.session(name);
         for config in &mut plan.attempts {
@@ -309,7 +314,7 @@ impl Call {
     }
 
     /// Runs the sub-agent as a separate task, so that the run ends properly even if nobody waits for it any more.
-    async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: Plan) -> Option<(Outcome, Arc<str>)> {
+    async fn start(&self, prompt: Message, kind: &AgentKind, mut plan: LaunchPlan) -> Option<(Outcome, Arc<str>)> {
         let mut context = self.begin(kind, &mut plan);
         let token = self.token.child_token();
         let _cancelled_with_us = token.clone().drop_guard();
@@ -341,13 +346,13 @@ impl Call {
 }
 
 /// The configs of a sub-agent's attempts and the strategy that chooses one.
-struct Plan {
+struct LaunchPlan {
     /// Configs of the attempts, at least one.
     attempts: Vec<LoopConfig>,
     strategy: Box<dyn BranchStrategy>,
 }
 
-impl Plan {
+impl LaunchPlan {
     async fn execute(
         &self,
         context: &mut Context,

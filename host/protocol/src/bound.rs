@@ -42,7 +42,7 @@ impl OutputBounds {
     pub fn apply(&self, content: Vec<Content>) -> Vec<Content> {
         let is_empty_text = |part: &Content| part.as_text().is_some_and(str::is_empty);
         let had_content = !content.is_empty();
-        let mut budget = Budget { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
+        let mut budget = Remaining { bounds: self, text: self.max_text_bytes, images: 0, image_bytes: 0, left_out: 0 };
         let mut parts = content.into_iter().filter(|part| !is_empty_text(part));
         let mut bounded: Vec<Content> =
             parts.by_ref().take(self.max_parts).filter_map(|part| budget.take(part)).collect();
@@ -61,7 +61,7 @@ impl OutputBounds {
 }
 
 /// The remaining budget while a result is being cut.
-struct Budget<'a> {
+struct Remaining<'a> {
     bounds: &'a OutputBounds,
     text: usize,
     images: usize,
@@ -70,7 +70,7 @@ struct Budget<'a> {
     left_out: usize,
 }
 
-impl Budget<'_> {
+impl Remaining<'_> {
     fn take(&mut self, part: Content) -> Option<Content> {
         match part {
             Content::Text { text } => {

@@ -35,11 +35,11 @@ pub struct FallbackMember {
 /// them.
 #[derive(Debug)]
 pub struct Fallback {
-    shared: Arc<Shared>,
+    shared: Arc<Members>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Members {
     members: Vec<FallbackMember>,
     max_failures: u32,
     pause: Duration,
@@ -73,7 +73,7 @@ impl Fallback {
     pub fn new(first: FallbackMember, others: impl IntoIterator<Item = FallbackMember>) -> Self {
         let members: Vec<FallbackMember> = std::iter::once(first).chain(others).collect();
         let health = Mutex::new(vec![Health::default(); members.len()]);
-        let shared = Shared { members, max_failures: 3, pause: Duration::from_secs(300), health };
+        let shared = Members { members, max_failures: 3, pause: Duration::from_secs(300), health };
         Self { shared: Arc::new(shared) }
     }
 
@@ -89,9 +89,9 @@ impl Fallback {
         self.with(|shared| shared.pause = pause)
     }
 
-    fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
+    fn with(self, change: impl FnOnce(&mut Members)) -> Self {
         let Self { shared } = self;
-        let mut shared = Arc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
+        let mut shared = Arc::try_unwrap(shared).unwrap_or_else(|shared| Members {
             members: shared.members.clone(),
             max_failures: shared.max_failures,
             pause: shared.pause,
@@ -119,7 +119,7 @@ impl Provider for Fallback {
     }
 }
 
-impl Shared {
+impl Members {
     /// Returns the members to try, in order: those that are not paused, or all when all are.
     fn candidates(&self) -> VecDeque<usize> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +186,7 @@ impl Shared {
 
 /// One request as it moves through the members.
 struct Attempt {
-    shared: Arc<Shared>,
+    shared: Arc<Members>,
     request: Request,
     token: CancellationToken,
     /// The members not tried yet.

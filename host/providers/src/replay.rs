@@ -227,11 +227,11 @@ fn pieces(text: &str, chunk: usize) -> impl Iterator<Item = &str> {
 /// A provider that plays a script, one reply per request. Clones share the script and the position in it.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<ScriptState>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ScriptState {
     replies: VecDeque<Reply>,
     played: usize,
     /// `None` unless requests are recorded.
@@ -250,7 +250,7 @@ impl Replay {
     }
 
     fn start(script: Script, requests: Option<Vec<Request>>) -> Self {
-        let shared = Shared { replies: script.replies.into(), played: 0, requests };
+        let shared = ScriptState { replies: script.replies.into(), played: 0, requests };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -264,12 +264,12 @@ impl Replay {
         self.with(|shared| shared.replies.len())
     }
 
-    fn with<T>(&self, action: impl FnOnce(&mut Shared) -> T) -> T {
+    fn with<T>(&self, action: impl FnOnce(&mut ScriptState) -> T) -> T {
         action(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Shared {
+impl ScriptState {
     fn next(&mut self, request: Request) -> Result<(usize, Reply), ProviderError> {
         if let Some(requests) = &mut self.requests {
             requests.push(request);

@@ -83,7 +83,7 @@ pub use printable::printable;
 pub use record::Record;
 pub use recovery::{Opened, Recovery, open_to_continue};
 pub use session::Session;
-pub use snapshot::{Snapshot, restore};
+pub use snapshot::{SessionSnapshot, restore};
 pub use summary::Summary;
 pub use transcript::{Branch, EntryError, Transcript};
 pub use tree::BranchInfo;

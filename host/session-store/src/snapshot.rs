@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The position of a conversation. Serializable; has no messages and no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct SessionSnapshot {
     /// The session's id.
     pub session: String,
     /// The session's file.
@@ -39,7 +39,7 @@ impl Session {
     ///
     /// # Errors
     /// The session has no messages yet, or cannot be read or written.
-    pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<Snapshot, SessionError> {
+    pub fn snapshot(&self, agent_id: Option<&str>, loop_id: Option<&str>) -> Result<SessionSnapshot, SessionError> {
         if !self.path().exists() {
             return Err(SessionError::new(self.path(), SessionErrorKind::Empty));
         }
@@ -47,7 +47,7 @@ impl Session {
         let entry = self.position();
         let digest = digest(self.path(), entry)?;
         let path = std::path::absolute(self.path()).map_err(SessionError::io("find", self.path()))?;
-        Ok(Snapshot {
+        Ok(SessionSnapshot {
             session: self.id().to_owned(),
             path,
             workspace: self.header().workspace.clone(),
@@ -64,7 +64,7 @@ impl Session {
 ///
 /// # Errors
 /// As [`open_to_continue`]; or the entry has changed.
-pub fn restore(snapshot: &Snapshot) -> Result<Opened, SessionError> {
+pub fn restore(snapshot: &SessionSnapshot) -> Result<Opened, SessionError> {
     let mut opened = open_to_continue(&snapshot.path, &snapshot.workspace)?;
     let outdated = || SessionError::new(&snapshot.path, SessionErrorKind::Outdated);
     let digest = digest(&snapshot.path, snapshot.entry).map_err(|error| match error.kind {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Returns the snapshot as another process reads it.
-    fn sent(snapshot: &Snapshot) -> Snapshot {
+    fn sent(snapshot: &SessionSnapshot) -> SessionSnapshot {
         serde_json::from_str(&serde_json::to_string(snapshot).unwrap()).unwrap()
     }
 

@@ -4,7 +4,7 @@
 
 use pinion_protocol::{Message, SessionStore as _};
 use pinion_session_store::{
-    Session, SessionDirectory, SessionErrorKind, Snapshot, Transcript, open_to_continue, restore,
+    Session, SessionDirectory, SessionErrorKind, SessionSnapshot, Transcript, open_to_continue, restore,
 };
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -37,7 +37,7 @@ fn the_other_process() {
 
 struct Other {
     process: Child,
-    snapshot: Snapshot,
+    snapshot: SessionSnapshot,
 }
 
 impl Other {
@@ -63,7 +63,7 @@ impl Other {
         Self { process, snapshot: snapshot.expect("the other process ended early") }
     }
 
-    fn kill(mut self) -> Snapshot {
+    fn kill(mut self) -> SessionSnapshot {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.snapshot

@@ -229,14 +229,14 @@ impl Compactor<'_> {
             after: count(&self.context.messages),
             spend,
         };
-        let told = EventKind::Compaction {
+        let event = EventKind::Compaction {
             reason,
             dropped: compaction.dropped,
             summary: compaction.summary.clone(),
             before: compaction.before,
             after: compaction.after,
         };
-        self.config.report(self.events, &self.context.loop_id, told).await;
+        self.config.report(self.events, &self.context.loop_id, event).await;
         Ok(compaction)
     }
 }

@@ -25,21 +25,21 @@ pub(super) struct Summary {
 impl Compactor<'_> {
     /// Asks for a summary of `messages`: first the model for summaries, if there is one.
     pub(super) async fn summary(&self, messages: &[Arc<Message>], instructions: Option<&str>) -> Summary {
-        let mut asking = self.context.clone();
-        asking.messages = messages.to_vec();
+        let mut summarizing = self.context.clone();
+        summarizing.messages = messages.to_vec();
         let instruction = match instructions {
             Some(more) => format!("{INSTRUCTION}\n\nThe user adds: {more}"),
             None => INSTRUCTION.to_owned(),
         };
-        asking.messages.push(Arc::new(Message::user(instruction)));
-        let Some(found) = &self.config.ports.summarizer else { return self.ask(&asking, self.config).await };
+        summarizing.messages.push(Arc::new(Message::user(instruction)));
+        let Some(found) = &self.config.ports.summarizer else { return self.ask(&summarizing, self.config).await };
         let mut config = self.config.clone().with_model(found.clone());
         // Meant for the other model.
         (config.policy.options.thinking, config.policy.options.thinking_budget) = (ThinkingLevel::Off, None);
-        let first = self.ask(&asking, &config).await;
+        let first = self.ask(&summarizing, &config).await;
         let Err(CompactionError::NoSummary { message }) = &first.text else { return first };
         tracing::warn!(message, "the model for summaries wrote none; the model of the conversation is asked");
-        let mut second = self.ask(&asking, self.config).await;
+        let mut second = self.ask(&summarizing, self.config).await;
         second.spend.add(first.spend);
         second
     }

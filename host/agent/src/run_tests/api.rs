@@ -154,8 +154,8 @@ async fn panic_of_a_tool_or_a_store_leaves_no_call_without_a_result() {
     let mut harness = Setup::new(replies).tool("bad", Act::Panic("oh no")).tool("look", Act::Answer("seen")).build();
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.text(), "done");
-    let told = harness.last_request();
-    assert_eq!(told[2..], ["failed call-0: The tool crashed: panicked: oh no", "result call-1: seen"]);
+    let sent = harness.last_request();
+    assert_eq!(sent[2..], ["failed call-0: The tool crashed: panicked: oh no", "result call-1: seen"]);
 
     struct Broken;
     impl SessionStore for Broken {

@@ -88,7 +88,7 @@ impl Approver for Swapping {
 struct Ended {
     asked: Vec<u32>,
     ran: Vec<u32>,
-    told: Vec<String>,
+    sent: Vec<String>,
 }
 
 /// Calls `act` once. The tool is replaced each time the user is asked.
@@ -113,9 +113,9 @@ async fn run_calls(
     });
     let outcome = harness.prompt("go").await;
     assert_paired(&outcome.messages);
-    let told = harness.last_request().split_off(2);
+    let sent = harness.last_request().split_off(2);
     let (asked, ran) = (approver.asked.lock().unwrap().clone(), tools.ran.lock().unwrap().clone());
-    Ended { asked, ran, told }
+    Ended { asked, ran, sent }
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_tool_that_is_replaced_while_the_user_is_asked_is_asked_about_again() 
     let swaps = vec![Some(version(2, "b", |_| {}))];
     let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2], vec![2]));
-    assert_eq!(ended.told, ["result call-0: done"]);
+    assert_eq!(ended.sent, ["result call-0: done"]);
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn a_tool_that_is_replaced_again_and_again_is_not_called() {
     });
     let ended = run(tools, Vec::new(), Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1, 2, 3, 4], vec![]));
-    assert!(ended.told[0].contains("replaced repeatedly"), "{:?}", ended.told);
+    assert!(ended.sent[0].contains("replaced repeatedly"), "{:?}", ended.sent);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_harmless_tool_that_grows_between_check_and_call_needs_approval() {
     let tools = Arc::new(Versions { current: Mutex::new(Some(harmless)), restless: true, ran: Mutex::default() });
     let ended = run(tools, Vec::new(), Decision::Unanswered { reason: "nobody".into() }).await;
     assert_eq!((ended.asked, ended.ran), (vec![2], vec![]));
-    assert_eq!(ended.told, ["failed call-0: Denied: nobody"]);
+    assert_eq!(ended.sent, ["failed call-0: Denied: nobody"]);
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn arguments_are_checked_against_the_schema_of_the_tool_that_runs() {
     let swaps = vec![Some(version(2, "b", strict))];
     let ended = run(Versions::of(version(1, "a", |_| {})), swaps, Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1], vec![]));
-    assert!(ended.told[0].starts_with("failed call-0: Invalid arguments"), "{:?}", ended.told);
+    assert!(ended.sent[0].starts_with("failed call-0: Invalid arguments"), "{:?}", ended.sent);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn arguments_that_change_with_the_schema_are_asked_about_again() {
 async fn a_tool_that_goes_away_while_the_user_is_asked_is_unknown() {
     let ended = run(Versions::of(version(1, "a", |_| {})), vec![None], Decision::Allow).await;
     assert_eq!((ended.asked, ended.ran), (vec![1], vec![]));
-    assert_eq!(ended.told, ["failed call-0: There is no tool `act`."]);
+    assert_eq!(ended.sent, ["failed call-0: There is no tool `act`."]);
 }
 
 #[tokio::test]

@@ -61,10 +61,10 @@ async fn l8_invalid_arguments_never_reach_the_tool_and_are_reported() {
     let harness = Setup::new(replies).tool("look", Act::Answer("seen")).build();
     harness.prompt("go").await;
     assert!(harness.tools.log.lock().unwrap().is_empty());
-    let told = harness.last_request();
-    assert!(told[2].starts_with("failed call-0: Invalid arguments: `/text`"), "{}", told[2]);
-    assert!(told[3].starts_with("failed call-1: Invalid arguments: they are not JSON"), "{}", told[3]);
-    assert_eq!(told[4], "failed call-2: There is no tool `loook`. Did you mean `look`?");
+    let sent = harness.last_request();
+    assert!(sent[2].starts_with("failed call-0: Invalid arguments: `/text`"), "{}", sent[2]);
+    assert!(sent[3].starts_with("failed call-1: Invalid arguments: they are not JSON"), "{}", sent[3]);
+    assert_eq!(sent[4], "failed call-2: There is no tool `loook`. Did you mean `look`?");
 }
 
 #[tokio::test]
@@ -80,9 +80,9 @@ async fn l13_truncated_calls_get_an_error_and_the_run_continues() {
     let cut = call_events(&[("look", json!({})), ("look", json!("{\"te"))], StopReason::Length);
     let harness = Setup::new(vec![Reply::Events(cut), says("shorter")]).tool("look", Act::Answer("seen")).build();
     assert!(done(&harness.prompt("go").await));
-    let told = harness.last_request();
-    assert_eq!(told[2], "result call-0: seen");
-    assert!(told[3].contains("cut off by the output limit"), "{}", told[3]);
+    let sent = harness.last_request();
+    assert_eq!(sent[2], "result call-0: seen");
+    assert!(sent[3].contains("cut off by the output limit"), "{}", sent[3]);
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn results_are_stored_as_calls_end_and_reported_in_call_order() {
     let (outcome, ()) = tokio::join!(harness.prompt("go"), release);
     assert_eq!(kept(&harness)[2..4], ["result call-1: quick", "result call-0: let go"]);
     crate::testing::assert_paired(&outcome.messages);
-    let told: Vec<String> = harness
+    let sent: Vec<String> = harness
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -193,7 +193,7 @@ async fn results_are_stored_as_calls_end_and_reported_in_call_order() {
             _ => None,
         })
         .collect();
-    assert_eq!(told[2..4], ["result call-0: let go", "result call-1: quick"]);
+    assert_eq!(sent[2..4], ["result call-0: let go", "result call-1: quick"]);
 }
 
 #[tokio::test]

@@ -274,9 +274,9 @@ async fn l17_panic_of_a_hook_that_decides_on_a_call_denies_or_withholds_it() {
 
     let (harness, outcome) = panicked_in("transform_result").await;
     assert_eq!(outcome.text(), "done");
-    let told = &harness.last_request()[2];
-    assert!(told.starts_with("failed call-0: The result is withheld") && !told.contains("shown"), "{told}");
-    assert_eq!(letters(&harness.store.kept.lock().unwrap()[2]), *told);
+    let sent = &harness.last_request()[2];
+    assert!(sent.starts_with("failed call-0: The result is withheld") && !sent.contains("shown"), "{sent}");
+    assert_eq!(letters(&harness.store.kept.lock().unwrap()[2]), *sent);
 }
 
 #[tokio::test]
@@ -307,10 +307,10 @@ async fn panic_of_an_approver_denies_the_call_and_the_next_one_is_asked_about() 
     let broken = Approval::new(ApprovalMode::Smart, Arc::new(BrokenApprover));
     harness.agent.configure(|config| config.ports.approval = broken);
     assert_eq!(harness.prompt("go").await.text(), "done");
-    let told = harness.last_request();
-    assert!(told[2].starts_with("failed call-0: Denied: the approver panicked"), "{told:?}");
-    assert_eq!(told[3], "result call-1: seen");
-    assert!(told[4].starts_with("failed call-2: Denied: the approver panicked"), "{told:?}");
+    let sent = harness.last_request();
+    assert!(sent[2].starts_with("failed call-0: Denied: the approver panicked"), "{sent:?}");
+    assert_eq!(sent[3], "result call-1: seen");
+    assert!(sent[4].starts_with("failed call-2: Denied: the approver panicked"), "{sent:?}");
     assert_eq!(counts(&harness.event_names())["approval_requested"], 2);
     assert_eq!(*harness.tools.log.lock().unwrap(), ["+call-1", "-call-1"]);
 }

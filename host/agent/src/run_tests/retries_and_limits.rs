@@ -20,7 +20,7 @@ async fn l11_retryable_errors_are_retried_with_growing_delays() {
     let started = tokio::time::Instant::now();
     assert_eq!(harness.prompt("go").await.text(), "at last");
     assert_eq!(started.elapsed(), Duration::from_secs(1 + 7 + 4));
-    let told: Vec<(u32, u64)> = harness
+    let sent: Vec<(u32, u64)> = harness
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -28,7 +28,7 @@ async fn l11_retryable_errors_are_retried_with_growing_delays() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, [(1, 1000), (2, 7000), (3, 4000)]);
+    assert_eq!(sent, [(1, 1000), (2, 7000), (3, 4000)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,11 +31,11 @@ async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
     ] {
         let (harness, outcome) = steered(Act::UntilCancelled, strategy, running).await;
         assert!(done(&outcome));
-        let told = harness.last_request();
-        for (call, told) in told[2..5].iter().enumerate() {
-            assert!(told.starts_with(&format!("failed call-{call}: The user sent a message")), "{strategy:?}: {told}");
+        let sent = harness.last_request();
+        for (call, sent) in sent[2..5].iter().enumerate() {
+            assert!(sent.starts_with(&format!("failed call-{call}: The user sent a message")), "{strategy:?}: {sent}");
         }
-        assert_eq!(told[5..], ["user: stop that"]);
+        assert_eq!(sent[5..], ["user: stop that"]);
         assert_paired(&outcome.messages);
         let mut log = harness.tools.log.lock().unwrap().clone();
         log.sort_unstable();
@@ -47,11 +47,11 @@ async fn l9_steering_cancels_running_calls_and_skips_the_rest() {
 #[tokio::test]
 async fn l9_what_a_cancelled_call_had_done_is_told() {
     let (harness, _) = steered(Act::AnswerOnCancel("half of it"), Strategy::Sequential, 1).await;
-    let told = harness.last_request();
+    let sent = harness.last_request();
     assert!(
-        told[2].starts_with("failed call-0: The user sent a message") && told[2].ends_with("half of it"),
+        sent[2].starts_with("failed call-0: The user sent a message") && sent[2].ends_with("half of it"),
         "{}",
-        told[2]
+        sent[2]
     );
 }
 
@@ -145,9 +145,9 @@ async fn l9_steering_ends_an_open_question_and_other_calls_do_not_wait_for_it() 
         harness.agent.steer(Message::user("stop that"));
     };
     tokio::join!(harness.prompt("go"), steer);
-    let told = harness.last_request();
-    assert!(told[2].starts_with("failed call-0: The user sent a message"), "{told:?}");
-    assert_eq!(told[3], "result call-1: seen");
+    let sent = harness.last_request();
+    assert!(sent[2].starts_with("failed call-0: The user sent a message"), "{sent:?}");
+    assert_eq!(sent[3], "result call-1: seen");
     assert_eq!(silent.denied_count(), 0, "nobody said no");
     let names = harness.event_names();
     let counts = crate::testing::counts(&names);

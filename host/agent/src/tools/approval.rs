@@ -1,6 +1,6 @@
 //! Decides whether a call may run, by the authority that the executor enforces, never by the claims of the tool.
 
-use crate::tools::asking::Asking;
+use crate::tools::question_time::QuestionTime;
 use pinion_protocol::approval::{ApprovalMode, Approver, Decision, DeniedCall, Question};
 use pinion_protocol::authority::Authority;
 use pinion_protocol::definition::ToolDefinition;
@@ -21,7 +21,7 @@ pub struct Approval {
     mode: ApprovalMode,
     approver: Arc<dyn Approver>,
     decided: Arc<Mutex<Decided>>,
-    asking: Arc<Asking>,
+    question_time: Arc<QuestionTime>,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -51,7 +51,7 @@ impl Subject {
 impl Approval {
     /// Creates an approval that asks `approver` about the calls that `mode` selects.
     pub fn new(mode: ApprovalMode, approver: Arc<dyn Approver>) -> Self {
-        Self { mode, approver, decided: Arc::default(), asking: Arc::default(), turn: Arc::default() }
+        Self { mode, approver, decided: Arc::default(), question_time: Arc::default(), turn: Arc::default() }
     }
 
     /// Clears the approvals of the session, because another session starts.
@@ -82,7 +82,7 @@ impl Approval {
 
     /// Sleeps for `time`, not counting the time during which a person is asked.
     pub async fn sleep(&self, time: Duration) {
-        self.asking.sleep(time).await;
+        self.question_time.sleep(time).await;
     }
 
     /// Returns whether calls of this tool need approval.
@@ -102,10 +102,10 @@ impl Approval {
         token: &CancellationToken,
         _turn: &MutexGuard<'_, ()>,
     ) -> Option<Decision> {
-        let asking = self.asking.begin();
+        let question_time = self.question_time.begin();
         let decision = caught_async(async { self.approver.decide(question, token).await });
         let decision = token.run_until_cancelled(decision).await?;
-        drop(asking);
+        drop(question_time);
         let decision = decision.unwrap_or_else(|panicked| {
             tracing::error!(%panicked, "the approver failed");
             Decision::Unanswered { reason: format!("the approver {panicked}") }

@@ -31,7 +31,7 @@ struct Part {
 
 /// Effect of an event on the watchers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Progress {
     /// No effect.
     Quiet,
     /// The reply started.
@@ -42,14 +42,14 @@ pub(crate) enum Step {
 
 impl Assembly {
     /// Processes the next event.
-    pub(crate) fn take(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
+    pub(crate) fn take(&mut self, event: StreamEvent) -> Result<Progress, ProviderError> {
         if self.stop_reason.is_some() {
             return Err(malformed("event after the end of the reply"));
         }
         match event {
             StreamEvent::Start { model } => {
                 self.model = model.or(self.model.take());
-                Ok(Step::Started)
+                Ok(Progress::Started)
             }
             StreamEvent::PartStart { index, part } => self.start(index, part),
             StreamEvent::Delta { index, delta } => self.grow(index, delta),
@@ -57,34 +57,34 @@ impl Assembly {
                 let part = self.open(index)?;
                 part.is_complete = true;
                 part.signature = signature;
-                Ok(Step::Quiet)
+                Ok(Progress::Quiet)
             }
             StreamEvent::Usage(usage) => {
                 self.usage = usage;
-                Ok(Step::Quiet)
+                Ok(Progress::Quiet)
             }
             StreamEvent::End { stop_reason } => {
                 self.stop_reason = Some(stop_reason);
-                Ok(Step::Quiet)
+                Ok(Progress::Quiet)
             }
         }
     }
 
-    fn start(&mut self, index: usize, kind: PartKind) -> Result<Step, ProviderError> {
+    fn start(&mut self, index: usize, kind: PartKind) -> Result<Progress, ProviderError> {
         if index != self.parts.len() || index >= MAX_PARTS {
             return Err(malformed(&format!("part {index} starts where part {} is expected", self.parts.len())));
         }
         let step = match &kind {
             PartKind::ToolCall { id, name } => {
-                Step::Grew(index, Delta::ToolCallStart { call_id: id.clone(), tool: name.clone() })
+                Progress::Grew(index, Delta::ToolCallStart { call_id: id.clone(), tool: name.clone() })
             }
-            _ => Step::Quiet,
+            _ => Progress::Quiet,
         };
         self.parts.push(Part { kind, text: String::new(), signature: None, is_complete: false });
         Ok(step)
     }
 
-    fn grow(&mut self, index: usize, delta: String) -> Result<Step, ProviderError> {
+    fn grow(&mut self, index: usize, delta: String) -> Result<Progress, ProviderError> {
         self.bytes += delta.len();
         if self.bytes > MAX_REPLY_BYTES {
             return Err(malformed(&format!("the reply is longer than {MAX_REPLY_BYTES} bytes")));
@@ -92,10 +92,10 @@ impl Assembly {
         let part = self.open(index)?;
         part.text.push_str(&delta);
         Ok(match part.kind {
-            PartKind::Text => Step::Grew(index, Delta::Text { delta }),
-            PartKind::Thinking => Step::Grew(index, Delta::Thinking { delta }),
-            PartKind::ToolCall { .. } => Step::Grew(index, Delta::ToolCallArguments { delta }),
-            PartKind::RedactedThinking => Step::Quiet,
+            PartKind::Text => Progress::Grew(index, Delta::Text { delta }),
+            PartKind::Thinking => Progress::Grew(index, Delta::Thinking { delta }),
+            PartKind::ToolCall { .. } => Progress::Grew(index, Delta::ToolCallArguments { delta }),
+            PartKind::RedactedThinking => Progress::Quiet,
         })
     }
 
@@ -220,14 +220,14 @@ mod tests {
     proptest! {
         #[test]
         fn call_that_is_cut_off_at_any_byte_is_partial(path in "[ -~]{0,20}", cut in 0_usize..40) {
-            let whole = json!({ "path": path }).to_string();
-            let cut = cut.min(whole.len() - 1);
+            let complete = json!({ "path": path }).to_string();
+            let cut = cut.min(complete.len() - 1);
             let stop = StreamEvent::End { stop_reason: StopReason::Length };
             let mut events = vec![start(0, call())];
-            events.extend((cut > 0).then(|| delta(0, &whole[..cut])));
+            events.extend((cut > 0).then(|| delta(0, &complete[..cut])));
             events.push(stop);
             let content = assemble(events).content();
-            prop_assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some(&whole[..cut]));
+            prop_assert_eq!(content[0].as_tool_call().unwrap().partial.as_deref(), Some(&complete[..cut]));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::channel::Events;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::HookChain;
-use assemble::{Assembly, Step};
+use assemble::{Assembly, Progress};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use pinion_protocol::event::{EventKind, Role};
@@ -110,7 +110,7 @@ impl Turn<'_> {
                     None => Err(ProviderError::Network { message: "the reply broke off".to_owned() }),
                 };
             };
-            if let Step::Grew(index, delta) = assembly.take(event?)? {
+            if let Progress::Grew(index, delta) = assembly.take(event?)? {
                 self.emit(EventKind::MessageUpdate { index, delta }).await;
             }
         }

@@ -17,6 +17,6 @@ impl Completions {
     pub(crate) async fn run(self, _: &Invocation) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "pinion", &mut script);
-        print(&Text::whole(&String::from_utf8_lossy(&script)))
+        print(&Text::complete(&String::from_utf8_lossy(&script)))
     }
 }

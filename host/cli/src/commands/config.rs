@@ -25,7 +25,7 @@ impl ConfigArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Result<()> {
         let base = invocation.base()?;
         match self.command {
-            ConfigCommand::Show => print(&Text::whole(&base.config.merged.to_string())),
+            ConfigCommand::Show => print(&Text::complete(&base.config.merged.to_string())),
             ConfigCommand::Path => print(&paths(&base)),
         }
     }

@@ -67,14 +67,14 @@ fn list(paths: &Paths) -> Result<()> {
             text.push_str(&row("not used yet", &path));
         }
     }
-    print(&Text::whole(&text))
+    print(&Text::complete(&text))
 }
 
 fn add(paths: &Paths, directory: &Path, yes: bool) -> Result<()> {
     let content = Content::read(directory);
     let shown = line(&directory.to_string_lossy());
     let nothing = if content.is_empty() { "  nothing yet\n" } else { "" };
-    let listed = Text::whole(&format!("{}{nothing}{}", content.describe(), settings(paths, &content)));
+    let listed = Text::complete(&format!("{}{nothing}{}", content.describe(), settings(paths, &content)));
     print(&text!("`{}` brings:\n{}", shown, listed))?;
     if !yes && !terminal::is_interactive() {
         return Err(Failure::new(Status::Denied, format!("`{shown}` is not trusted: no terminal to ask on"))
@@ -114,9 +114,9 @@ pub(crate) fn ask_again(paths: &Paths, workspace: &Path, config: &Config) -> Res
     let (listed, settings) = (project.content().describe(), settings(paths, project.content()));
     print(&text!(
         "`.pinion` of this project changed since you trusted it:\n{}It now brings:\n{}{}",
-        Text::whole(&changes),
-        Text::whole(&listed),
-        Text::whole(&settings)
+        Text::complete(&changes),
+        Text::complete(&listed),
+        Text::complete(&settings)
     ))?;
     if !ask(workspace, project.content())? {
         return Ok(false);

@@ -262,12 +262,12 @@ impl MakeWriter<'_> for Log {
 pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
     if error.use_stderr() {
-        return Stderr.text(&Text::whole(&rendered.to_string()));
+        return Stderr.text(&Text::complete(&rendered.to_string()));
     }
     let has_colours = Style::of_stdout() == Style::Colour;
     match has_colours {
         true => Stdout.text(&Text::neutral(keeping_colours(&rendered.ansi().to_string()))),
-        false => Stdout.text(&Text::whole(&rendered.to_string())),
+        false => Stdout.text(&Text::complete(&rendered.to_string())),
     }
 }
 

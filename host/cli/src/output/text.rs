@@ -59,7 +59,7 @@ impl Text {
     }
 
     /// Neutralizes an untrusted text of any length, keeping its lines: for output that contains nothing else.
-    pub(crate) fn whole(text: &str) -> Self {
+    pub(crate) fn complete(text: &str) -> Self {
         Self(printable(text).into_owned())
     }
 

@@ -5,7 +5,7 @@
 //! fails, the first branch is chosen.
 
 use super::choose::{BranchStrategy, Candidates, Choice};
-use super::question::{Question, QuestionBudget};
+use super::question::{JudgeQuestion, QuestionBudget};
 use futures_util::future::BoxFuture;
 use pinion_agent::Context;
 use pinion_agent::LoopConfig;
@@ -40,7 +40,7 @@ pub struct Judge {
 impl BranchStrategy for Judge {
     fn choose<'a>(&'a self, candidates: Candidates<'a>) -> BoxFuture<'a, Choice> {
         Box::pin(async move {
-            match Question::of(&candidates).fit(&self.question_budget()) {
+            match JudgeQuestion::of(&candidates).fit(&self.question_budget()) {
                 Some(question) => self.ask(question, &candidates).await,
                 None => first("the answers do not fit into the judge's context window, even when shortened"),
             }

@@ -17,7 +17,7 @@ const LEFT_OUT: &str = "[…]";
 
 /// The question for a judge.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Question {
+pub(super) struct JudgeQuestion {
     /// Transcript of the prior conversation; may be empty.
     prior: String,
     request: String,
@@ -42,7 +42,7 @@ enum Tier {
 
 const TIERS: [Tier; 3] = [Tier::LastLines, Tier::OuterParagraphs, Tier::Limit];
 
-impl Question {
+impl JudgeQuestion {
     pub(super) fn of(candidates: &Candidates<'_>) -> Self {
         let history = &candidates.context.messages;
         let (prior, request) = match candidates.prompts {
@@ -113,7 +113,7 @@ impl QuestionBudget<'_> {
     }
 
     /// Returns the tokens that remain after `question`.
-    fn left_by(&self, question: &Question) -> u64 {
+    fn left_by(&self, question: &JudgeQuestion) -> u64 {
         self.tokens.unwrap_or(u64::MAX).saturating_sub(self.counter.count(&question.text()))
     }
 }
@@ -195,16 +195,16 @@ mod tests {
     use pinion_agent::tokens::ByteCounter;
     use proptest::prelude::*;
 
-    fn question(prior: &str, answers: &[&str]) -> Question {
+    fn question(prior: &str, answers: &[&str]) -> JudgeQuestion {
         let answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
-        Question { prior: prior.to_owned(), request: "which?".to_owned(), answers }
+        JudgeQuestion { prior: prior.to_owned(), request: "which?".to_owned(), answers }
     }
 
-    fn fit(question: &Question, tokens: u64) -> Option<String> {
+    fn fit(question: &JudgeQuestion, tokens: u64) -> Option<String> {
         question.fit(&QuestionBudget { tokens: Some(tokens), counter: &ByteCounter })
     }
 
-    fn tokens(question: &Question) -> u64 {
+    fn tokens(question: &JudgeQuestion) -> u64 {
         ByteCounter.count(&question.text())
     }
 
@@ -280,13 +280,13 @@ mod tests {
         ) {
             let counter: &dyn TokenCounter = if is_odd { &Odd } else { &ByteCounter };
             let budget = QuestionBudget { tokens: Some(max), counter };
-            let asked = Question { prior, request, answers };
+            let asked = JudgeQuestion { prior, request, answers };
             let text = asked.fit(&budget);
             if let Some(text) = &text {
                 prop_assert!(counter.count(text) <= max);
                 prop_assert!(text.contains(&asked.request));
             }
-            let alone = Question { prior: String::new(), ..asked.clone() }.text();
+            let alone = JudgeQuestion { prior: String::new(), ..asked.clone() }.text();
             if budget.holds(&alone) {
                 let text = text.unwrap();
                 prop_assert!(asked.answers.iter().all(|answer| text.contains(answer.as_str())));
@@ -301,9 +301,9 @@ mod tests {
             prior in texts(),
             answers in prop::collection::vec(texts(), 1..6),
         ) {
-            let asked = Question { prior, request: "which?".into(), answers };
+            let asked = JudgeQuestion { prior, request: "which?".into(), answers };
             let marks = 20 * (asked.answers.len() as u64 + 1);
-            let frame = Question { prior: LEFT_OUT.into(), answers: vec![String::new(); asked.answers.len()], ..asked.clone() };
+            let frame = JudgeQuestion { prior: LEFT_OUT.into(), answers: vec![String::new(); asked.answers.len()], ..asked.clone() };
             prop_assert!(fit(&asked, tokens(&frame) + marks).is_some());
         }
     }

@@ -157,14 +157,14 @@ impl Drop for Group {
 
 /// Both output streams of a program.
 struct Streams {
-    stdout: Kept,
-    stderr: Kept,
+    stdout: RetainedOutput,
+    stderr: RetainedOutput,
     spill: Spill,
 }
 
 impl Streams {
     fn new(spill_directory: &Path, written: &Arc<Written>, max_output: u64) -> Self {
-        let kept = || Kept::new(usize::try_from(max_output / 2).unwrap_or(0));
+        let kept = || RetainedOutput::new(usize::try_from(max_output / 2).unwrap_or(0));
         Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_directory, written.clone()) }
     }
 
@@ -247,14 +247,14 @@ fn clip_start(text: &str, limit: usize) -> &str {
 }
 
 /// The start and the end of a stream.
-struct Kept {
+struct RetainedOutput {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
-impl Kept {
+impl RetainedOutput {
     fn new(half: usize) -> Self {
         Self { half, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_kept_whole() {
-        let mut kept = Kept::new(4);
+        let mut kept = RetainedOutput::new(4);
         kept.take(b"abc");
         kept.take(b"defg");
         assert!(!kept.overflows());
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn of_too_much_the_start_and_the_end_are_kept() {
-        let mut kept = Kept::new(3);
+        let mut kept = RetainedOutput::new(3);
         for byte in b"abcdefghij" {
             kept.take(&[*byte]);
         }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn one_large_write_is_as_many_small_ones() {
-        let (mut one, mut many) = (Kept::new(5), Kept::new(5));
+        let (mut one, mut many) = (RetainedOutput::new(5), RetainedOutput::new(5));
         let bytes: Vec<u8> = (0..200).collect();
         one.take(&bytes);
         bytes.chunks(7).for_each(|chunk| many.take(chunk));

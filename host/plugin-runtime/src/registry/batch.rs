@@ -18,19 +18,19 @@ use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
 /// The beginning of a slot's first attempt. Dropping it ends the attempt.
-pub(super) struct Begun {
+pub(super) struct StartedLoads {
     pub(super) work: Work,
     pub(super) phase: watch::Sender<Phase>,
 }
 
 /// A source whose description was found.
 struct Found {
-    begun: Begun,
+    begun: StartedLoads,
     loaded: Arc<Loaded>,
 }
 
 /// Settles the sources that the cache describes, and begins to load the others.
-pub(super) async fn open(registry: Weak<Registry>, begun: Vec<Begun>) {
+pub(super) async fn open(registry: Weak<Registry>, begun: Vec<StartedLoads>) {
     let Some(this) = registry.upgrade() else { return };
     let opening = tokio::task::spawn_blocking(move || {
         let (found, mut rest) = find(begun);
@@ -44,7 +44,7 @@ pub(super) async fn open(registry: Weak<Registry>, begun: Vec<Begun>) {
     }
 }
 
-fn find(begun: Vec<Begun>) -> (Vec<Found>, Vec<Begun>) {
+fn find(begun: Vec<StartedLoads>) -> (Vec<Found>, Vec<StartedLoads>) {
     let (mut found, mut rest) = (Vec::new(), Vec::new());
     for begun in begun {
         match found_in_cache(&begun.work) {
@@ -97,14 +97,14 @@ impl Taken {
 
 impl Registry {
     /// Makes described plugins answer. Returns those that need a load. Blocks.
-    fn settle_found(self: &Arc<Self>, found: Vec<Found>) -> Vec<Begun> {
+    fn settle_found(self: &Arc<Self>, found: Vec<Found>) -> Vec<StartedLoads> {
         let mut taken = Taken::by(&self.slots());
         let is_admitted = |found: &Found| {
             let generation = &found.loaded.generation;
             taken.admits(generation) && found.begun.work.ask_policy(generation).is_ok()
         };
         let (found, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(is_admitted);
-        let mut rest: Vec<Begun> = rest.into_iter().map(|found| found.begun).collect();
+        let mut rest: Vec<StartedLoads> = rest.into_iter().map(|found| found.begun).collect();
         let mut notices = Vec::new();
         let mut slots = self.slots();
         // Other loads may have ended meanwhile.
@@ -130,10 +130,10 @@ impl Registry {
     }
 
     /// Begins the loads of attempts.
-    pub(super) fn spawn(self: &Arc<Self>, begun: Vec<Begun>) {
+    pub(super) fn spawn(self: &Arc<Self>, begun: Vec<StartedLoads>) {
         let mut slots = self.slots();
         let places: HashMap<u64, usize> = slots.iter().enumerate().map(|(at, slot)| (slot.number, at)).collect();
-        for Begun { work, phase } in begun {
+        for StartedLoads { work, phase } in begun {
             let Some(attempt) = places.get(&work.slot).and_then(|at| slots[*at].attempt.as_mut()) else { continue };
             if attempt.number == work.number {
                 attempt.task = Some(tokio::spawn(work.run(phase)));

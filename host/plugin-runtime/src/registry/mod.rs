@@ -31,7 +31,7 @@ use crate::loading::source::{FileOrigin, Source};
 use crate::loading::stamp::Stamp;
 use crate::policy::PluginPolicy;
 use crate::registry::attempt::{Attempt, FileState, Loading, Phase, end_of};
-use crate::registry::batch::Begun;
+use crate::registry::batch::StartedLoads;
 use crate::registry::load::{Outcome, Reason, Work};
 use crate::registry::loaded::{Loaded, ToolRef};
 use crate::registry::names::displaced;
@@ -66,12 +66,12 @@ impl PolicyFiles {
 
 /// The place of a source, of which no two slots have the same.
 #[derive(PartialEq, Eq, Hash)]
-enum Place {
+enum SourceKey {
     BuiltIn(&'static str),
     File(PathBuf, FileOrigin),
 }
 
-impl Place {
+impl SourceKey {
     fn of(source: &Source) -> Self {
         match source {
             Source::BuiltIn { name, .. } => Self::BuiltIn(name),
@@ -138,10 +138,10 @@ impl Registry {
     /// Begins to load sources that have no slot yet.
     pub(crate) fn begin(self: &Arc<Self>, sources: Vec<Source>) -> Loading {
         let mut slots = self.slots();
-        let mut known: HashSet<Place> = slots.iter().map(|slot| Place::of(&slot.source)).collect();
+        let mut known: HashSet<SourceKey> = slots.iter().map(|slot| SourceKey::of(&slot.source)).collect();
         let (mut loading, mut begun) = (Vec::new(), Vec::new());
         for source in sources {
-            if known.insert(Place::of(&source)) {
+            if known.insert(SourceKey::of(&source)) {
                 let number = self.next_number();
                 let mut slot = Slot::new(number, source, Share::new(number, &self.shared.counts));
                 let (beginning, phase) = self.attempt(&mut slot, Reason::Code);
@@ -239,7 +239,7 @@ impl Registry {
 
     /// Begins an attempt, whose task is spawned at once.
     fn start(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> channel::Receiver<Phase> {
-        let (Begun { work, phase }, receiver) = self.attempt(slot, reason);
+        let (StartedLoads { work, phase }, receiver) = self.attempt(slot, reason);
         if let Some(attempt) = &mut slot.attempt {
             attempt.task = Some(tokio::spawn(work.run(phase)));
         }
@@ -247,7 +247,7 @@ impl Registry {
     }
 
     /// Begins an attempt without a task.
-    fn attempt(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> (Begun, channel::Receiver<Phase>) {
+    fn attempt(self: &Arc<Self>, slot: &mut Slot, reason: Reason) -> (StartedLoads, channel::Receiver<Phase>) {
         let number = self.next_number();
         let (phase, receiver) = channel::channel(Phase::Waiting);
         let work = Work {
@@ -263,7 +263,7 @@ impl Registry {
         };
         let (begun, is_waited_for) = (Instant::now(), !slot.is_restless);
         slot.attempt = Some(Attempt { number, begun, phase: receiver.clone(), task: None, is_waited_for });
-        (Begun { work, phase }, receiver)
+        (StartedLoads { work, phase }, receiver)
     }
 
     /// Puts the result of an attempt in its place, unless the attempt was given up.

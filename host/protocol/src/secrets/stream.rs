@@ -137,11 +137,11 @@ mod tests {
 
         #[test]
         fn output_is_the_same_for_any_cut_and_leaks_nothing(text in texts(), cuts in prop::collection::vec(0..200_usize, 0..12)) {
-            let whole = in_pieces(&text, &[]);
-            prop_assert_eq!(&in_pieces(&text, &cuts), &whole);
-            prop_assert!(!grams().any(whole.as_bytes()), "{}", whole);
+            let complete = in_pieces(&text, &[]);
+            prop_assert_eq!(&in_pieces(&text, &cuts), &complete);
+            prop_assert!(!grams().any(complete.as_bytes()), "{}", complete);
             if !grams().any(text.as_bytes()) {
-                prop_assert_eq!(whole, text);
+                prop_assert_eq!(complete, text);
             }
         }
     }

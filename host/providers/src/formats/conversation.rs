@@ -26,7 +26,7 @@ pub(crate) const IMAGE_FOLLOWS: &str = "(an image, which follows)";
 pub(crate) const IMAGES_FOLLOW: &str = "The images that the tools gave back:";
 
 /// One step of a conversation, for formats in which images of tool results follow in a message of the user.
-pub(crate) enum Step<'a> {
+pub(crate) enum ConversationStep<'a> {
     User(&'a UserMessage),
     Reply(&'a AssistantMessage),
     Result(&'a ToolResultMessage),
@@ -34,15 +34,15 @@ pub(crate) enum Step<'a> {
     ResultsEnd,
 }
 
-/// Returns the messages that are for the model, with [`Step::ResultsEnd`] before every other message and at the end.
-pub(crate) fn steps(request: &Request) -> impl Iterator<Item = Step<'_>> {
+/// Returns the messages that are for the model, with [`ConversationStep::ResultsEnd`] before every other message and at the end.
+pub(crate) fn steps(request: &Request) -> impl Iterator<Item = ConversationStep<'_>> {
     let steps = request.messages.iter().flat_map(|message| match &**message {
-        Message::User(user) => [Some(Step::ResultsEnd), Some(Step::User(user))],
-        Message::Assistant(reply) => [Some(Step::ResultsEnd), Some(Step::Reply(reply))],
-        Message::ToolResult(result) => [Some(Step::Result(result)), None],
+        Message::User(user) => [Some(ConversationStep::ResultsEnd), Some(ConversationStep::User(user))],
+        Message::Assistant(reply) => [Some(ConversationStep::ResultsEnd), Some(ConversationStep::Reply(reply))],
+        Message::ToolResult(result) => [Some(ConversationStep::Result(result)), None],
         Message::Extension(_) => [None, None],
     });
-    steps.flatten().chain(std::iter::once(Step::ResultsEnd))
+    steps.flatten().chain(std::iter::once(ConversationStep::ResultsEnd))
 }
 
 /// A turn of a conversation in which two roles alternate. `B` is the vendor's type of content block.

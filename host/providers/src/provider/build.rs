@@ -6,7 +6,7 @@ use super::http_provider::HttpProvider;
 use crate::auth::Authenticator;
 use crate::models::ModelTable;
 use crate::transport::Transport;
-use crate::vendors::{Endpoint, Place, ProviderInfo, RegistryError, provider};
+use crate::vendors::{Endpoint, ProviderInfo, RegistryError, UrlVariables, provider};
 use pinion_protocol::{Provider, RedactedProvider};
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
@@ -47,7 +47,7 @@ pub fn build_info(
     let format = info.format_at(base).ok_or(RegistryError::NeedsScript)?;
     // Playback sends nothing, so any region will do.
     let region = context.region.as_deref().or(context.playback.as_ref().map(|_| "nowhere"));
-    let place = Place { region, project: context.project.as_deref() };
+    let place = UrlVariables { region, project: context.project.as_deref() };
     let endpoint = Endpoint::new(info, base, place)?;
     let headers = config.headers.into_iter().map(|(name, value)| match HeaderName::from_bytes(name.as_bytes()) {
         Ok(name) => Ok((name, value)),
@@ -113,7 +113,8 @@ mod tests {
         assert!(ACME.needs_key(None) && !ACME.needs_key(base_url.as_deref()));
         let key = Keys::new(&ACME).environment(variable).key().await.unwrap();
         assert_eq!(key.unwrap().secret.expose_secret(), "sk-acme");
-        let url = |base: Option<&str>| Endpoint::new(&ACME, base, Place::default()).unwrap().url("m").to_string();
+        let url =
+            |base: Option<&str>| Endpoint::new(&ACME, base, UrlVariables::default()).unwrap().url("m").to_string();
         assert_eq!(url(None), "https://eu.acme.example/v1/chat/completions");
         assert_eq!(url(base_url.as_deref()), "https://me.acme.example/api/chat/completions");
         let config = ProviderConfig::default();

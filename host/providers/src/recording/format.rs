@@ -35,13 +35,13 @@ pub(crate) struct Line {
     /// The number of the exchange, from 1, in the order of the requests.
     pub(crate) exchange: u64,
     #[serde(flatten)]
-    pub(crate) step: Step,
+    pub(crate) step: RecordedStep,
 }
 
 /// A step of an exchange.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Step {
+pub(crate) enum RecordedStep {
     Request(RecordedRequest),
     Response(RecordedHead),
     Data(String),

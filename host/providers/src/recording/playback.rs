@@ -4,7 +4,7 @@
 //! their requests in a different order than in the recording. When none is equal, the error describes the difference to
 //! the first unused one.
 
-use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
+use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, VERSION};
 use super::redact::matches_redacted;
 use crate::decode::event_stream::encode;
 use crate::transport::RawAnswer;
@@ -205,7 +205,7 @@ impl Played {
 }
 
 fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: Line) -> Result<(), String> {
-    if let Step::Request(request) = line.step {
+    if let RecordedStep::Request(request) = line.step {
         let exchange = Exchange { request, head: None, packets: Vec::new(), end: End::Dropped };
         return match exchanges.insert(line.exchange, exchange) {
             None => Ok(()),
@@ -215,15 +215,15 @@ fn add(exchanges: &mut BTreeMap<u64, Exchange>, line: Line) -> Result<(), String
     let exchange = exchanges.get_mut(&line.exchange);
     let exchange = exchange.ok_or_else(|| format!("belongs to exchange {}, which has no request", line.exchange))?;
     match line.step {
-        Step::Request(_) => {}
-        Step::Response(head) => exchange.head = Some(head),
-        Step::Data(text) => exchange.packets.push(Bytes::from(text)),
-        Step::Base64(text) => {
+        RecordedStep::Request(_) => {}
+        RecordedStep::Response(head) => exchange.head = Some(head),
+        RecordedStep::Data(text) => exchange.packets.push(Bytes::from(text)),
+        RecordedStep::Base64(text) => {
             let bytes = STANDARD.decode(text).map_err(|error| format!("is not base64: {error}"))?;
             exchange.packets.push(Bytes::from(bytes));
         }
-        Step::Frame(frame) => exchange.packets.push(encode_frame(&frame)?),
-        Step::End(end) => exchange.end = end,
+        RecordedStep::Frame(frame) => exchange.packets.push(encode_frame(&frame)?),
+        RecordedStep::End(end) => exchange.end = end,
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Records exchanges as they happen; [`format`](super::format) describes the file.
 
-use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, Step, VERSION};
+use super::format::{End, Head, Line, RecordedFrame, RecordedHead, RecordedRequest, RecordedStep, VERSION};
 use crate::decode::event_stream::{Frame, FrameReader};
 use crate::transport::RawAnswer;
 use base64::Engine as _;
@@ -87,7 +87,7 @@ impl Recorder {
         let tape =
             Tape { recorder: self.clone(), exchange, secrets, content: Content::Lines(Vec::new()), is_over: false };
         let headers = readable(headers);
-        tape.write(Step::Request(RecordedRequest { headers, ..request }));
+        tape.write(RecordedStep::Request(RecordedRequest { headers, ..request }));
         tape
     }
 
@@ -160,7 +160,7 @@ impl Tape {
         if kind.starts_with("application/vnd.amazon.eventstream") {
             self.content = Content::Frames(FrameReader::default());
         }
-        self.write(Step::Response(RecordedHead { status: answer.status, headers: readable(&answer.headers) }));
+        self.write(RecordedStep::Response(RecordedHead { status: answer.status, headers: readable(&answer.headers) }));
     }
 
     fn data(&mut self, packet: &Bytes) {
@@ -194,29 +194,31 @@ impl Tape {
         {
             self.write(step);
         }
-        self.write(Step::End(end));
+        self.write(RecordedStep::End(end));
     }
 
     /// Writes a step without its secrets. Every step passes through here.
-    fn write(&self, step: Step) {
+    fn write(&self, step: RecordedStep) {
         let step = match step {
-            Step::Request(request) => Step::Request(RecordedRequest {
+            RecordedStep::Request(request) => RecordedStep::Request(RecordedRequest {
                 base_url: request.base_url.map(|url| self.secrets.clean_answer(&url).into_owned()),
                 headers: self.clean_headers(request.headers),
                 body: self.secrets.clean_answer_json(request.body),
                 ..request
             }),
-            Step::Response(head) => Step::Response(RecordedHead { headers: self.clean_headers(head.headers), ..head }),
-            Step::Data(text) => Step::Data(self.secrets.clean_wire(&text).into_owned()),
-            Step::Frame(frame) => Step::Frame(RecordedFrame {
+            RecordedStep::Response(head) => {
+                RecordedStep::Response(RecordedHead { headers: self.clean_headers(head.headers), ..head })
+            }
+            RecordedStep::Data(text) => RecordedStep::Data(self.secrets.clean_wire(&text).into_owned()),
+            RecordedStep::Frame(frame) => RecordedStep::Frame(RecordedFrame {
                 headers: self.clean_headers(frame.headers),
                 payload: self.secrets.clean_answer_json(frame.payload),
             }),
-            Step::End(End::Network(message)) => {
-                Step::End(End::Network(self.secrets.clean_answer(&message).into_owned()))
+            RecordedStep::End(End::Network(message)) => {
+                RecordedStep::End(End::Network(self.secrets.clean_answer(&message).into_owned()))
             }
-            Step::End(end) => Step::End(end),
-            Step::Base64(text) => Step::Base64(text),
+            RecordedStep::End(end) => RecordedStep::End(end),
+            RecordedStep::Base64(text) => RecordedStep::Base64(text),
         };
         self.recorder.write(&Line { exchange: self.exchange, step });
     }
@@ -232,23 +234,23 @@ impl Drop for Tape {
     }
 }
 
-fn text_step(bytes: Vec<u8>, secrets: &Secrets) -> Option<Step> {
+fn text_step(bytes: Vec<u8>, secrets: &Secrets) -> Option<RecordedStep> {
     match String::from_utf8(bytes) {
         Ok(text) if text.is_empty() => None,
-        Ok(text) => Some(Step::Data(text)),
+        Ok(text) => Some(RecordedStep::Data(text)),
         // Base64 would hide a secret from a search for it.
         Err(error) if secrets.are_in(error.as_bytes()) => {
-            Some(Step::Data(String::from_utf8_lossy(error.as_bytes()).into_owned()))
+            Some(RecordedStep::Data(String::from_utf8_lossy(error.as_bytes()).into_owned()))
         }
-        Err(error) => Some(Step::Base64(STANDARD.encode(error.as_bytes()))),
+        Err(error) => Some(RecordedStep::Base64(STANDARD.encode(error.as_bytes()))),
     }
 }
 
-fn frame_step(frame: &Frame<'_>) -> Step {
+fn frame_step(frame: &Frame<'_>) -> RecordedStep {
     let payload = serde_json::from_slice(frame.payload);
     let payload = payload.unwrap_or_else(|_| Value::String(String::from_utf8_lossy(frame.payload).into_owned()));
     let headers = frame.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Step::Frame(RecordedFrame { headers: headers.collect(), payload })
+    RecordedStep::Frame(RecordedFrame { headers: headers.collect(), payload })
 }
 
 fn broken(error: &ProviderError) -> End {

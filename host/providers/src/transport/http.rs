@@ -77,11 +77,11 @@ pub(crate) struct RawAnswer {
 /// Sends requests over pooled connections, which clones share.
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
-    shared: Arc<Shared>,
+    shared: Arc<Clients>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Clients {
     settings: HttpSettings,
     /// Certificate authorities besides the platform's.
     roots: Vec<CertificateDer<'static>>,
@@ -103,7 +103,7 @@ impl Transport {
         if roots.is_empty() && !certificates.trim_ascii().is_empty() {
             return Err(pem::Error::NoItemsFound);
         }
-        let shared = Shared {
+        let shared = Clients {
             settings,
             roots,
             secure: OnceLock::new(),
@@ -124,7 +124,7 @@ impl Transport {
     /// [`ProviderError::Network`] when the server is unreachable or too slow, and [`ProviderError::Api`] when the
     /// connection can never succeed.
     pub(crate) async fn request(&self, request: Outgoing) -> Result<RawAnswer, ProviderError> {
-        let Shared { settings, was_reached, .. } = &*self.shared;
+        let Clients { settings, was_reached, .. } = &*self.shared;
         let proxy = settings.proxy.choose(&request.url);
         let proxy = proxy.map_err(|error| ProviderError::Api { status: None, message: error.to_string() })?;
         let route = Route::new(&request.url, proxy);
@@ -240,7 +240,7 @@ fn packets(response: Response, route: String) -> Packets {
     .boxed()
 }
 
-fn build(shared: &Shared, is_secure: bool) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(shared: &Clients, is_secure: bool) -> Result<Client, Box<dyn Error + Send + Sync>> {
     let settings = &shared.settings;
     let needs_roots = is_secure || settings.proxy.has_tls();
     let proxies = settings.proxy.clone();

@@ -166,7 +166,7 @@ impl CustomProvider {
 mod tests {
     use super::*;
     use crate::models::ModelTable;
-    use crate::vendors::{Endpoint, Place, Registry};
+    use crate::vendors::{Endpoint, Registry, UrlVariables};
 
     fn custom(name: &str, format: CustomFormat, quirks: CustomQuirks) -> CustomProvider {
         CustomProvider {
@@ -194,7 +194,7 @@ mod tests {
         assert!(info.needs_key(Some(info.base_url)) && info.key_variables().eq(["BOX_KEY"]));
         let (info, model) = registry.resolve(None, "other", &models).unwrap();
         assert_eq!((info.name, model.as_str()), ("other", "qwen"));
-        let endpoint = Endpoint::new(info, None, Place::default()).unwrap();
+        let endpoint = Endpoint::new(info, None, UrlVariables::default()).unwrap();
         assert_eq!(endpoint.url("m").as_str(), "http://box:8000/v1/messages");
     }
 

@@ -21,7 +21,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 
 /// The variable parts of base URLs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place<'a> {
+pub(crate) struct UrlVariables<'a> {
     pub(crate) region: Option<&'a str>,
     pub(crate) project: Option<&'a str>,
 }
@@ -34,7 +34,7 @@ impl Endpoint {
     pub(crate) fn new(
         info: &'static ProviderInfo,
         base: Option<&str>,
-        place: Place<'_>,
+        place: UrlVariables<'_>,
     ) -> Result<Self, RegistryError> {
         let layout = info.layout(base).ok_or(RegistryError::NeedsScript)?;
         let text = match base {
@@ -73,7 +73,7 @@ impl Endpoint {
 }
 
 /// Returns the provider's own base URL with its region filled in.
-fn usual_url(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
+fn usual_url(info: &'static ProviderInfo, place: UrlVariables<'_>) -> Result<String, RegistryError> {
     if info.base_url.is_empty() {
         return Err(RegistryError::NeedsBaseUrl { provider: info.name });
     }
@@ -90,7 +90,7 @@ fn usual_url(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, Re
 
 /// Returns the version part of a Vertex path. Requests that bill a project name it; those with an API key of the
 /// express mode do not.
-fn vertex_version(info: &'static ProviderInfo, place: Place<'_>) -> Result<String, RegistryError> {
+fn vertex_version(info: &'static ProviderInfo, place: UrlVariables<'_>) -> Result<String, RegistryError> {
     let Some(project) = place.project else { return Ok("v1".to_owned()) };
     let region = place.region.or(info.default_region).ok_or(RegistryError::NeedsRegion { provider: info.name })?;
     Ok(format!("v1/projects/{}/locations/{}", segment(project), segment(region)))
@@ -143,7 +143,7 @@ mod tests {
     use crate::causes::with_causes;
     use crate::vendors::provider;
 
-    fn at(name: &str, base: Option<&str>, place: Place<'_>, model: &str) -> String {
+    fn at(name: &str, base: Option<&str>, place: UrlVariables<'_>, model: &str) -> String {
         let info = provider(name).unwrap();
         match Endpoint::new(info, base, place) {
             Ok(endpoint) => endpoint.url(model).to_string(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn custom(name: &str, base: &str) -> String {
-        at(name, Some(base), Place::default(), "m:1")
+        at(name, Some(base), UrlVariables::default(), "m:1")
     }
 
     #[test]
@@ -193,13 +193,13 @@ mod tests {
             custom("azure", &format!("{host}/openai?api-version=2025-04-01-preview")),
             format!("{host}/openai/responses?api-version=2025-04-01-preview")
         );
-        assert!(at("azure", None, Place::default(), "m").contains("needs a base URL"));
+        assert!(at("azure", None, UrlVariables::default(), "m").contains("needs a base URL"));
     }
 
     #[test]
     fn model_is_part_of_some_urls() {
         let gemini = "https://generativelanguage.googleapis.com/v1beta";
-        let usual = |name: &str, model: &str| at(name, None, Place::default(), model);
+        let usual = |name: &str, model: &str| at(name, None, UrlVariables::default(), model);
         assert_eq!(
             usual("gemini", "gemini-3.8-flash"),
             format!("{gemini}/models/gemini-3.8-flash:streamGenerateContent?alt=sse")
@@ -210,20 +210,20 @@ mod tests {
         );
         assert_eq!(custom("gemini", "http://h:1"), "http://h:1/v1beta/models/m%3A1:streamGenerateContent?alt=sse");
         let bedrock = "https://bedrock-runtime.eu-west-1.amazonaws.com/model";
-        let place = Place { region: Some("eu-west-1"), project: None };
+        let place = UrlVariables { region: Some("eu-west-1"), project: None };
         assert_eq!(
             at("bedrock", None, place, "arn:aws:bedrock:x/y-v1:0"),
             format!("{bedrock}/arn%3Aaws%3Abedrock%3Ax%2Fy-v1%3A0/converse-stream")
         );
-        assert!(at("bedrock", None, Place::default(), "m").contains("needs a region"));
-        let strange = Place { region: Some("x.evil.org/"), project: None };
+        assert!(at("bedrock", None, UrlVariables::default(), "m").contains("needs a region"));
+        let strange = UrlVariables { region: Some("x.evil.org/"), project: None };
         assert!(at("bedrock", None, strange, "m").contains("invalid region"));
     }
 
     #[test]
     fn vertex_urls_name_a_project_or_use_express_mode() {
         let tail = "publishers/google/models/g:streamGenerateContent?alt=sse";
-        let of = |region, project| at("vertex", None, Place { region, project }, "g");
+        let of = |region, project| at("vertex", None, UrlVariables { region, project }, "g");
         assert_eq!(
             of(None, Some("p")),
             format!("https://aiplatform.googleapis.com/v1/projects/p/locations/global/{tail}")
@@ -237,15 +237,15 @@ mod tests {
             format!("https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/{tail}")
         );
         assert_eq!(of(None, None), format!("https://aiplatform.googleapis.com/v1/{tail}"));
-        assert!(at("vertex", None, Place::default(), "other/m").contains("/v1/publishers/other/models/m:"));
+        assert!(at("vertex", None, UrlVariables::default(), "other/m").contains("/v1/publishers/other/models/m:"));
     }
 
     #[test]
     fn no_model_name_escapes_its_path() {
         for model in ["..", "../../x", "a/../../b", "%2e%2e", "a?b#c"] {
             for name in ["gemini", "vertex", "bedrock"] {
-                let url =
-                    Url::parse(&at(name, None, Place { region: Some("us"), project: Some("..") }, model)).unwrap();
+                let url = Url::parse(&at(name, None, UrlVariables { region: Some("us"), project: Some("..") }, model))
+                    .unwrap();
                 assert!(!url.path().split('/').any(|part| part == "..") && url.fragment().is_none(), "{url}");
                 assert!(matches!(url.query(), None | Some("alt=sse")), "{url}");
             }

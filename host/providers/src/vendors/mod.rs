@@ -12,7 +12,7 @@ mod resolve;
 mod table;
 
 pub use custom::{CustomFormat, CustomProvider, CustomQuirks, CustomThinking};
-pub(crate) use endpoint::{Endpoint, Place};
+pub(crate) use endpoint::{Endpoint, UrlVariables};
 pub use error::{BaseUrlError, RegistryError};
 pub use info::ProviderInfo;
 pub use resolve::{Registry, provider, resolve};

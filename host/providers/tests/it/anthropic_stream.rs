@@ -108,9 +108,9 @@ fn refusal_is_an_error_with_its_reason() {
 #[test]
 fn packet_boundaries_do_not_change_any_fixture() {
     for fixture in [TEXT, TOOLS, THINKING, UNKNOWN, OVERLOADED, REFUSAL] {
-        let whole = run(&[fixture]);
+        let complete = run(&[fixture]);
         for packets in every_split(fixture) {
-            assert_eq!(run(&packets), whole);
+            assert_eq!(run(&packets), complete);
         }
     }
 }

@@ -31,12 +31,12 @@ async fn is_complete(provider: &str, response: &[u8]) -> bool {
 #[tokio::test]
 async fn reply_cut_at_any_byte_is_an_error() {
     for (provider, body, end) in REPLIES {
-        let whole = answer("200 OK", "content-type: text/event-stream\r\n", body);
-        let end = whole.windows(end.len()).position(|window| window == end.as_bytes()).unwrap();
+        let complete = answer("200 OK", "content-type: text/event-stream\r\n", body);
+        let end = complete.windows(end.len()).position(|window| window == end.as_bytes()).unwrap();
         let step = if std::env::var_os("PINION_LONG").is_some() { 1 } else { 29 };
         for at in (0..=end).step_by(step) {
-            assert!(!is_complete(provider, &whole[..at]).await, "{provider} cut at byte {at}");
+            assert!(!is_complete(provider, &complete[..at]).await, "{provider} cut at byte {at}");
         }
-        assert!(is_complete(provider, &whole).await, "{provider}");
+        assert!(is_complete(provider, &complete).await, "{provider}");
     }
 }

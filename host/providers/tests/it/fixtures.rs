@@ -19,7 +19,7 @@ fn run(format: &str, packets: &[&[u8]]) -> (Vec<StreamEvent>, Option<ProviderErr
 }
 
 /// Formats one line per event, and one for the error.
-fn told(format: &str, bytes: &[u8]) -> String {
+fn outline(format: &str, bytes: &[u8]) -> String {
     let (events, error) = run(format, &[bytes]);
     let error = error.map(|error| match error.retry_after() {
         Some(delay) => format!("error {error:?} after {delay:?}"),
@@ -35,7 +35,7 @@ fn every_fixture_decodes_to_its_events() {
     for format in FORMATS {
         for (name, bytes) in fixtures(format) {
             let file = directory().join(format).join(&name).with_extension("events");
-            let now = told(format, &bytes);
+            let now = outline(format, &bytes);
             if std::env::var_os("UPDATE_EVENTS").is_some() {
                 fs::write(&file, &now).unwrap();
             }
@@ -48,9 +48,9 @@ fn every_fixture_decodes_to_its_events() {
 fn small_reply_decodes_the_same_wherever_it_is_cut() {
     for format in FORMATS {
         for (name, bytes) in fixtures(format).into_iter().filter(|(_, bytes)| bytes.len() <= SMALL) {
-            let whole = run(format, &[&bytes]);
+            let complete = run(format, &[&bytes]);
             for packets in every_split(&bytes) {
-                assert_eq!(run(format, &packets), whole, "{format}/{name} after {} bytes", packets[0].len());
+                assert_eq!(run(format, &packets), complete, "{format}/{name} after {} bytes", packets[0].len());
             }
         }
     }

@@ -173,14 +173,14 @@ fn half(vendor: &Vendor) -> Vec<u8> {
 
 async fn assert_truncation_reported(vendor: &Vendor) {
     let beginning = [chunked_head_of(vendor.content_type), chunk(&half(vendor))].concat();
-    let whole = expected(vendor, vendor.text);
+    let complete = expected(vendor, vendor.text);
     // The connection breaks, or the response ends normally after half a reply.
     for last in [Step::Cut, Step::Send(chunk(b""))] {
         let server = Server::start(vec![Step::Send(beginning.clone()), last]).await;
         let (events, error) = all(asked_at(vendor, &server.url)).await;
         let error = error.unwrap();
         assert!(matches!(error, ProviderError::Network { .. }) && error.is_retryable(), "{error:?}");
-        assert!(!events.is_empty() && whole.starts_with(&summarized(&events)), "{events:?}");
+        assert!(!events.is_empty() && complete.starts_with(&summarized(&events)), "{events:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::transcript::items::{AgentCall, Call, CallState, SubAgent, Thinking, Tone, summary, text_of};
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Item, Transcript};
-use pinion_protocol::compaction::FRAME;
+use pinion_protocol::compaction::SUMMARY_FRAME;
 use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -148,7 +148,7 @@ impl Transcript {
             Message::User(message) => {
                 self.writing = None;
                 let text = text_of(&message.content);
-                match text.strip_prefix(FRAME) {
+                match text.strip_prefix(SUMMARY_FRAME) {
                     Some(summary) => {
                         self.note(Tone::Plain, "summary of the earlier conversation:");
                         self.push(Item::Page(summary.to_owned()));

@@ -1,22 +1,22 @@
 //! Memory that one walk or search may hold, counted before it is allocated.
 //!
 //! A hostile tree decides how many entries a walk lists and how long their names are. Everything that waits in memory has a
-//! [`Reservation`] from the call's [`Budget`] and returns it when it is dropped. Entries without room are left out, and the
+//! [`Reservation`] from the call's [`ByteBudget`] and returns it when it is dropped. Entries without room are left out, and the
 //! result is marked as `truncated`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes that are left.
-pub(super) struct Budget(AtomicU64);
+pub(super) struct ByteBudget(AtomicU64);
 
 /// Bytes taken from a budget, returned on drop.
 pub(super) struct Reservation {
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
     bytes: u64,
 }
 
-impl Budget {
+impl ByteBudget {
     pub(super) fn new(bytes: u64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(bytes)))
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn reservations_never_exceed_their_budget() {
-        let budget = Budget::new(10);
+        let budget = ByteBudget::new(10);
         let mut reservation = budget.reservation();
         assert!(reservation.grow(8) && !reservation.grow(3) && reservation.grow(2));
         let half = reservation.split(5);

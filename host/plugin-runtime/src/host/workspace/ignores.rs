@@ -4,7 +4,7 @@
 //! wins, and `.ignore` wins over `.gitignore`, as in ripgrep. Unlike there, `.gitignore` also applies outside a repository,
 //! and nothing above the granted directory is read.
 
-use super::budget::{Budget, Reservation};
+use super::budget::{ByteBudget, Reservation};
 use super::patterns;
 use crate::bindings::pinion::plugin::workspace::{WalkOptions, WorkspaceError};
 use cap_std::fs::Dir;
@@ -141,7 +141,7 @@ impl Rules {
         directory: &Dir,
         from_grant: &Path,
         present: Present,
-        budget: &Arc<Budget>,
+        budget: &Arc<ByteBudget>,
     ) -> Arc<Self> {
         let mut reservation = budget.reservation();
         let mut read = |is_there: bool, name: &str| {

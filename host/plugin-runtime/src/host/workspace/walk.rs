@@ -3,7 +3,7 @@
 //! Work is cut into pieces, directories to list and runs of entries to visit, and taken in the order of paths. One thread
 //! begins; as soon as there is work for two, as many work as the machine has cores.
 
-use super::budget::{Budget, Reservation};
+use super::budget::{ByteBudget, Reservation};
 use super::first_by_path::FirstByPath;
 use super::ignores::{Filter, Present, Rules, Verdict};
 use super::open::{is_out_of_handles, open_dir};
@@ -152,7 +152,7 @@ pub(super) fn visit<V: Visitor>(
             return if deadline.is_over() { Err(WorkspaceError::Cancelled) } else { Ok(Extent::Complete) };
         }
     };
-    let rules_budget = Budget::new(MAX_RULES_BYTES);
+    let rules_budget = ByteBudget::new(MAX_RULES_BYTES);
     let rules = if filter.reads_ignore_files() { rules_above(root, &rules_budget) } else { Arc::default() };
     let walker = Walker {
         root,
@@ -161,7 +161,7 @@ pub(super) fn visit<V: Visitor>(
         deadline,
         visitor,
         queue: Queue::new(),
-        waiting: Budget::new(MAX_WAITING_BYTES),
+        waiting: ByteBudget::new(MAX_WAITING_BYTES),
         rules: rules_budget,
         open_count: Arc::default(),
         is_cut: AtomicBool::new(false),
@@ -205,7 +205,7 @@ fn opened(directory: &Dir, path: &Path) -> io::Result<Dir> {
 }
 
 /// Reads the ignore files from the granted directory down to the root's parent. Those of the root come with its listing.
-fn rules_above(root: &Root, budget: &Arc<Budget>) -> Arc<Rules> {
+fn rules_above(root: &Root, budget: &Arc<ByteBudget>) -> Arc<Rules> {
     let mut rules = Arc::default();
     let mut path = PathBuf::new();
     for component in root.relative.components() {
@@ -225,9 +225,9 @@ struct Walker<'a, V> {
     visitor: &'a V,
     queue: Queue<Work>,
     /// Memory for work that waits.
-    waiting: Arc<Budget>,
+    waiting: Arc<ByteBudget>,
     /// Memory for ignore files.
-    rules: Arc<Budget>,
+    rules: Arc<ByteBudget>,
     /// The number of directories that are held open.
     open_count: Arc<AtomicUsize>,
     is_cut: AtomicBool,

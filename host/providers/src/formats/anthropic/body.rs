@@ -31,7 +31,7 @@ const MIN_BUDGET: u64 = 1_024;
 pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_json::Result<Vec<u8>> {
     let options = &request.options;
     let max_tokens = options.max_output_tokens.map_or(model.max_output, |max| model.output_limit(max));
-    let plan = Plan::of(request, model, max_tokens);
+    let plan = ThinkingSettings::of(request, model, max_tokens);
     let marks = Marks::of(options.cache);
     let mut messages = turns(request, model, provider, plan.sends_back);
     if marks.messages && messages.len() >= 2 {
@@ -64,7 +64,7 @@ pub fn request_body(request: &Request, model: &Model, provider: &str) -> serde_j
 
 /// Returns the beta features that the body of this request requires, for the header `anthropic-beta`.
 pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
-    let plan = Plan::of(request, model, model.max_output);
+    let plan = ThinkingSettings::of(request, model, model.max_output);
     match plan.thinking {
         Some(ThinkingParam::Enabled { .. }) if model.known => vec![INTERLEAVED],
         Some(ThinkingParam::Adaptive { block_binding: Some(_), .. }) => vec![BINDING],
@@ -75,7 +75,7 @@ pub fn betas(request: &Request, model: &Model) -> Vec<&'static str> {
 /// Returns the fields `thinking` and `output_config` for a Claude model behind another vendor's format, and the kind of
 /// thinking that they request.
 pub(crate) fn thinking_fields(request: &Request, model: &Model, max_tokens: u64) -> (Map<String, Value>, Thinks) {
-    let plan = Plan::of(request, model, max_tokens);
+    let plan = ThinkingSettings::of(request, model, max_tokens);
     let thinks = match &plan.thinking {
         None | Some(ThinkingParam::Disabled) => Thinks::No,
         Some(ThinkingParam::Enabled { .. }) => Thinks::WithBudget,
@@ -97,14 +97,14 @@ pub(crate) enum Thinks {
 }
 
 /// The thinking settings of one request.
-struct Plan {
+struct ThinkingSettings {
     thinking: Option<ThinkingParam>,
     effort: Option<Effort>,
     /// Sends thinking from earlier turns back.
     sends_back: bool,
 }
 
-impl Plan {
+impl ThinkingSettings {
     fn of(request: &Request, model: &Model, max_tokens: u64) -> Self {
         let level = request.options.thinking;
         // A forced tool call excludes thinking. Where the model can do without thinking, the call wins.

@@ -1,8 +1,8 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, Turn, alternate, arguments, has_text,
-    is_own, is_web_image, steps,
+    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Turn, alternate, arguments,
+    has_text, is_own, is_web_image, steps,
 };
 use crate::models::{Effort, Model, ThinkingStyle, level_budget};
 use pinion_protocol::{
@@ -89,14 +89,16 @@ fn contents<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Cont
     let ids = CallIds::of(request, model, provider, IDS);
     for step in steps(request) {
         match step {
-            Step::User(user) => {
+            ConversationStep::User(user) => {
                 turns.push(("user", user.content.iter().filter_map(|part| user_part(part, model)).collect()));
             }
-            Step::Reply(reply) => {
+            ConversationStep::Reply(reply) => {
                 turns.push(("model", reply_parts(reply, is_own(reply, provider, model), model, &ids)))
             }
-            Step::Result(result) => turns.push(("user", vec![result_part(result, model, &ids, &mut pending_images)])),
-            Step::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
+            ConversationStep::Result(result) => {
+                turns.push(("user", vec![result_part(result, model, &ids, &mut pending_images)]))
+            }
+            ConversationStep::ResultsEnd => turns.extend(follow_up(&mut pending_images)),
         }
     }
     let contents = |Turn { role, content }| Contents { role: Some(role), parts: content };

@@ -1,7 +1,8 @@
 //! The request body.
 
 use crate::formats::conversation::{
-    IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own, is_web_image, steps,
+    ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own, is_web_image,
+    steps,
 };
 use crate::formats::function_tool::FunctionTool;
 use crate::models::{Effort, Model, ThinkingStyle};
@@ -49,15 +50,15 @@ fn messages<'a>(request: &'a Request, model: &Model, provider: &str) -> Vec<Wire
     let mut pending_images: Vec<String> = Vec::new();
     for step in steps(request) {
         match step {
-            Step::User(user) => {
+            ConversationStep::User(user) => {
                 let (text, images) = split(&user.content, model);
                 if has_text(&text) || !images.is_empty() {
                     out.push(WireMessage { images, ..WireMessage::new("user", text) });
                 }
             }
-            Step::Reply(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
-            Step::Result(result) => out.push(result_message(result, model, &mut pending_images)),
-            Step::ResultsEnd => flush(&mut pending_images, &mut out),
+            ConversationStep::Reply(reply) => out.extend(reply_message(reply, is_own(reply, provider, model))),
+            ConversationStep::Result(result) => out.push(result_message(result, model, &mut pending_images)),
+            ConversationStep::ResultsEnd => flush(&mut pending_images, &mut out),
         }
     }
     out

@@ -3,7 +3,7 @@
 use super::reasoning::{Field, as_it_came, thought};
 use crate::formats::cache_control::{CacheControl, EPHEMERAL, Marks};
 use crate::formats::conversation::{
-    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own,
+    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
     is_web_image, steps,
 };
 use crate::formats::function_tool::FunctionTool;
@@ -196,13 +196,15 @@ fn messages<'a>(
     let mut pending_images: Vec<Part<'a>> = Vec::new();
     for step in steps(request) {
         match step {
-            Step::User(user) => out.extend(user_message(&user.content, model)),
-            Step::Reply(reply) => {
+            ConversationStep::User(user) => out.extend(user_message(&user.content, model)),
+            ConversationStep::Reply(reply) => {
                 let back = Back { place: quirks.thinking_back, thinks, is_own: is_own(reply, provider, model) };
                 out.extend(reply_message(reply, back, &ids));
             }
-            Step::Result(result) => out.push(result_message(result, model, quirks, &ids, &mut pending_images)),
-            Step::ResultsEnd => flush(&mut pending_images, &mut out),
+            ConversationStep::Result(result) => {
+                out.push(result_message(result, model, quirks, &ids, &mut pending_images))
+            }
+            ConversationStep::ResultsEnd => flush(&mut pending_images, &mut out),
         }
     }
     if let Some(content) = out.last_mut().and_then(WireMessage::content).filter(|_| marks.messages) {

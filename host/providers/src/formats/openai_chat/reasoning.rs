@@ -110,7 +110,7 @@ fn merge(known: &mut Detail, detail: Detail) {
             (Some(Value::String(text)), Value::String(more)) if matches!(&*name, "text" | "summary") => {
                 text.push_str(more);
             }
-            // Encrypted data may come whole a second time.
+            // Encrypted data may come complete a second time.
             (Some(Value::String(data)), Value::String(more)) if name == "data" && data != more => data.push_str(more),
             (Some(_), _) if is_empty => {}
             _ => {
@@ -169,8 +169,9 @@ mod tests {
         let start = json!({ "type": "reasoning.text", "text": "", "signature": "", "format": "f", "index": 0 });
         let encrypted = json!({ "type": "reasoning.encrypted", "data": "E", "id": "rs", "format": "f", "index": 1 });
         let all = merged(&[start, text("ha"), encrypted.clone(), text("ha"), signed]);
-        let whole = json!({ "type": "reasoning.text", "text": "haha", "signature": "SIG", "format": "f", "index": 0 });
-        assert_eq!(all, json!([whole, encrypted]));
+        let complete =
+            json!({ "type": "reasoning.text", "text": "haha", "signature": "SIG", "format": "f", "index": 0 });
+        assert_eq!(all, json!([complete, encrypted]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::encrypted::EncryptedItem;
 use crate::formats::conversation::{
-    CallIds, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, Step, arguments, has_text, is_own,
+    CallIds, ConversationStep, IMAGE_FOLLOWS, IMAGES_FOLLOW, IdRule, NO_IMAGE, NO_OUTPUT, arguments, has_text, is_own,
     is_web_image, steps,
 };
 use crate::models::{Caching, Effort, Model, ThinkingStyle};
@@ -141,15 +141,19 @@ fn input<'a>(request: &'a Request, model: &Model, provider: &str, quirks: &Quirk
     let ids = CallIds::of(request, model, provider, IDS);
     for step in steps(request) {
         match step {
-            Step::User(user) => {
+            ConversationStep::User(user) => {
                 let content: Vec<Part<'a>> = user.content.iter().filter_map(|part| user_part(part, model)).collect();
                 if !content.is_empty() {
                     items.push(Item::Message { role: "user", content, phase: None });
                 }
             }
-            Step::Reply(reply) => reply_items(reply, is_own(reply, provider, model), quirks, &ids, &mut items),
-            Step::Result(result) => items.push(result_item(result, model, quirks, &ids, &mut pending_images)),
-            Step::ResultsEnd => flush(&mut pending_images, &mut items),
+            ConversationStep::Reply(reply) => {
+                reply_items(reply, is_own(reply, provider, model), quirks, &ids, &mut items)
+            }
+            ConversationStep::Result(result) => {
+                items.push(result_item(result, model, quirks, &ids, &mut pending_images))
+            }
+            ConversationStep::ResultsEnd => flush(&mut pending_images, &mut items),
         }
     }
     items

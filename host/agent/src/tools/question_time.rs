@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// Measures the time that people take to answer, for the time limits of all runs that share an
 /// [`Approval`](crate::Approval).
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct QuestionTime {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -27,9 +27,9 @@ impl State {
 }
 
 /// Guard of an open question; dropping it restarts the clock.
-pub(crate) struct Open<'a>(&'a Asking);
+pub(crate) struct Open<'a>(&'a QuestionTime);
 
-impl Asking {
+impl QuestionTime {
     /// Stops the clock.
     pub(crate) fn begin(&self) -> Open<'_> {
         {
@@ -97,13 +97,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_with_an_open_question_does_not_count() {
-        let (asking, started) = (Arc::new(Asking::default()), Instant::now());
-        let clock = asking.clone();
+        let (question_time, started) = (Arc::new(QuestionTime::default()), Instant::now());
+        let clock = question_time.clone();
         let sleeping = tokio::spawn(async move { clock.sleep(Duration::from_secs(10)).await });
         after(4).await;
-        let first = asking.begin();
+        let first = question_time.begin();
         after(100).await;
-        let second = asking.begin();
+        let second = question_time.begin();
         drop(first);
         after(100).await;
         drop(second);
@@ -113,13 +113,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_starts_while_a_question_is_open_waits_for_its_end() {
-        let (asking, started) = (Asking::default(), Instant::now());
-        let open = asking.begin();
+        let (question_time, started) = (QuestionTime::default(), Instant::now());
+        let open = question_time.begin();
         let asked = async {
             after(50).await;
             drop(open);
         };
-        tokio::join!(asking.sleep(Duration::from_secs(10)), asked);
+        tokio::join!(question_time.sleep(Duration::from_secs(10)), asked);
         assert_eq!(started.elapsed().as_secs(), 60);
     }
 }
