@@ -7,8 +7,9 @@
 //! 3. its seal holds: a keyed BLAKE3 hash over key and content, with a secret kept outside the cache directory. A program
 //!    that may write to caches (many may) cannot forge an entry, and one copied here from elsewhere does not hold either.
 //!
-//! An entry that fails a check is compiled again and replaced; that is not an error. The name of an entry is the hash of
-//! the component, of the engine's version and of its configuration, so a change of any of them makes another entry.
+//! An entry that fails a check is removed and compiled again; that is not an error. The name of an entry is a hash, keyed
+//! by the same secret, of the component, of the engine's version and of its configuration. So a change of any of them makes
+//! another entry, and entries of an earlier secret are never looked at.
 //!
 //! Beside the code of a component is its description, under the same seal; [`crate::loading::described`] says when it is
 //! used.
@@ -20,6 +21,7 @@ use crate::loading::source::Source;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
@@ -50,6 +52,8 @@ impl CacheKey {
 pub(crate) struct Cache {
     directory: PathBuf,
     key: [u8; 32],
+    /// True once a failure to store an entry was reported. Others are likely to have the same cause.
+    has_failed: AtomicBool,
 }
 
 /// The origin of a component's compiled code.
@@ -68,7 +72,7 @@ impl Cache {
     /// use.
     pub(crate) fn open(directory: &Path, key: &CacheKey) -> Option<Self> {
         match prepare_folder(directory) {
-            Ok(()) => Some(Self { directory: directory.to_owned(), key: key.0 }),
+            Ok(()) => Some(Self { directory: directory.to_owned(), key: key.0, has_failed: AtomicBool::new(false) }),
             Err(error) => {
                 tracing::warn!(directory = %directory.display(), %error, "compiled code is not cached");
                 None
@@ -104,7 +108,10 @@ impl Cache {
     pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
         if let Err(error) = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code)) {
-            tracing::warn!(entry = %path.display(), %error, "compiled code was not cached");
+            match self.has_failed.swap(true, Ordering::Relaxed) {
+                false => tracing::warn!(directory = %self.directory.display(), %error, "compiled code was not cached"),
+                true => tracing::debug!(entry = %path.display(), %error, "compiled code was not cached"),
+            }
         }
     }
 
@@ -123,7 +130,8 @@ impl Cache {
 
     /// Names the entry by the path of the source, so that a new description replaces the old one.
     fn description_path(&self, source: &Source) -> PathBuf {
-        let mut hasher = blake3::Hasher::new_derive_key("pinion 2026 description of the plugin from a source");
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"description of the plugin from a source:");
         match source {
             Source::BuiltIn { name, .. } => hasher.update(b"built-in:").update(name.as_bytes()),
             Source::File { path, origin } => {
@@ -140,6 +148,8 @@ impl Cache {
         // Hashes are compared in constant time.
         if self.seal(path, content.bytes()) != blake3::Hash::from_bytes(seal) {
             tracing::warn!(entry = %path.display(), "cache entry is corrupt or forged; it will be replaced");
+            // So that this is reported once, however often the entry is looked for before it is written again.
+            let _ = fs::remove_file(path);
             return None;
         }
         Some(content)
@@ -150,7 +160,8 @@ impl Cache {
     }
 
     fn path(&self, engine: &Engine, digest: &blake3::Hash) -> PathBuf {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"code:");
         hasher.update(digest.as_bytes()).update(engine.compatibility().as_bytes());
         self.directory.join(hasher.finalize().to_hex().as_str())
     }
