@@ -13,6 +13,10 @@ use pinion_protocol::{
 };
 use std::sync::Arc;
 
+/// The explanation of an error that WASI reports without its cause.
+const NO_HANDLES: &str =
+    "the host has no file descriptor left: too many open files\nhint: raise the limit on open files (ulimit -n)";
+
 impl ToolExecutor for Runtime {
     fn definitions(&self) -> Vec<Arc<ToolDefinition>> {
         self.registry.current().tools().cloned().collect()
@@ -110,13 +114,13 @@ impl Job for CallTool {
         let bytes = answer.as_ref().map_or_else(convert::error_bytes, convert::output_bytes);
         live.state().spend_output(bytes)?;
         let state = live.state();
-        match state.account.capabilities.files.looked_in_vain {
-            true => {
-                let why = state.call.authority.why_no_files(&self.name, self.declared);
-                Ok(answer.map_err(|error| explained(error, why)))
-            }
-            false => Ok(answer),
-        }
+        let files = &state.account.capabilities.files;
+        let why = match (files.lacked_handles, files.looked_in_vain) {
+            (true, _) => Some(NO_HANDLES.to_owned()),
+            (_, true) => state.call.authority.why_no_files(&self.name, self.declared),
+            _ => None,
+        };
+        Ok(answer.map_err(|error| explained(error, why)))
     }
 }
 

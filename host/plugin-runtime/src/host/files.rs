@@ -18,7 +18,7 @@ use crate::calls::state::State;
 use crate::capability::CallAuthority;
 use crate::capability::files::account::{Account, StreamedBytes};
 use crate::host::written::Limited;
-use crate::limits::descriptors::Permit;
+use crate::limits::descriptors::{Permit, are_handles_used_up};
 use bytes::Bytes;
 use cap_primitives::fs::Metadata;
 use std::sync::Arc;
@@ -81,7 +81,9 @@ impl preopens::Host for Files<'_> {
 
 impl types::Host for Files<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
-        self.wasi.convert_error_code(error)
+        let code = self.wasi.convert_error_code(error)?;
+        self.account.lacked_handles |= matches!(code, ErrorCode::Io) && are_handles_used_up();
+        Ok(code)
     }
 
     fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {

@@ -23,11 +23,20 @@ pub(crate) struct Account {
     pub(crate) files: u64,
     /// The guest asked for its directories, and the call has none.
     pub(crate) looked_in_vain: bool,
+    /// A file could not be opened because the process has no file handle left. WASI has no error code for that.
+    pub(crate) lacked_handles: bool,
 }
 
 impl crate::capability::definition::Account for Account {
     fn open(limits: &Limits) -> Self {
-        Self { streamed: Arc::default(), searched: 0, written: Written::new(limits), files: 0, looked_in_vain: false }
+        Self {
+            streamed: Arc::default(),
+            searched: 0,
+            written: Written::new(limits),
+            files: 0,
+            looked_in_vain: false,
+            lacked_handles: false,
+        }
     }
 
     fn enter(&self, ledger: &mut Ledger) {

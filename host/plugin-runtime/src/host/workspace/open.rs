@@ -31,12 +31,3 @@ pub(super) fn open_file(directory: &Dir, name: impl AsRef<Path>) -> io::Result<F
     }
     Ok(directory.open_with(name, &options)?.into_std())
 }
-
-/// Returns whether an error means that the process or the system has no file handle left.
-pub(super) fn is_out_of_handles(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    let codes = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    #[cfg(not(unix))]
-    let codes: [i32; 0] = [];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}

@@ -6,11 +6,12 @@
 use super::budget::{ByteBudget, Reservation};
 use super::first_by_path::FirstByPath;
 use super::ignores::{Filter, Present, Rules, Verdict};
-use super::open::{is_out_of_handles, open_dir};
+use super::open::open_dir;
 use super::queue::Queue;
 use super::{Root, io_error, threads};
 use crate::bindings::pinion::plugin::workspace::{Entry, Kind, WalkOptions, WalkResult, WorkspaceError};
 use crate::calls::deadline::Deadline;
+use crate::limits::descriptors::is_out_of_handles;
 use cap_std::fs::{Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::io;
