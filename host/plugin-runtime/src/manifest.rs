@@ -155,6 +155,11 @@ impl Exports {
     }
 }
 
+/// Keeps the first line of the parser's error. The others dump bytes.
+fn not_a_component(error: &wasmparser::BinaryReaderError) -> ManifestError {
+    ManifestError::NotAComponent(error.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
 /// The parts of the binary that matter here.
 struct Sections<'a> {
     manifest: Option<&'a [u8]>,
@@ -170,10 +175,13 @@ impl<'a> Sections<'a> {
         if Parser::is_core_wasm(bytes) {
             return Err(ManifestError::CoreModule);
         }
+        if !bytes.starts_with(b"\0asm") {
+            return Err(ManifestError::NotAComponent("it does not begin like a WebAssembly file".to_owned()));
+        }
         let mut sections = Self { manifest: None, imports: BTreeSet::new(), exports: BTreeSet::new() };
         let mut sizes = Sizes::default();
         for payload in Parser::new(0).parse_all(bytes) {
-            let payload = payload.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+            let payload = payload.map_err(|e| not_a_component(&e))?;
             sizes.take(&payload)?;
             let depth = sizes.nesting();
             match payload {
@@ -185,13 +193,13 @@ impl<'a> Sections<'a> {
                 }
                 Payload::ComponentImportSection(reader) if depth == 0 => {
                     for import in reader {
-                        let import = import.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+                        let import = import.map_err(|e| not_a_component(&e))?;
                         sections.imports.insert(import.name.name.to_owned());
                     }
                 }
                 Payload::ComponentExportSection(reader) if depth == 0 => {
                     for export in reader {
-                        let export = export.map_err(|e| ManifestError::NotAComponent(e.to_string()))?;
+                        let export = export.map_err(|e| not_a_component(&e))?;
                         sections.exports.insert(export.name.name.to_owned());
                     }
                 }
@@ -249,8 +257,10 @@ mod tests {
 
     #[test]
     fn text_is_not_a_component() {
-        assert!(matches!(Inspection::of(b"hello"), Err(ManifestError::NotAComponent(_))));
-        assert!(matches!(Inspection::of(b""), Err(ManifestError::NotAComponent(_))));
+        for bytes in [&b"hello"[..], b"", b"\0asm", b"\0asm\xff\xff\xff\xff", &[0xa7; 4096]] {
+            let Err(error @ ManifestError::NotAComponent(_)) = Inspection::of(bytes) else { panic!("{bytes:?}") };
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        }
     }
 
     #[test]
