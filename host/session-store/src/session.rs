@@ -297,18 +297,24 @@ impl Session {
     }
 
     /// Blocks until everything appended is on the disk, and survives a loss of power. For the end of a run: a kill of
-    /// the process loses nothing without it.
+    /// the process loses nothing without it. Only logs that the directory of a new file could not be synced.
     ///
     /// # Errors
-    /// The system cannot confirm it, or another program deleted, replaced or truncated the file.
+    /// The system cannot confirm it for the file, or another program deleted, replaced or truncated the file.
     pub fn sync(&self) -> Result<(), SessionError> {
         let mut state = self.lock();
         let Some(log) = &mut state.log else { return Ok(()) };
         self.check(log)?;
         log.sync().map_err(SessionError::io("sync", &self.path))?;
         if state.directory_is_due {
-            files::sync_directory_of(&self.path).map_err(SessionError::io("sync the directory of", &self.path))?;
-            state.directory_is_due = false;
+            match files::sync_directory_of(&self.path) {
+                Ok(()) => state.directory_is_due = false,
+                // Everything is stored and can be resumed. The next call tries again.
+                Err(error) => {
+                    let session = self.path.display();
+                    tracing::warn!(%session, %error, "a loss of power may remove the session: could not sync its directory");
+                }
+            }
         }
         Ok(())
     }
