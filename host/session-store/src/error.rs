@@ -3,6 +3,7 @@
 use crate::id::EntryId;
 use crate::log::Loss;
 use pinion_protocol::StoreError;
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -147,9 +148,11 @@ impl fmt::Display for SessionError {
                 write!(f, "{count} session ids start with `{subject}`: {}", candidates.join(", "))
             }
             SessionErrorKind::Locked { pid: Some(pid) } => {
-                write!(f, "session `{subject}` is in use by process {pid}")
+                write!(f, "session `{}` is in use by process {pid}", subject.brief())
             }
-            SessionErrorKind::Locked { pid: None } => write!(f, "session `{subject}` is in use by another process"),
+            SessionErrorKind::Locked { pid: None } => {
+                write!(f, "session `{}` is in use by another process", subject.brief())
+            }
             SessionErrorKind::UnknownEntry { entry } => write!(f, "session `{subject}` has no entry `{entry}`"),
             SessionErrorKind::Empty => write!(f, "session `{subject}` is empty"),
             SessionErrorKind::Outdated => {
@@ -182,6 +185,20 @@ impl Error for SessionError {
             SessionErrorKind::DiskFull { source, .. } | SessionErrorKind::Io { source, .. } => Some(source),
             SessionErrorKind::Unwritable { source } => Some(&**source),
             _ => None,
+        }
+    }
+}
+
+impl Subject {
+    /// Returns the beginning of the session's id, which is enough to name it. For a file that has none in its name, its
+    /// path.
+    fn brief(&self) -> Cow<'_, str> {
+        let Self::File(path) = self else { return self.to_string().into() };
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let id = stem.rsplit_once('_').and_then(|(_, id)| id.get(..8));
+        match id.filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            Some(id) => id.to_owned().into(),
+            None => path.to_string_lossy(),
         }
     }
 }
@@ -260,6 +277,15 @@ mod tests {
         assert_eq!(error.to_string(), "could not append to `/s`");
         assert!(error.source().is_some());
         assert_eq!(error.hint().as_deref(), Some("free some space on the disk"));
+    }
+
+    #[test]
+    fn session_in_use_is_named_by_its_short_id() {
+        let locked =
+            |path: &str| SessionError::new(Path::new(path), SessionErrorKind::Locked { pid: Some(7) }).to_string();
+        let path = "/h/sessions/work-1/20261122T040000Z_0195fd3a-7c1e-7a00-8000-000000000000.jsonl";
+        assert_eq!(locked(path), "session `0195fd3a` is in use by process 7");
+        assert_eq!(locked("/my_notes.jsonl"), "session `/my_notes.jsonl` is in use by process 7");
     }
 
     #[test]
