@@ -2,10 +2,11 @@
 
 use super::outline::{Call, Item, Turn};
 use crate::id::EntryId;
-use crate::record::{CallLedger, Record};
+use crate::record::{CallLedger, LoopEnd, Record};
 use jiff::Timestamp;
 use pinion_protocol::{
-    AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, StopReason, ToolResultMessage, UserMessage,
+    AssistantMessage, COMPACTION_MESSAGE, Content, ExtensionMessage, Image, RunEnd, StopReason, ToolResultMessage,
+    UserMessage,
 };
 use serde_json::Value;
 use std::io;
@@ -92,6 +93,11 @@ pub(super) fn walk(item: &Item, out: &mut impl Renderer) -> io::Result<()> {
             Some(summary) => out.compaction(*entry, summary),
             None => out.extension(*entry, message),
         },
+        // Readers see where a run begins and that it ends.
+        Item::Record { entry, record: Record::LoopStart(_), .. } => out.anchor(*entry),
+        Item::Record { entry, record: Record::LoopEnd(LoopEnd { end: RunEnd::Done { .. }, .. }), .. } => {
+            out.anchor(*entry)
+        }
         Item::Record { entry, time, record } => out.record(*entry, *time, record),
         Item::Unseen { entry, kind: None } => out.anchor(*entry),
         Item::Unseen { entry, kind: Some(kind) } => {
