@@ -4,19 +4,24 @@
 
 pub(crate) use pinion_agent::text::with_causes;
 
+use crate::files::private::owner_hint;
 use pinion_agent::compaction::CompactionError;
 use pinion_agent::text::append_causes;
 use pinion_agent::{AgentError, RunError, RunErrorKind};
 use pinion_plugin_runtime::EngineError;
 use pinion_providers::{KeyError, RegistryError, ScriptError};
-use pinion_session_store::{SessionError, SessionErrorKind};
+use pinion_session_store::{SessionError, SessionErrorKind, Subject};
 use std::error::Error;
 use std::fmt;
+use std::io::ErrorKind::PermissionDenied;
 use std::process::ExitCode;
 
 /// The remedy for a session that cannot be written.
 pub(crate) const ELSEWHERE: &str =
     "run with --no-session to save nothing, or set PINION_HOME to a directory where you can save sessions";
+
+/// The remedy for a refused thread, which needs a process of the user's and memory for its stack.
+pub(crate) const MORE_THREADS: &str = "raise the limits on processes and threads (ulimit -u) and on memory (ulimit -v)";
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +177,13 @@ impl From<SessionError> for Failure {
             _ => Status::Usage,
         };
         let failure = Self::of(status, &error);
-        error.hint().into_iter().fold(failure, Self::hint)
+        let owner = match (&error.kind, &error.subject) {
+            (SessionErrorKind::Io { source, .. }, Subject::File(path)) if source.kind() == PermissionDenied => {
+                owner_hint(path)
+            }
+            _ => None,
+        };
+        owner.or_else(|| error.hint()).into_iter().fold(failure, Self::hint)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::base::Base;
 use crate::config::Config;
 use crate::failure::{Failure, Result, with_causes};
 use crate::files::paths::Paths;
+use crate::files::private::read_or_create;
 use crate::invocation::Invocation;
 use crate::model::Chosen;
 use crate::names::nearest;
@@ -129,11 +130,20 @@ fn cache(base: &Base) -> Finding {
     Finding::Good(format!("compiled components: {}, {}", sizes.len(), bytes(sizes.iter().sum())))
 }
 
-/// Reports damage of the secret that seals compiled code. Loading plugins repairs it.
+/// Reports damage of the secret that seals compiled code, which is repaired.
 fn cache_key(base: &Base) -> Option<Finding> {
     let file = base.paths.cache_key_file();
-    let damage = crate::files::private::damage::<32>(&file)?;
-    Some(Finding::Missing(format!("cache key `{}` was replaced, so plugins compile again: {damage}", file.display())))
+    match read_or_create::<32>(&file) {
+        Ok(secret) => secret.repaired.map(|damage| {
+            let text = format!("cache key `{}` was replaced, so plugins compile again: {damage}", file.display());
+            Finding::Missing(text)
+        }),
+        Err(error) => {
+            let text =
+                format!("cache key `{}` cannot be used, so plugins compile at every start: {error}", file.display());
+            Some(Finding::Missing(text))
+        }
+    }
 }
 
 /// Reports the origin of each key, never the key itself. A problem of several providers, such as a broken file, is

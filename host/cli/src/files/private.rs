@@ -39,11 +39,6 @@ pub(crate) fn read_or_create<const N: usize>(path: &Path) -> io::Result<Secret<N
     Ok(Secret { bytes, repaired })
 }
 
-/// Returns what is wrong with the file of a secret. None if it is usable or missing.
-pub(crate) fn damage<const N: usize>(path: &Path) -> Option<String> {
-    read::<N>(path).err().filter(|error| error.kind() != io::ErrorKind::NotFound).map(|error| error.to_string())
-}
-
 fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     let mut file = open_file(path)?;
     check(&file)?;
@@ -136,6 +131,26 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Returns the remedy for a file or directory that this user cannot write because it, or the nearest directory above it
+/// that exists, belongs to someone else. Usually root created it, by a command with `sudo`.
+#[cfg(unix)]
+pub(crate) fn owner_hint(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (found, metadata) = path.ancestors().find_map(|path| Some((path, fs::metadata(path).ok()?)))?;
+    let is_usable = rustix::fs::access(found, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK).is_ok();
+    if is_usable || metadata.uid() == rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let owner = if metadata.uid() == 0 { "root".to_owned() } else { format!("the user {}", metadata.uid()) };
+    let me = rustix::process::geteuid().as_raw();
+    Some(format!("`{0}` belongs to {owner}; `sudo chown -R {me} '{0}'` gives it to you", found.display()))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn owner_hint(_path: &Path) -> Option<String> {
+    None
+}
+
 /// Creates a directory and its parents with mode 0700.
 pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -204,11 +219,11 @@ mod tests {
         ];
         for make in damages {
             make();
-            assert!(damage::<32>(&path).is_some());
+            assert!(read::<32>(&path).is_err());
             let new = read_or_create::<32>(&path).unwrap();
             assert!(new.repaired.is_some() && new.bytes != first.bytes);
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            assert!(damage::<32>(&path).is_none());
+            assert_eq!(read::<32>(&path).unwrap(), new.bytes);
         }
     }
 }

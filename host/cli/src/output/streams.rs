@@ -1,6 +1,6 @@
 //! The streams stdout and stderr, and the only code that writes to them.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, MORE_THREADS, Result};
 use crate::output::clean::CleanWriter;
 use crate::output::terminal::Style;
 use crate::output::text::{Text, text};
@@ -299,9 +299,8 @@ pub(crate) fn report_panics() {
             if IS_REPORTED.swap(true, Ordering::Relaxed) {
                 return;
             }
-            let _ = Stream::Stderr.write(&text!(
-                "error: could not start a thread: the system refuses more\nhint: raise the limit on processes and threads (ulimit -u)\n"
-            ));
+            let _ = Stream::Stderr
+                .write(&text!("error: could not start a thread: the system refuses more\nhint: {}\n", MORE_THREADS));
             // The runtime's threads would wait for the missing one.
             std::process::exit(1);
         }

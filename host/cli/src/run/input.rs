@@ -1,7 +1,7 @@
 //! The prompt of a non-interactive run: the arguments, followed by stdin if that is piped.
 
 use crate::args::{GlobalArgs, RunArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, MORE_THREADS, Result};
 use crate::output::{note, text};
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -59,11 +59,10 @@ fn read(is_quiet: bool) -> Result<Vec<u8>> {
         // The receiver waits for it.
         let _ = sender.send(read.map(|_| bytes));
     };
-    thread::Builder::new().name("pinion-stdin".to_owned()).spawn(reading).map_err(|error| {
-        Failure::failed("could not start a thread")
-            .because(error)
-            .hint("raise the limit on processes and threads (ulimit -u)")
-    })?;
+    thread::Builder::new()
+        .name("pinion-stdin".to_owned())
+        .spawn(reading)
+        .map_err(|error| Failure::failed("could not start a thread").because(error).hint(MORE_THREADS))?;
     let read = match receiver.recv_timeout(PATIENCE) {
         Err(RecvTimeoutError::Timeout) => {
             if !is_quiet {

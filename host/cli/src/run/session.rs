@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::base::Base;
 use crate::failure::{ELSEWHERE, Failure, Result};
+use crate::files::private::owner_hint;
 use pinion_agent::{Message, SessionStore};
 use pinion_session_store::{MemorySession, Session, SessionDirectory, open_to_continue};
 use std::path::Path;
@@ -110,9 +111,10 @@ impl OpenSession {
 
     /// Adds a remedy to the failure of a run if the session could not be written.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
-        match self.on_disk.as_ref().is_some_and(|session| session.failure().is_some()) {
-            true => failure.or_hint(ELSEWHERE),
-            false => failure,
+        let Some(session) = self.on_disk.as_ref().filter(|session| session.failure().is_some()) else { return failure };
+        match owner_hint(session.path()) {
+            Some(owner) => failure.hint(format!("{owner}; or {ELSEWHERE}")),
+            None => failure.or_hint(ELSEWHERE),
         }
     }
 }
