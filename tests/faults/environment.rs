@@ -1,7 +1,8 @@
 //! Homes, limits and umasks that no one would choose.
 
-use super::{assert_failed, run, say, scripted, wrapped};
+use super::{assert_failed, call, run, say, scripted, wrapped};
 use pinion_tests::{Ended, Pinion};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -52,12 +53,27 @@ fn home_of_another_user_is_explained() {
     // Root ran once in the home of a user: config and cache are readable, nothing is writable.
     fs::set_permissions(pinion.home(), fs::Permissions::from_mode(0o755)).unwrap();
     let ended = as_nobody(&pinion, &scripted(&pinion, &[say("hi")], &[]));
-    assert_failed(&ended, 1, &["Permission denied", "--no-session", "PINION_HOME"]);
+    assert_failed(&ended, 1, &["Permission denied", "--no-session", "PINION_HOME", "belongs to root", "chown"]);
     let ended = as_nobody(&pinion, &scripted(&pinion, &[say("hi")], &["--no-session"]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "hi\n"), "{ended:?}");
     fs::set_permissions(pinion.home(), fs::Permissions::from_mode(0o700)).unwrap();
     let ended = as_nobody(&pinion, &scripted(&pinion, &[say("hi")], &["--no-session"]));
     assert_failed(&ended, 2, &["config.toml", "Permission denied", "PINION_HOME"]);
+}
+
+#[test]
+fn files_of_another_user_are_named_with_their_owner() {
+    let pinion = Pinion::default();
+    if !can_be_nobody(&pinion) {
+        return;
+    }
+    // Root also saved a session there.
+    assert_eq!(run(scripted(&pinion, &[say("hi")], &[])).code, Some(0));
+    fs::set_permissions(pinion.home(), fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = as_nobody(&pinion, &pinion.command(["session", "list"]));
+    assert_failed(&ended, 1, &["Permission denied", "belongs to root", "chown"]);
+    let doctor = as_nobody(&pinion, &pinion.command(["doctor"])).stdout;
+    assert!(doctor.contains("cache.key` cannot be used") && !doctor.contains("was replaced"), "{doctor}");
 }
 
 #[test]
@@ -73,6 +89,10 @@ fn limit_on_threads_is_an_error_and_never_a_hang() {
         match ended.code {
             Some(0) => assert_eq!(ended.stdout, "hi\n", "{most}: {ended:?}"),
             _ => assert_failed(&ended, 1, &["error:"]),
+        }
+        // A thread needs memory for its stack, too.
+        if ended.stderr.contains("could not start a thread") {
+            assert_failed(&ended, 1, &["ulimit -u", "ulimit -v"]);
         }
     }
 }
@@ -94,4 +114,55 @@ fn missing_built_in_plugins_end_a_run() {
     let ended = limited(&[]);
     assert_failed(&ended, 1, &["Cannot allocate memory"]);
     assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn built_in_plugin_that_is_lost_during_a_run_ends_it() {
+    let pinion = Pinion::default();
+    // From now on, the cache describes the plugins, and runs begin without their code.
+    assert_eq!(run(scripted(&pinion, &[say("hi")], &[])).code, Some(0));
+    let replies = [call("read", json!({ "path": "a" })), say("went on")];
+    for format in ["text", "json"] {
+        let command = scripted(&pinion, &replies, &["--output-format", format]);
+        let ended = run(wrapped(&["prlimit", "--as=2000000000"], &command));
+        assert_failed(&ended, 1, &["plugin `fs` was not loaded", "Cannot allocate memory", "--no-builtin-plugins"]);
+        assert!(!ended.stdout.contains("went on"), "{ended:?}");
+        if format == "json" {
+            let result: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+            assert_eq!(result["stop_reason"], "error", "{result}");
+        }
+    }
+}
+
+#[test]
+fn used_up_descriptors_are_named_and_cost_no_answer() {
+    let pinion = Pinion::default();
+    pinion.write("a.txt", "text");
+    let replies = [call("read", json!({ "path": "a.txt" })), say("done")];
+    assert_eq!(run(scripted(&pinion, &replies, &[])).code, Some(0));
+    for limit in 10..40 {
+        let command = scripted(&pinion, &replies, &["--output-format", "stream-json"]);
+        let ended = run(wrapped(&["prlimit", &format!("--nofile={limit}")], &command));
+        let all = format!("{}{}", ended.stdout, ended.stderr).to_lowercase();
+        let has_answer = ended.stdout.contains(r#""result":"done""#);
+        let has_failed = ended.code != Some(0) || all.contains(r#""is_error":true"#);
+        assert!(!has_failed || all.contains("too many open files"), "{limit}: {ended:?}");
+        // The directory of the session cannot be synced, which costs only a notice.
+        assert!(!has_answer || ended.code == Some(0), "{limit}: {ended:?}");
+    }
+}
+
+#[test]
+fn plugins_directory_that_is_no_directory_is_reported() {
+    let pinion = Pinion::default();
+    let plugins = pinion.home().join("plugins");
+    assert_eq!(run(scripted(&pinion, &[say("hi")], &[])).stderr, "");
+    fs::write(&plugins, "").unwrap();
+    let ended = run(scripted(&pinion, &[say("hi")], &[]));
+    assert!(ended.code == Some(0) && ended.stderr.contains("Not a directory"), "{ended:?}");
+    fs::remove_file(&plugins).unwrap();
+    std::os::unix::fs::symlink("nowhere", &plugins).unwrap();
+    let ended = run(scripted(&pinion, &[say("hi")], &[]));
+    assert!(ended.code == Some(0) && ended.stderr.contains("No such file"), "{ended:?}");
+    assert_eq!(run(scripted(&pinion, &[say("hi")], &["--no-plugins"])).stderr, "");
 }

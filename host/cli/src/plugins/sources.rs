@@ -75,6 +75,14 @@ impl Base {
         if args.no_plugins { Vec::new() } else { vec![users()] }
     }
 
+    /// Returns a notice if the user's plugin directory is there and cannot be read, for example because it is a file.
+    pub(crate) fn directory_notice(&self, args: &RunArgs) -> Option<String> {
+        let path = self.paths.plugins();
+        let is_wanted = !args.no_plugins && path.symlink_metadata().is_ok();
+        let error = path.read_dir().err().filter(|_| is_wanted)?;
+        Some(format!("no plugin was loaded from `{}`: {error}", path.display()))
+    }
+
     /// Returns the files in the user's plugin directory.
     pub(crate) fn installed(&self) -> Vec<Source> {
         plugins_in(&[PluginDirectory { path: self.paths.plugins(), origin: FileOrigin::User }])

@@ -1,6 +1,7 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
 mod agents;
+mod built_in;
 mod chat;
 mod effects;
 pub(crate) mod end;

@@ -15,7 +15,7 @@ use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
 use pinion_agent::approval::{DeniedCall, DenyAll};
 use pinion_agent::channel::EventReceiver;
-use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd};
+use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
 use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
@@ -136,12 +136,13 @@ impl Finished {
     fn summary(&self, text: &str, outcome: &Outcome) -> Map<String, Value> {
         let Self { ready, elapsed, .. } = self;
         let saving = self.saved.as_ref().err().map(Failure::message);
+        let end = self.end_of(outcome);
         fields([
             ("type", json!("result")),
             ("result", json!(text)),
-            ("stop_reason", json!(stop_reason(&outcome.end))),
-            ("error", json!(problem(&outcome.end).or(saving))),
-            ("error_kind", json!(error_kind(&outcome.end))),
+            ("stop_reason", json!(stop_reason(&end))),
+            ("error", json!(problem(&end).or(saving))),
+            ("error_kind", json!(error_kind(&end))),
             ("denied", json!(unanswered(&ready.agent))),
             ("usage", json!(outcome.spend.usage)),
             ("cost", json!(outcome.spend.cost.map(|cost| cost.total()))),
@@ -152,9 +153,18 @@ impl Finished {
         ])
     }
 
+    /// Returns how the run ended: with a failure if it lost a built-in plugin, which ends it.
+    fn end_of(&self, outcome: &Outcome) -> RunEnd {
+        let lost = self.ready.check_built_ins().err();
+        lost.map_or(outcome.end.clone(), |failure| RunEnd::failed(RunErrorKind::Other, failure.message()))
+    }
+
     /// Turns the outcome into the result of the command. A run that ended by itself but had calls denied because no one
     /// could be asked is denied; any other end keeps its own status. A success fails if it could not be saved.
     pub(crate) fn verdict(self, outcome: Outcome, was_interrupted: bool) -> Result<()> {
+        if !was_interrupted {
+            self.ready.check_built_ins()?;
+        }
         let is_done = matches!(outcome.end, RunEnd::Done { .. });
         end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
         self.saved?;

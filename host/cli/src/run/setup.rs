@@ -10,6 +10,7 @@ use crate::plugins::sources::Purpose;
 use crate::prompt::context::Context as ContextFiles;
 use crate::prompt::{Instructions, system_prompt};
 use crate::run::agents::{Branches, ConfiguredModels};
+use crate::run::built_in::BuiltIns;
 use crate::run::session::OpenSession;
 use pinion_agent::approval::Approval;
 use pinion_agent::delegation::{FoundModel, ModelSource as _, SubAgentPolicy};
@@ -32,6 +33,9 @@ pub(crate) struct Ready {
     pub(crate) info: Arc<SessionInfo>,
     context: ContextFiles,
     branches: Option<Branches>,
+    built_ins: Arc<BuiltIns>,
+    /// Problem of the user's plugin directory.
+    plugin_directory: Option<String>,
 }
 
 impl Ready {
@@ -47,7 +51,7 @@ impl Ready {
         self.context.remember();
         let context = self.context.notices().iter().cloned().chain(Instructions::notices(&base.paths));
         let notices = base.project_notices().into_iter().chain(context).chain(self.session.notices.iter().cloned());
-        notices.chain(self.slow_plugins()).collect()
+        notices.chain(self.plugin_directory.clone()).chain(self.slow_plugins()).collect()
     }
 
     /// Returns the names of the context files that the model reads.
@@ -62,6 +66,11 @@ impl Ready {
             (None, Some(prompt)) => self.agent.run(vec![prompt]).await,
             (None, None) => self.agent.resume().await,
         }
+    }
+
+    /// Fails if a built-in plugin was lost.
+    pub(crate) fn check_built_ins(&self) -> Result<()> {
+        self.built_ins.check()
     }
 
     /// Returns whether the last run of the session was interrupted or failed.
@@ -86,11 +95,12 @@ impl Base {
         self.output.sweep();
         let info = Arc::new(SessionInfo::new(self.models()?, &self.config.sub_agents.kinds, chosen.label.clone()));
         let runtime = Arc::new(self.runtime(info.clone(), on_notice)?);
+        let built_ins = Arc::new(BuiltIns::of(self, args, purpose, &runtime));
         if let Some(last) = session.messages.last() {
             runtime.continue_session(session.id.clone(), last.timestamp().into());
         }
         self.load(args, purpose, &runtime).await;
-        self.require_built_in(args, purpose, &runtime)?;
+        built_ins.check()?;
         self.require_named(args, &runtime)?;
         let models = ConfiguredModels::new(self, &chosen);
         let branches = Branches::of(&self.config.branches, &models, &chosen).await?;
@@ -103,8 +113,10 @@ impl Base {
         let context = self.context(args);
         let parts = AgentParts { chosen, tools, approver, session: &session, context: &context, summarizer };
         let agent = Arc::new(self.agent(args, parts));
+        agent.configure(|config| config.ports.hooks.push(built_ins.clone()));
+        let plugin_directory = self.directory_notice(args);
         info.watch(&agent);
-        Ok(Ready { agent, runtime, session, info, context, branches })
+        Ok(Ready { agent, runtime, session, info, context, branches, built_ins, plugin_directory })
     }
 
     /// Loads plugins and waits for built-in ones and those from the command line. Plugins in directories join when they
@@ -125,20 +137,6 @@ impl Base {
             return in_directories.settled().await;
         }
         in_directories.settled_before(Instant::now() + load_timeout(purpose)).await;
-    }
-
-    /// Fails if a built-in plugin was not loaded, because a run without its tools is not what the user asked for.
-    fn require_built_in(&self, args: &RunArgs, purpose: Purpose, runtime: &Runtime) -> Result<()> {
-        let loaded = runtime.plugins();
-        let built_in = self.built_in(args, purpose).filter(|_| !args.no_tools);
-        let Some(missing) =
-            built_in.map(|plugin| plugin.name).find(|name| !loaded.iter().any(|plugin| *plugin.name == **name))
-        else {
-            return Ok(());
-        };
-        let causes: Vec<String> = runtime.problems().into_iter().map(|(_, problem)| problem).collect();
-        Err(Failure::failed(format!("the built-in plugin `{missing}` was not loaded: {}", causes.join("; ")))
-            .hint("run with --no-builtin-plugins to do without the built-in tools"))
     }
 
     /// Fails if a plugin from the command line was not loaded. Those in directories are optional.

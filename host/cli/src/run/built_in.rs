@@ -1,0 +1,58 @@
+//! The built-in plugins of a run, without which it does not continue.
+
+use crate::args::RunArgs;
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::plugins::sources::Purpose;
+use futures_util::future::BoxFuture;
+use pinion_agent::{Context, Hooks, Verdict};
+use pinion_plugin_runtime::Runtime;
+use std::sync::{Arc, OnceLock};
+use tokio_util::sync::CancellationToken;
+
+/// The built-in plugins that a run needs.
+///
+/// A plugin that the cache describes loads its code when it is called first, so it may be lost while a run works. Then
+/// the run ends before its next turn: to continue without tools is not what the user asked for.
+pub(crate) struct BuiltIns {
+    names: Vec<&'static str>,
+    runtime: Arc<Runtime>,
+    /// What was lost first, and why.
+    lost: OnceLock<String>,
+}
+
+impl BuiltIns {
+    /// Returns the plugins that a run with these options needs: none if it has no tools.
+    pub(crate) fn of(base: &Base, args: &RunArgs, purpose: Purpose, runtime: &Arc<Runtime>) -> Self {
+        let names = base.built_in(args, purpose).filter(|_| !args.no_tools).map(|plugin| plugin.name).collect();
+        Self { names, runtime: runtime.clone(), lost: OnceLock::new() }
+    }
+
+    /// Fails if a plugin is missing, now or since an earlier check.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.lost() {
+            Some(lost) => {
+                Err(Failure::failed(lost).hint("run with --no-builtin-plugins to do without the built-in tools"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn lost(&self) -> Option<&str> {
+        let loaded = self.runtime.plugins();
+        let is_missing = |name: &&&str| !loaded.iter().any(|plugin| *plugin.name == ***name);
+        if let Some(missing) = self.names.iter().find(is_missing) {
+            let causes: Vec<String> = self.runtime.problems().into_iter().map(|(_, problem)| problem).collect();
+            let text = || format!("the built-in plugin `{missing}` was not loaded: {}", causes.join("; "));
+            return Some(self.lost.get_or_init(text));
+        }
+        self.lost.get().map(String::as_str)
+    }
+}
+
+impl Hooks for BuiltIns {
+    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
+        let verdict = self.lost().map_or(Verdict::Pass, |lost| Verdict::Deny(lost.to_owned()));
+        Box::pin(async { verdict })
+    }
+}
