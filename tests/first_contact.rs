@@ -28,6 +28,10 @@ fn result(ended: &Ended) -> Value {
 fn help_fits_80_columns_and_has_a_short_and_a_long_form() {
     let pinion = Pinion::default();
     let (short, long) = (pinion.run(["-h"]).stdout, pinion.run(["--help"]).stdout);
+    assert_eq!(
+        (pinion.run(["help", "-h"]).stdout, pinion.run(["help", "--help"]).stdout),
+        (short.clone(), long.clone())
+    );
     for line in short.lines().chain(long.lines()) {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -224,6 +228,30 @@ fn path_is_a_message_and_exit_ends_the_conversation() {
     terminal.keys("exit\r");
     let (code, seen) = terminal.end();
     assert!(code == Some(0) && !seen.contains("no command"), "{seen}");
+}
+
+#[test]
+fn prompt_of_the_command_line_is_shown_as_if_it_had_been_typed() {
+    let pinion = Pinion::default();
+    let mut terminal = Terminal::start(&scripted(&pinion, &[say("hello")], &["first\x1b[2J", "words"]), (80, 24), "");
+    let seen = terminal.wait_for("hello");
+    assert!(seen.find("› first␛[2J words").is_some_and(|at| at < seen.find("hello").unwrap()), "{seen}");
+    terminal.keys("exit\r");
+    terminal.end();
+}
+
+#[test]
+fn backslash_that_continues_a_line_is_not_sent() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("both")]);
+    terminal.wait_for("›");
+    terminal.keys("line one\\\r");
+    terminal.keys("line two \\ here\r");
+    terminal.wait_for("both");
+    terminal.exit();
+    let id = pinion.run(["session", "list"]).stdout[..8].to_owned();
+    let shown = pinion.run(["session", "export", &id, "--format", "html"]).stdout;
+    assert!(shown.contains("line one\nline two \\ here"), "{shown}");
 }
 
 #[test]

@@ -77,15 +77,16 @@ fn paste_does_not_answer() {
 }
 
 #[test]
-fn enter_and_space_do_not_answer() {
+fn other_keys_do_not_answer_and_name_those_that_do() {
     let pinion = Pinion::default();
     let mut terminal = conversation(&pinion, &[bash("touch pwned"), say("finished")], USUAL, "");
-    for times in 1..4 {
-        terminal.wait_for_nth(CHOICE, times);
-        terminal.keys(" ");
+    for (at, key) in [" ", "\r", "x", "7"].into_iter().enumerate() {
+        terminal.wait_for_nth(CHOICE, at + 1);
+        terminal.keys(key);
+        // Each gets an answer.
+        terminal.wait_for_nth("press y, a or n", at + 1);
     }
-    terminal.wait_for_nth(CHOICE, 4);
-    terminal.keys("\r");
+    terminal.wait_for_nth(CHOICE, 5);
     terminal.keys("n");
     terminal.wait_for("finished");
     leave(terminal);

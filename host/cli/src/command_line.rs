@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 /// Parses the arguments of the program, the first of which is its name.
 pub(crate) fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
-    Cli::try_parse_from(command_first(expanded(args)))
+    Cli::try_parse_from(command_first(helped(expanded(args))))
 }
 
 /// Returns the value of `--output-format`, even on a command line that cannot be parsed.
@@ -53,6 +53,14 @@ fn nearest_command(word: &str) -> Option<String> {
 fn expanded(mut args: Vec<OsString>) -> Vec<OsString> {
     let options = args.iter_mut().take_while(|arg| *arg != "--");
     options.filter(|arg| *arg == "-nc").for_each(|arg| *arg = "--no-context-files".into());
+    args
+}
+
+/// Turns `help --help`, which the parser does not know, into `--help`.
+fn helped(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.len() == 3 && args[1] == "help" && (args[2] == "--help" || args[2] == "-h") {
+        args.remove(1);
+    }
     args
 }
 

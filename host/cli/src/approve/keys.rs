@@ -23,6 +23,8 @@ pub(crate) enum Key {
     Rest,
     /// Several keys at once, none of which counts.
     Burst,
+    /// Any other key.
+    Other,
     Interrupt,
 }
 
@@ -79,7 +81,7 @@ impl<'a> Keys<'a> {
         Ok(None)
     }
 
-    /// Blocks until a key with a meaning is pressed; returns a no once the answer no longer matters.
+    /// Blocks until a key is pressed; returns a no once the answer no longer matters.
     pub(crate) fn next(&mut self) -> io::Result<Key> {
         loop {
             if self.token.is_cancelled() {
@@ -88,7 +90,8 @@ impl<'a> Keys<'a> {
             if !poll(POLL_INTERVAL)? {
                 continue;
             }
-            let Some(key) = pressed(&read()?).and_then(meaning) else { continue };
+            let Some(event) = pressed(&read()?) else { continue };
+            let key = meaning(event).unwrap_or(Key::Other);
             if key == Key::Interrupt || self.is_alone()? {
                 return Ok(key);
             }

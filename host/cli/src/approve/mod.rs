@@ -117,7 +117,7 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
         next = match key {
             Key::More if !is_all => lines.saturating_sub(4).max(3),
             Key::Rest if !is_all => usize::MAX,
-            Key::More | Key::Rest | Key::Burst => 0,
+            Key::More | Key::Rest | Key::Burst | Key::Other => 0,
             Key::Yes | Key::Always if !is_all => 0,
             _ => {
                 let word =
@@ -129,6 +129,8 @@ fn ask(asked: &Asked, token: &CancellationToken, style: Style) -> io::Result<Key
         hint = match key {
             Key::Burst => Some("several keys at once: press a single one"),
             Key::Yes | Key::Always => Some("read to the end before answering yes"),
+            Key::More | Key::Rest | Key::Other if is_all => Some("press y, a or n"),
+            Key::Other => Some("press space, ↓, End or n"),
             _ => None,
         };
         screen.clear_above(foot.len())?;

@@ -172,6 +172,10 @@ impl Chat<'_> {
         }
         let mut editor = LineEditor::start(self.ready.runtime.clone(), self.base)?;
         let mut waiting: VecDeque<String> = Some(first).filter(|text| !text.trim().is_empty()).into_iter().collect();
+        if let Some(prompt) = waiting.front() {
+            // As if it had been typed here.
+            self.say(&text!("› {}", Text::block(prompt)));
+        }
         let mut insert = String::new();
         let signals = signals::waiting(remark_on_interrupt);
         loop {
@@ -180,6 +184,7 @@ impl Chat<'_> {
             if signals::is_final() {
                 return Err(Failure::new(Status::Interrupted, "interrupted"));
             }
+            self.ready.check_built_ins()?;
             notices.take().iter().for_each(|notice| self.say(&style.dim(notice)));
             if let Some(text) = waiting.pop_front() {
                 self.work(Some(text), notices).await?;
@@ -357,7 +362,8 @@ impl LineEditor {
         let input = match line {
             Ok(line) => {
                 self.remember(&mut editor, &line);
-                Ok(Input::Line(line))
+                // The backslashes only continued the line.
+                Ok(Input::Line(line.replace("\\\n", "\n")))
             }
             Err(ReadlineError::Interrupted) if self.has_text.load(Ordering::Acquire) => Ok(Input::Cleared),
             Err(ReadlineError::Interrupted) => Ok(Input::Interrupt),
