@@ -3,6 +3,10 @@
 use crate::table::table;
 use pinion_plugin_sdk::catalog::{CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 
+/// The keys of a conversation.
+const KEYS: &str = "Keys: Ctrl-C interrupts the model and discards a line, twice at an empty line it exits, as does Ctrl-D. Tab \
+                    completes commands, ↑ and Ctrl-R find earlier lines, and a `\\` at the end of a line continues it.";
+
 /// Lists all commands, or describes the one called `name`; a leading slash is optional.
 ///
 /// # Errors
@@ -19,7 +23,7 @@ pub(crate) fn help(commands: &[CommandInfo], name: &str) -> Result<String, Strin
         .map(|command| [usage_of(command), command.description.clone(), command.plugin.clone()])
         .collect();
     rows.sort();
-    Ok(table(["command", "description", "plugin"], &rows))
+    Ok(format!("{}\n\n{KEYS}", table(["command", "description", "plugin"], &rows)))
 }
 
 fn usage_of(command: &CommandInfo) -> String {
@@ -123,7 +127,9 @@ mod tests {
 |---------------|-------------|----------|
 | /help         | Does help   | commands |
 | /model [name] | Does model  | commands |";
-        assert_eq!(help, expected);
+        let (table, keys) = help.split_once("\n\n").unwrap();
+        assert_eq!(table, expected);
+        assert!(keys.contains("Ctrl-D"), "{keys}");
     }
 
     #[test]
