@@ -7,6 +7,8 @@ mod builtin;
 mod command;
 mod confinement;
 #[cfg(target_os = "linux")]
+mod conversation;
+#[cfg(target_os = "linux")]
 mod faults;
 mod first_contact;
 #[cfg(target_os = "linux")]

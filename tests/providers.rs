@@ -253,3 +253,77 @@ fn fallback_answers_after_permanent_failure() {
     let ended = pinion.run(["-p", "hi"]);
     assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "Here I am."), "{ended:?}");
 }
+
+/// Returns a command that asks a vendor with a key in the environment.
+fn with_groq(pinion: &Pinion, arguments: &[&str]) -> Command {
+    let mut command = pinion.command(["-p"].iter().chain(arguments));
+    command.env("GROQ_API_KEY", KEY);
+    command
+}
+
+fn hello() -> Vendor {
+    Vendor::answering(vec![reply(&json!({ "content": "hello" }), "stop")])
+}
+
+/// Prevents that anything is sent.
+const NOWHERE: (&str, &str) = ("https_proxy", "http://127.0.0.1:1");
+const NO_RETRIES: &str = "[retry]\nattempts = 0\n";
+
+#[test]
+fn key_alone_selects_provider_and_model() {
+    let (pinion, vendor) = (Pinion::default(), hello());
+    pinion.config(NO_RETRIES);
+    let mut command = with_groq(&pinion, &["--output-format", "json", "hi"]);
+    command.env(NOWHERE.0, NOWHERE.1);
+    let done = ended(command);
+    assert!(done.stderr.contains("`api.groq.com:443` through the proxy"), "{done:?}");
+    assert!(done.stdout.contains(r#""model":"groq/openai/gpt-oss-120b""#), "{done:?}");
+    // At an address of the config, the key goes there, and the vendor's default model is not assumed.
+    pinion.config(&format!("{NO_RETRIES}[providers.groq]\nbase-url = '{}'\n", vendor.url));
+    let done = ended(with_groq(&pinion, &["-m", "groq/m", "hi"]));
+    assert_eq!((done.code, done.stdout.as_str()), (Some(0), "hello\n"), "{done:?}");
+    assert!(vendor.asked.lock().unwrap()[0].contains(&format!("bearer {}", KEY.to_lowercase())));
+}
+
+#[test]
+fn proxy_variables_apply_except_to_the_hosts_they_leave_out() {
+    let (pinion, proxy) = (Pinion::default(), hello());
+    pinion.config(NO_RETRIES);
+    let asked = |variables: &[(&str, &str)]| {
+        let mut command = with_groq(&pinion, &["-m", "groq/m", "--base-url", "http://model.invalid/v1", "hi"]);
+        command.envs(variables.iter().copied());
+        let code = ended(command).code;
+        (code, proxy.asked.lock().unwrap().drain(..).next().unwrap_or_default())
+    };
+    for name in ["http_proxy", "all_proxy", "ALL_PROXY"] {
+        let (code, head) = asked(&[(name, &proxy.url)]);
+        assert!(code == Some(0) && head.starts_with("post http://model.invalid/v1/"), "{name}: {head}");
+    }
+    // Web servers set it from a header of a request.
+    assert_eq!(asked(&[("HTTP_PROXY", &proxy.url)]), (Some(1), String::new()));
+    for except in ["*", "model.invalid", ".invalid"] {
+        assert_eq!(asked(&[("http_proxy", &proxy.url), ("no_proxy", except)]), (Some(1), String::new()), "{except}");
+    }
+}
+
+#[test]
+fn missing_certificate_file_is_announced() {
+    let pinion = Pinion::default();
+    pinion.config(NO_RETRIES);
+    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        let mut command = with_groq(&pinion, &["-m", "groq/m", "--base-url", "https://model.invalid/v1", "hi"]);
+        command.env(name, "/nowhere/ca.pem");
+        let ended = ended(command);
+        assert!(ended.stderr.contains(&format!("! `/nowhere/ca.pem` ({name}) cannot be read")), "{ended:?}");
+    }
+}
+
+#[test]
+fn mistyped_model_of_a_known_provider_is_announced() {
+    let pinion = Pinion::default();
+    let mut command = pinion.command(["-p", "-m", "anthropic/claude-sonnet-5-6", "hi"]);
+    pinion.config(NO_RETRIES);
+    command.env("ANTHROPIC_API_KEY", KEY).env(NOWHERE.0, NOWHERE.1);
+    let ended = ended(command);
+    assert!(ended.stderr.contains("lists no model `claude-sonnet-5-6` (did you mean `claude-"), "{ended:?}");
+}

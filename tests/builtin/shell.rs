@@ -75,6 +75,16 @@ async fn huge_command_output_is_cut_and_spilled_to_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn spilled_output_has_a_quota_and_says_so() {
+    let sandbox = with(&["shell"]).await;
+    let command = "head -c 70000000 /dev/zero | tr '\\0' x";
+    let (text, details) = called(&sandbox, "bash", json!({ "command": command })).await;
+    let file = details["full_output"].as_str().unwrap();
+    assert!(text.ends_with(&format!("[first 64 MiB of the output: {file}]")), "{}", &text[text.len() - 200..]);
+    assert_eq!(Path::new(file).metadata().unwrap().len(), 64 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denied_commands_are_not_run() {
     let config = json!({ "deny": ["git push --force"] });
     let sandbox = SandboxBuilder::default().file(builtin("shell")).trust("shell").config("shell", config).build().await;

@@ -1,8 +1,9 @@
 //! Programs of a host that is killed.
 
-use super::{call, scripted};
+use super::{call, sample, say, scripted};
 use pinion_tests::{Pinion, until_gone};
 use serde_json::json;
+use std::io::{BufRead as _, BufReader};
 
 fn number(pinion: &Pinion, file: &str) -> i32 {
     let path = pinion.workspace().join(file);
@@ -25,5 +26,27 @@ async fn programs_do_not_outlive_a_killed_host() {
     child.wait().unwrap();
     for program in programs {
         until_gone(program).await;
+    }
+}
+
+#[test]
+fn write_that_is_killed_leaves_the_old_or_the_new_file_and_nothing_else() {
+    const SIZE: usize = 1_000_000;
+    for moment in sample(100, 10) {
+        let pinion = Pinion::default();
+        let file = pinion.write("file", "a".repeat(SIZE));
+        let script =
+            pinion.script(&[call("write", json!({ "path": "file", "content": "b".repeat(SIZE) })), say("done")]);
+        let options = ["-p", "--approve", "all", "--no-session", "--output-format", "stream-json", "--replay"];
+        let mut child = pinion.start(options.iter().chain(&[script.to_str().unwrap(), "go"]));
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.into_iter().any(|line| line.contains(r#""type":"tool_execution_start""#)));
+        // Somewhere in the call, or shortly after it.
+        (0..moment * 20_000).for_each(|_| std::hint::spin_loop());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let content = std::fs::read(&file).unwrap();
+        assert!(content.len() == SIZE && content.iter().all(|byte| *byte == content[0]), "moment {moment}");
+        assert_eq!(std::fs::read_dir(pinion.workspace()).unwrap().count(), 1, "moment {moment}");
     }
 }

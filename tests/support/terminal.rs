@@ -75,6 +75,15 @@ impl Terminal {
         self.wait_for_nth(text, 1)
     }
 
+    /// Waits until `text` has appeared, and `then` after it.
+    pub fn wait_for_then(&self, text: &str, then: &str) {
+        let is_missing = |seen: &str| !seen.split_once(text).is_some_and(|(_, rest)| rest.contains(then));
+        let state = self.seen.0.lock().unwrap();
+        let (state, _) =
+            self.seen.1.wait_timeout_while(state, TIMEOUT, |(seen, is_over)| is_missing(seen) && !*is_over).unwrap();
+        assert!(!is_missing(&state.0), "`{text}` and then `{then}` did not appear in:\n{}", state.0);
+    }
+
     /// Types Ctrl-D until the command has ended; returns its exit status and everything that has appeared. Between two
     /// lines of a conversation the terminal is not raw, and a key pressed then may be lost.
     pub fn exit(mut self) -> (Option<i32>, String) {

@@ -1,0 +1,125 @@
+//! Conversations on a terminal: what they say about themselves, and what happens to them from outside.
+
+use pinion_tests::{Pinion, Terminal, guest, wait_until};
+use serde_json::{Value, json};
+
+fn say(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+fn call(tool: &str, arguments: Value) -> Value {
+    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
+}
+
+/// Starts a conversation that asks for no approval.
+fn conversation(pinion: &Pinion, replies: &[Value]) -> Terminal {
+    let script = pinion.script(replies);
+    let command = pinion.command(["--approve", "all", "--replay", script.to_str().unwrap()]);
+    let terminal = Terminal::start(&command, (80, 24), "");
+    terminal.wait_for("› ");
+    terminal
+}
+
+/// Types a line, and waits for `shown` and the next prompt.
+fn enter(terminal: &mut Terminal, line: &str, shown: &str) {
+    terminal.keys(&format!("{line}\r"));
+    terminal.wait_for_then(shown, "› ");
+}
+
+#[test]
+fn greeting_names_session_context_files_and_tools() {
+    let pinion = Pinion::default();
+    pinion.write("AGENTS.md", "Be brief.");
+    let mut terminal = conversation(&pinion, &[say("hello")]);
+    enter(&mut terminal, "hi", "hello");
+    let (_, seen) = terminal.exit();
+    let id = &pinion.run(["session", "list"]).stdout[..8];
+    for part in ["runs every call without asking", &format!("session {id}"), "AGENTS.md", "tools"] {
+        assert!(seen.split("› ").next().unwrap().contains(part), "`{part}` is not in:\n{seen}");
+    }
+    assert!(seen.contains(&format!("Resume with: pinion -r {id}")), "{seen}");
+}
+
+#[test]
+fn limit_in_a_conversation_says_how_to_continue() {
+    let pinion = Pinion::default();
+    pinion.config("[limits]\nmax-turns = 1\n");
+    let replies = [call("list", json!({ "path": "." })), say("the rest")];
+    let mut terminal = conversation(&pinion, &replies);
+    enter(&mut terminal, "go", "send a message to continue");
+    enter(&mut terminal, "go on", "the rest");
+    terminal.exit();
+}
+
+#[test]
+fn commands_switch_the_session() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("reply 1"), say("reply 2"), say("reply 3"), say("reply 4")]);
+    enter(&mut terminal, "prompt one", "reply 1");
+    let original = pinion.run(["session", "list"]).stdout[..8].to_owned();
+    enter(&mut terminal, "/fork", "forked session: ");
+    enter(&mut terminal, "prompt two", "reply 2");
+    enter(&mut terminal, "/clear", "new session: ");
+    enter(&mut terminal, "prompt three", "reply 3");
+    enter(&mut terminal, "/resume", "resume one by a prefix");
+    enter(&mut terminal, &format!("/resume {original}"), &format!("resumed session: {original}"));
+    enter(&mut terminal, "prompt four", "reply 4");
+    terminal.exit();
+    let listed = pinion.run(["session", "list"]).stdout;
+    let prompts = |id: &str| {
+        let shown = pinion.run(["session", "export", id, "--format", "markdown"]).stdout;
+        ["one", "two", "three", "four"].map(|number| shown.contains(&format!("prompt {number}")))
+    };
+    let mut found: Vec<_> = listed.lines().filter_map(|line| line.get(..8)).map(prompts).collect();
+    found.sort_unstable();
+    let [cleared, resumed, forked] =
+        [[false, false, true, false], [true, false, false, true], [true, true, false, false]];
+    assert_eq!((found, prompts(&original)), (vec![cleared, resumed, forked], resumed), "{listed}");
+}
+
+#[test]
+fn reload_is_reported_while_a_run_works() {
+    let pinion = Pinion::default();
+    std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
+    let waits = "touch begun; until [ -e go ]; do sleep 0.01; done";
+    let mut terminal = conversation(&pinion, &[call("bash", json!({ "command": waits })), say("finished")]);
+    terminal.keys("go\r");
+    wait_until("the program runs", || pinion.workspace().join("begun").exists());
+    std::fs::copy(guest("echo"), pinion.home().join("plugins/echo.wasm")).unwrap();
+    let seen = terminal.wait_for("loaded plugin `echo`");
+    assert!(!seen.contains("finished"), "{seen}");
+    pinion.write("go", "");
+    terminal.wait_for_then("finished", "› ");
+    terminal.exit();
+}
+
+#[test]
+fn grants_reach_a_running_conversation() {
+    let pinion = Pinion::default();
+    let plugins = pinion.home().join("plugins");
+    std::fs::create_dir_all(&plugins).unwrap();
+    std::fs::copy(guest("grow_one"), plugins.join("grow.wasm")).unwrap();
+    let run = || call("run", json!({ "script": format!("touch {}/made", pinion.workspace().display()) }));
+    let made = || std::fs::remove_file(pinion.workspace().join("made")).is_ok();
+    let replies = [run(), say("reply 1"), run(), say("reply 2"), run(), say("reply 3")];
+    let mut terminal = conversation(&pinion, &replies);
+    enter(&mut terminal, "run it", "reply 1");
+    assert!(!made());
+    assert_eq!(pinion.run(["plugin", "grant", "grow", "process"]).code, Some(0));
+    terminal.wait_for("reloaded plugin `grow`");
+    enter(&mut terminal, "run it", "reply 2");
+    assert!(made());
+    assert_eq!(pinion.run(["plugin", "revoke", "grow"]).code, Some(0));
+    terminal.wait_for_nth("reloaded plugin `grow`", 2);
+    enter(&mut terminal, "run it", "reply 3");
+    assert!(!made());
+    terminal.exit();
+}
+
+#[test]
+fn details_of_a_plugin_fit_the_terminal_and_end_with_its_digest() {
+    let pinion = Pinion::default();
+    let (code, seen) = Terminal::start(&pinion.command(["plugin", "info", "fs"]), (80, 24), "").end();
+    assert!(code == Some(0) && seen.lines().all(|line| line.trim_end().chars().count() <= 80), "{seen}");
+    assert!(seen.lines().last().unwrap().trim_start().starts_with("digest"), "{seen}");
+}
