@@ -1,10 +1,10 @@
 use super::*;
-use crate::record::{LoopStart, Record, Retry};
+use crate::record::{LoopEnd, LoopStart, Record, Retry};
 use crate::session::Session;
 use crate::testing::{assistant, calls, result, time, user, workspace};
 use pinion_protocol::{
-    COMPACTION_MESSAGE, Content, ExtensionMessage, Image, Message, SessionStore as _, Thinking, ToolCall,
-    ToolResultMessage, UserMessage,
+    COMPACTION_MESSAGE, Content, ExtensionMessage, Image, Message, RunEnd, SessionStore as _, StopReason, Thinking,
+    ToolCall, ToolResultMessage, Usage, UserMessage,
 };
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Parser, Tag};
@@ -238,6 +238,22 @@ fn compactions_records_and_broken_lines_are_shown_in_place() {
     let markdown = exported(session.path(), ExportFormat::Markdown);
     check_markdown(&markdown);
     assert!(markdown.contains("Skipped") && markdown.contains("what **was**"), "{markdown}");
+}
+
+#[test]
+fn only_unusual_ends_of_runs_are_shown() {
+    let shown = |end: RunEnd| {
+        let directory = TempDir::new().unwrap();
+        let session = session_of(&directory, &[user("a prompt")]);
+        let loop_id = "RUN".to_owned();
+        session.record(&Record::LoopStart(LoopStart { loop_id: loop_id.clone(), ..LoopStart::default() })).unwrap();
+        let end = LoopEnd { loop_id, end, usage: Usage::default(), cost: None, turns: 1, messages: 2 };
+        session.record(&Record::LoopEnd(end)).unwrap();
+        [ExportFormat::Html, ExportFormat::Markdown]
+            .map(|format| exported(session.path(), format).matches("RUN").count())
+    };
+    assert_eq!(shown(RunEnd::Done { stop_reason: StopReason::Stop }), [0, 0]);
+    assert_eq!(shown(RunEnd::Aborted), [1, 1]);
 }
 
 #[test]
