@@ -95,6 +95,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         ui.finished();
     }
     loop {
+        chat.ready.check_built_ins()?;
         let next = match ui.next().await? {
             None => return Ok(()),
             Some(Work::Line(line)) => ui.during(chat.enter(line.trim())).await?,
