@@ -43,6 +43,8 @@ pub mod compaction;
 pub mod config;
 mod context;
 mod extension;
+#[cfg(test)]
+mod flat;
 mod history;
 mod run;
 #[cfg(test)]
@@ -83,19 +85,6 @@ pub mod schema {
     pub use pinion_protocol::schema::*;
 }
 
-/// All names, for tests.
-#[cfg(test)]
-mod flat {
-    pub(crate) use crate::channel::*;
-    pub(crate) use crate::compaction::*;
-    pub(crate) use crate::config::*;
-    pub(crate) use crate::hooks::*;
-    pub(crate) use crate::snapshot::*;
-    pub(crate) use crate::spawn::*;
-    pub(crate) use crate::tools::approval::Approval;
-    pub(crate) use crate::tools::schema::Schemas;
-    pub(crate) use pinion_protocol::*;
-}
 #[cfg(test)]
 use flat::*;
 
