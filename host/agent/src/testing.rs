@@ -91,6 +91,8 @@ impl Provider for ScriptedModel {
 pub(crate) enum Act {
     /// Answers at once.
     Answer(&'static str),
+    /// Answers after others could have begun.
+    Yield(&'static str),
     /// Answers with the number of calls so far, over all tools.
     Count,
     /// Panics at once.
@@ -155,6 +157,12 @@ impl ToolExecutor for ScriptedTools {
             let tool = call.tool.name.clone();
             let result = match act {
                 Act::Answer(text) => Ok(ToolOutput::text(*text)),
+                Act::Yield(text) => {
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                    Ok(ToolOutput::text(*text))
+                }
                 Act::Count => Ok(ToolOutput::text(self.log.lock().unwrap().len().to_string())),
                 Act::Panic(message) => panic!("{message}"),
                 Act::Fail(message) => Err(ToolError::Failed { tool, message: (*message).into(), retryable: false }),

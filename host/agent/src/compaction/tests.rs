@@ -336,3 +336,13 @@ fn strategy_that_keeps_too_much_gives_way_to_the_built_in_one() {
     let made = making.make(CompactionReason::Threshold);
     assert!(made.result.is_ok() && made.tokens <= 600 - SYSTEM);
 }
+
+#[test]
+fn earlier_summary_is_not_kept_as_the_first_message() {
+    use pinion_protocol::compaction::shrink::Retained;
+    let before: Vec<Arc<Message>> = ["go", "on", "and on"].map(|text| Arc::new(Message::user(text))).into();
+    let record = Record { summary: "what was said".into(), first: 0, kept: 1, cut: None };
+    let summarized = record.apply(&before, Timestamp::UNIX_EPOCH);
+    assert_eq!(Retained::of(&before, 1, 1).first, 1);
+    assert_eq!(Retained::of(&summarized, 1, 1).first, 0);
+}

@@ -141,6 +141,16 @@ async fn appended_messages_are_stored_and_resumed_with_events() {
     assert_eq!(full.agent.history().len(), 1, "the history holds only what is stored");
 }
 
+#[tokio::test]
+async fn reset_drops_queued_messages() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    harness.agent.steer(Message::user("old"));
+    harness.agent.follow_up(Message::user("older"));
+    harness.agent.reset(Context::new("", "another")).unwrap();
+    harness.prompt("hi").await;
+    assert_eq!((harness.last_request(), harness.requests()), (vec!["user: hi".to_owned()], 1));
+}
+
 #[test]
 fn l7_resuming_can_block_its_thread() {
     let harness = Setup::new(vec![says("hello")]).build();

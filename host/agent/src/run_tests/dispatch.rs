@@ -25,8 +25,8 @@ async fn l8_calls_run_concurrently_with_results_in_call_order() {
 
 async fn order(strategy: Strategy, names: &[&str]) -> Vec<String> {
     let mut setup = Setup::new(vec![calls(&names.iter().map(|n| (*n, json!({}))).collect::<Vec<_>>()), says("done")])
-        .tool("any", Act::Answer("a"))
-        .tool_with("alone", Act::Answer("b"), |tool| tool.execution = Execution::Sequential);
+        .tool("any", Act::Yield("a"))
+        .tool_with("alone", Act::Yield("b"), |tool| tool.execution = Execution::Sequential);
     setup.strategy = strategy;
     let harness = setup.build();
     harness.prompt("go").await;
@@ -50,6 +50,7 @@ async fn l8_batches_run_one_after_the_other() {
     let log = order(Strategy::Batched(2), &["any", "any", "any"]).await;
     let at = |line: &str| log.iter().position(|l| l == line).unwrap();
     assert!(at("-call-0") < at("+call-2") && at("-call-1") < at("+call-2"));
+    assert!(at("+call-1") < at("-call-0"), "the calls of a batch run at once: {log:?}");
 }
 
 #[tokio::test]
@@ -129,6 +130,33 @@ async fn session_approval_lasts_until_a_tool_can_do_more() {
     let harness = setup.build();
     harness.prompt("go").await;
     assert_eq!(harness.approver.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn results_are_bounded_before_they_are_stored_and_sent() {
+    let harness =
+        Setup::new(vec![calls(&[("look", json!({}))]), says("done")]).tool("look", Act::Long(100_000)).build();
+    harness.agent.configure(|config| config.policy.output.max_text_bytes = 1_000);
+    harness.prompt("go").await;
+    let told = harness.last_request()[2].clone();
+    assert!(told.len() < 1_100 && told.contains("bytes were left out"), "{} bytes", told.len());
+    assert_eq!(crate::testing::letters(&harness.store.kept.lock().unwrap()[2]), told);
+}
+
+#[tokio::test]
+async fn secrets_are_redacted_in_prompts_replies_and_results() {
+    const KEY: &str = "sk-live-Zq7Xw3Vb9Nm2Kp5Ld8Rt";
+    let replies = vec![calls(&[("look", json!({ "text": KEY }))]), says(KEY)];
+    let mut harness = Setup::new(replies).tool("look", Act::Answer(KEY)).build();
+    harness.agent.configure(|config| config.ports.secrets.add(&KEY.into()));
+    let outcome = harness.prompt(KEY).await;
+    let kept = serde_json::to_string(&*harness.store.kept.lock().unwrap()).unwrap();
+    let ended = harness.events().into_iter().filter(|event| !matches!(event, EventKind::MessageUpdate { .. }));
+    let ended = ended.filter(|event| !matches!(event, EventKind::ToolExecutionStart { .. }));
+    let events = serde_json::to_string(&ended.collect::<Vec<_>>()).unwrap();
+    for (text, where_from) in [(kept, "session"), (events, "events"), (format!("{outcome:?}"), "outcome")] {
+        assert!(!text.contains("Zq7Xw3Vb9Nm2") && text.contains("[redacted]"), "{where_from}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -338,7 +338,9 @@ impl Hooks for Denies {
 #[tokio::test]
 async fn l17_run_that_a_hook_denies_is_rejected_before_its_prompt() {
     let denies = Arc::new(Denies::default());
-    let mut harness = with_hooks(Setup::new(vec![says("never")]), vec![denies.clone()]);
+    // The second hook passes: the first denial is final.
+    let hooks: Vec<Arc<dyn Hooks>> = vec![denies.clone(), Arc::new(Ends::default())];
+    let mut harness = with_hooks(Setup::new(vec![says("never")]), hooks);
     let outcome = harness.prompt("go").await;
     assert_eq!(outcome.end, RunEnd::Rejected { reason: "not today".into() });
     assert_eq!(harness.event_names(), ["agent_start", "input_rejected", "agent_end"]);
