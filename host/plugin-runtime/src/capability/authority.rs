@@ -253,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn completion_reads_and_code_that_loads_does_nothing() {
+        let asks = Asks { files: Some(Access::Write), process: true, ..Asks::default() };
+        let grants = Grants { process: Some(ProcessGrant::default()), ..files("/w", Access::Write) };
+        let plugin = authority(asks, grants);
+        assert_eq!(plugin.for_command().files(), Some(Access::Write));
+        assert_eq!(plugin.reading().files(), Some(Access::Read));
+        assert!(plugin.reading().place("a", Access::Write).is_err() && plugin.reading().check::<Process>().is_err());
+        assert!(plugin.none().files().is_none() && plugin.none().check::<Process>().is_err());
+    }
+
+    #[test]
     fn tool_that_cannot_see_files_learns_what_its_author_forgot() {
         let nothing = Authority::default();
         let why = |asks: Asks, declared| authority(asks, files("/w", Access::Read)).none().why_no_files("t", declared);

@@ -266,3 +266,60 @@ fn write_atomically(directory: &Path, path: &Path, parts: &[&[u8]]) -> io::Resul
     file.persist(path)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(directory: &Path, key: u8) -> Cache {
+        Cache::open(directory, &CacheKey::new([key; 32])).unwrap()
+    }
+
+    fn text(cache: &Cache, path: &Path) -> Option<String> {
+        cache.read(path).map(|content| String::from_utf8(content.bytes().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn entry_is_read_only_under_its_name_with_its_key_and_unchanged() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("cache");
+        let own = cache(&folder, 1);
+        let (path, other) = (folder.join("entry"), folder.join("other"));
+        own.write(&path, b"code").unwrap();
+        assert_eq!(text(&own, &path).as_deref(), Some("code"));
+        assert_eq!(text(&cache(&folder, 2), &path), None, "another key");
+        fs::copy(&path, &other).unwrap();
+        assert_eq!(text(&own, &other), None, "another name");
+        let sealed = fs::read(&path).unwrap();
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            fs::write(&path, &changed).unwrap();
+            assert_eq!(text(&own, &path), None, "byte {at}");
+            fs::write(&path, &sealed[..at]).unwrap();
+            assert_eq!(text(&own, &path), None, "{at} bytes");
+        }
+        fs::write(&path, sealed).unwrap();
+        assert_eq!(text(&own, &path).as_deref(), Some("code"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn entry_and_directory_that_others_can_write_are_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("cache");
+        let own = cache(&folder, 1);
+        let path = folder.join("entry");
+        own.write(&path, b"code").unwrap();
+        for mode in [0o620, 0o602] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(text(&own, &path), None, "{mode:o}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&path, folder.join("link")).unwrap();
+        assert_eq!(text(&own, &folder.join("link")), None, "a link");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(Cache::open(&folder, &CacheKey::new([1; 32])).is_none());
+    }
+}

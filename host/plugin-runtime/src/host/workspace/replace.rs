@@ -213,6 +213,16 @@ mod tests {
     }
 
     #[test]
+    fn reader_of_the_old_file_keeps_all_of_its_content() {
+        let (directory, file) = directory_with("old");
+        let mut reader = fs::File::open(&file).unwrap();
+        replace(directory.path(), "file", "a new text that is longer").unwrap();
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).unwrap();
+        assert_eq!((seen.as_str(), fs::read_dir(directory.path()).unwrap().count()), ("old", 1));
+    }
+
+    #[test]
     fn temporary_names_cannot_be_guessed() {
         let names: std::collections::BTreeSet<_> = (0..1000).map(|_| temporary_name()).collect();
         assert_eq!(names.len(), 1000);
