@@ -88,3 +88,22 @@ impl ResourceLimiter for Limiter {
         self.instances()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_tables_of_all_kinds_count_together() {
+        let limits = Limits { memory_bytes: 100, table_elements: 10, ..Limits::default() };
+        let mut limiter = Limiter::new(Arc::new(limits), Share::new(1, &Arc::default()).unwrap(), 1_000);
+        assert!(limiter.memory_growing(0, 60, None).unwrap() && limiter.memory_growing(0, 40, None).unwrap());
+        assert!(!limiter.memory_growing(40, 41, None).unwrap());
+        assert_eq!((limiter.refused_memory, limiter.peak_memory), (Some(101), 100));
+        assert!(limiter.table_growing(0, 6, None).unwrap() && limiter.table_growing(0, 4, None).unwrap());
+        assert!(!limiter.table_growing(6, 7, None).unwrap());
+        assert_eq!(limiter.refused_table, Some(11));
+        limiter.begin();
+        assert_eq!((limiter.refused_memory, limiter.refused_table, limiter.peak_memory), (None, None, 100));
+    }
+}
