@@ -62,12 +62,27 @@ fn longest_run(text: &str, of: char) -> usize {
 /// Returns Markdown that ends with its message, or the text as a code block when it cannot be defused.
 pub(super) fn prose(markdown: &str) -> String {
     let text = printable(markdown.trim_end()).into_owned();
-    defused(text).unwrap_or_else(|| {
-        let mut block = Vec::new();
-        // Writing to a vector does not fail.
-        let _ = fenced(&mut block, "", markdown);
-        String::from_utf8_lossy(&block).trim_end().to_owned()
-    })
+    defused(text).unwrap_or_else(|| block(markdown))
+}
+
+/// Returns Markdown as a quotation, or the text as a quoted code block when it cannot be defused. What is parsed is the
+/// quotation, because the marks at its lines change the meaning of what spans them: `<!a`, a line break and `0` are text,
+/// but the declaration `<!a\n>` with a mark between them.
+pub(super) fn quoted(markdown: &str) -> String {
+    let text = printable(markdown.trim_end());
+    defused(quote(&text)).unwrap_or_else(|| quote(&block(markdown)))
+}
+
+fn quote(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn block(text: &str) -> String {
+    let mut block = Vec::new();
+    // Writing to a vector does not fail.
+    let _ = fenced(&mut block, "", text);
+    String::from_utf8_lossy(&block).trim_end().to_owned()
 }
 
 fn defused(mut text: String) -> Option<String> {

@@ -3,7 +3,7 @@
 //! Text from outside is in code, in quotes, or, when a model wrote it, Markdown that ends with its message: see
 //! `defuse.rs`.
 
-use super::defuse::{code, fenced, plain, prose};
+use super::defuse::{code, fenced, plain, prose, quoted};
 use super::diff;
 use super::escape::number;
 use super::outline::Call;
@@ -83,10 +83,7 @@ impl<W: Write> Renderer for Markdown<'_, W> {
 
     /// Quotes the text, so that it cannot look like the model's.
     fn prompt_text(&mut self, text: &str) -> io::Result<()> {
-        for line in prose(&without_tabs(text)).lines() {
-            writeln!(self.out, "{}", format!("> {line}").trim_end())?;
-        }
-        writeln!(self.out)
+        writeln!(self.out, "{}\n", quoted(&without_tabs(text)))
     }
 
     fn begin_reply(&mut self, entry: EntryId, reply: &AssistantMessage) -> io::Result<()> {

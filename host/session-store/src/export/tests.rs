@@ -266,6 +266,8 @@ fn markdown_stays_within_its_message() {
         reply(vec![Content::text("Vec<String> and `<b>`")]),
         reply(vec![Content::text("- a list"), Content::text("    <script>")]),
         user("    code\n\t<script>"),
+        // The mark of the quotation completes the declaration.
+        user("ՙ<!a\n0"),
     ];
     let directory = TempDir::new().unwrap();
     let text = exported(session_of(&directory, &messages).path(), ExportFormat::Markdown);
@@ -285,6 +287,8 @@ const HOSTILE: &[&str] = &[
     "</style><style>*{display:none}",
     "<!-- ",
     "-->",
+    "<!a",
+    "<?x",
     "]]>",
     "&lt;script&gt;&#60;",
     "[x](javascript:alert(1))",
