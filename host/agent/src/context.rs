@@ -26,7 +26,7 @@ pub struct Context {
     /// Cause of the first turn of a run with a prompt.
     pub first_trigger: TurnTrigger,
     /// Ratio of the tokens that the vendor reported to those that were estimated, see
-    /// [`ContextTracker`](crate::ContextTracker); `None` until the first run, which derives it from the history.
+    /// [`ContextTracker`](crate::tokens::ContextTracker); `None` until the first run, which derives it from the history.
     pub calibration: Option<f64>,
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Measures the time that people take to answer, for the time limits of all runs that share an
-/// [`Approval`](crate::Approval).
+/// [`Approval`](crate::approval::Approval).
 #[derive(Debug, Default)]
 pub(crate) struct QuestionTime {
     state: Mutex<State>,
