@@ -8,7 +8,7 @@ use pinion_agent::{
     Agent, Content, Context, LoopConfig, Message, Model, Outcome, Provider, RunEnd, ToolExecutor as _, Usage,
 };
 use pinion_plugin_runtime::EngineLimits;
-use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin};
+use pinion_tests::{Pinion, Sandbox, SandboxBuilder, builtin, call};
 use serde_json::{Value, json};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -248,10 +248,6 @@ async fn hanging_sub_agent_ends_with_its_parent() {
 }
 
 /// One scripted reply that calls a tool.
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
-}
-
 fn events(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

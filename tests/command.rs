@@ -1,19 +1,11 @@
 //! The command end to end: output, stored files, exit status. Each kind of bad input causes one clear message and the
 //! right exit status.
 
-use pinion_tests::{Ended, Pinion, guest};
+use pinion_tests::{Ended, Pinion, call, guest, say};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
-}
 
 /// Runs scripted replies with more options.
 fn scripted(pinion: &Pinion, replies: &[Value], more: &[&str]) -> Ended {

@@ -1,15 +1,7 @@
 //! Conversations on a terminal: what they say about themselves, and what happens to them from outside.
 
-use pinion_tests::{Pinion, Terminal, guest, wait_until};
+use pinion_tests::{Pinion, Terminal, call, guest, say, wait_until};
 use serde_json::{Value, json};
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
-}
 
 /// Starts a conversation that asks for no approval.
 fn conversation(pinion: &Pinion, replies: &[Value]) -> Terminal {

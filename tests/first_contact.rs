@@ -1,13 +1,9 @@
 //! The command as a newcomer meets it: help, mistakes on the command line, and output for people and for programs.
 
 use crate::command::assert_error;
-use pinion_tests::{Ended, Pinion, Terminal};
+use pinion_tests::{Ended, Pinion, Terminal, say};
 use serde_json::{Value, json};
 use std::process::Command;
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
-}
 
 /// Runs scripted replies with these options.
 fn scripted(pinion: &Pinion, replies: &[Value], options: &[&str]) -> Command {

@@ -1,6 +1,6 @@
 //! The full-screen UI on a real terminal: approvals, interrupts, commands, and the terminal afterwards.
 
-use pinion_tests::{Pinion, Terminal};
+use pinion_tests::{Pinion, Terminal, say};
 use serde_json::{Value, json};
 
 const SIZE: (u16, u16) = (80, 24);
@@ -10,10 +10,6 @@ const LEAVE: &str = "\x1b[?1049l";
 
 fn bash(command: &str) -> Value {
     json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] })
-}
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
 }
 
 /// Starts a conversation in the full-screen UI with this model, and with `typed` as type-ahead.

@@ -1,17 +1,13 @@
 //! Many processes with one home, after each other and at once. By default a sample, with `PINION_LONG=1` thousands.
 
-use pinion_tests::{Pinion, until};
-use serde_json::{Value, json};
+use pinion_tests::{Pinion, call, until};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn is_long() -> bool {
     std::env::var_os("PINION_LONG").is_some()
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
 }
 
 fn files(directory: &Path) -> BTreeSet<PathBuf> {

@@ -8,8 +8,8 @@ mod input;
 mod kills;
 mod signals;
 
-use pinion_tests::{Ended, Pinion};
-use serde_json::{Value, json};
+use pinion_tests::{Ended, Pinion, call, say};
+use serde_json::Value;
 use std::process::Command;
 
 /// Returns every number below `end`, or a sample of about `count` of them that includes both ends.
@@ -17,14 +17,6 @@ fn sample(end: usize, count: usize) -> Vec<usize> {
     let is_long = std::env::var_os("PINION_LONG").is_some();
     let step = if is_long { 1 } else { (end / count).max(1) };
     (0..end).step_by(step).chain(end.checked_sub(1)).collect()
-}
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
-}
-
-fn call(tool: &str, arguments: Value) -> Value {
-    json!({ "calls": [{ "tool": tool, "arguments": arguments }] })
 }
 
 /// Returns the command that runs scripted replies with more options.

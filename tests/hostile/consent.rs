@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use pinion_tests::Terminal;
-use pinion_tests::{Ended, Pinion};
+use pinion_tests::{Ended, Pinion, say};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -15,10 +15,6 @@ fn call(tool: &str, arguments: Value) -> Value {
 
 fn bash(command: &str) -> Value {
     call("bash", json!({ "command": command }))
-}
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
 }
 
 fn report(done: bool, text: &str) -> Value {

@@ -1,7 +1,7 @@
 //! Questions take only keys pressed after they appeared, show everything they cover, and cannot be forged.
 #![cfg(target_os = "linux")]
 
-use pinion_tests::{Pinion, Terminal};
+use pinion_tests::{Pinion, Terminal, say};
 use serde_json::{Value, json};
 
 const USUAL: (u16, u16) = (80, 24);
@@ -10,10 +10,6 @@ const CHOICE: &str = "always in this session";
 
 fn bash(command: &str) -> Value {
     json!({ "calls": [{ "tool": "bash", "arguments": { "command": command } }] })
-}
-
-fn say(text: &str) -> Value {
-    json!({ "text": text })
 }
 
 /// Starts a conversation with this model on a terminal with `typed` as type-ahead.

@@ -5,6 +5,7 @@ mod guests;
 mod pinion;
 mod sandbox;
 mod scale;
+mod script;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod wait;
@@ -13,6 +14,7 @@ pub use guests::{builtin, guest, guests_directory};
 pub use pinion::{Ended, Pinion};
 pub use sandbox::{Progress, Sandbox, SandboxBuilder, Seen};
 pub use scale::{EchoModel, as_result, assert_paired};
+pub use script::{call, say};
 #[cfg(target_os = "linux")]
 pub use terminal::Terminal;
 pub use wait::{until, until_gone, wait_until};
