@@ -287,10 +287,11 @@ mod tests {
         let (path, other) = (folder.join("entry"), folder.join("other"));
         own.write(&path, b"code").unwrap();
         assert_eq!(text(&own, &path).as_deref(), Some("code"));
-        assert_eq!(text(&cache(&folder, 2), &path), None, "another key");
-        fs::copy(&path, &other).unwrap();
-        assert_eq!(text(&own, &other), None, "another name");
         let sealed = fs::read(&path).unwrap();
+        assert_eq!(text(&cache(&folder, 2), &path), None, "another key");
+        assert!(!path.exists(), "an entry without its seal is removed");
+        fs::write(&other, &sealed).unwrap();
+        assert_eq!(text(&own, &other), None, "another name");
         for at in 0..sealed.len() {
             let mut changed = sealed.clone();
             changed[at] ^= 1;
