@@ -25,10 +25,11 @@
 //! let directory = SessionDirectory::new("/home/me/sessions");
 //! if let Some(last) = directory.latest(workspace)? {
 //!     let opened = open_to_continue(&last.path, workspace)?;
-//!     println!("{} continues with {} messages", opened.session.id(), opened.messages.len());
+//!     let (id, count) = (opened.session.id(), opened.messages.len());
+//!     assert!(!id.is_empty() && count > 0);
 //!     let mut transcript = Transcript::open(&last.path)?;
 //!     for run in transcript.loops()?.roots() {
-//!         println!("{}: {:?}", run.loop_id, run.status());
+//!         let (id, status) = (&run.loop_id, run.status());
 //!     }
 //! }
 //! # Ok::<(), pinion_session_store::SessionError>(())
