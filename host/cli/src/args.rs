@@ -2,6 +2,7 @@
 //!
 //! Each subcommand declares its own arguments in its module of [`crate::commands`].
 
+use crate::output::terminal;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pinion_agent::approval::ApprovalMode;
@@ -140,6 +141,12 @@ impl RunArgs {
     /// Returns whether an option selects an earlier session.
     pub(crate) fn continues(&self) -> bool {
         self.continue_last || self.resume.is_some() || self.fork.is_some() || self.session.is_some()
+    }
+
+    /// Returns whether a person at the terminal takes part.
+    pub(crate) fn is_conversation(&self) -> bool {
+        let is_one_run = self.print || self.plan || self.execute.is_some();
+        !is_one_run && terminal::is_interactive()
     }
 }
 

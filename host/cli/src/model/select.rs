@@ -75,7 +75,7 @@ impl Base {
         let models = self.models()?;
         let base_url = args.base_url.as_deref();
         let playback = self.exchanges.playback();
-        let first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.recipient())) {
+        let mut first = match (&self.config.model, playback.as_ref().and_then(|playback| playback.recipient())) {
             // A replay asks the recorded provider, unless the command line names another.
             (_, Some(asked)) if args.model.is_none() => {
                 let base_url = base_url.or(asked.base_url.as_deref());
@@ -91,6 +91,10 @@ impl Base {
                 self.select(Some(info.name), model, None, &models).await?
             }
         };
+        // A script has no use for it at each run.
+        if args.is_conversation() {
+            first.notices.extend(self.unknown_window(&first));
+        }
         self.with_fallback(first, &models).await
     }
 
@@ -255,19 +259,18 @@ impl Base {
             prices: Some(Arc::new(TablePrices(known.clone()))),
             context_window: known.request_limit(),
         };
-        notices.extend(self.unknown_window(&model, info.name));
         Ok(Chosen { label: format!("{}/{}", info.name, model.name), provider, model, notices })
     }
 
     /// Returns a notice if the size of conversations with this model is a guess.
-    fn unknown_window(&self, model: &pinion_agent::Model, provider: &str) -> Option<String> {
+    fn unknown_window(&self, chosen: &Chosen) -> Option<String> {
         let policy = &self.config.compaction;
-        let assumed = policy.assumed_window.filter(|_| policy.automatic && model.context_window.is_none())?;
+        let assumed = policy.assumed_window.filter(|_| policy.automatic && chosen.model.context_window.is_none())?;
         let file = self.paths.models_file();
         Some(format!(
-            "the context window of `{provider}/{}` is unknown: {assumed} tokens are assumed (set its `context-window` in \
+            "the context window of `{}` is unknown: {assumed} tokens are assumed (set its `context-window` in \
              `{}`)",
-            model.name,
+            chosen.label,
             file.display()
         ))
     }

@@ -19,12 +19,10 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
 
-use crate::args::RunArgs;
 use crate::commands::trust::ask_again;
 use crate::failure::Result;
 use crate::files::paths::Paths;
 use crate::invocation::Invocation;
-use crate::output::terminal;
 
 /// Runs the agent in the way that the options select.
 pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
@@ -32,21 +30,15 @@ pub(crate) async fn run(invocation: &Invocation) -> Result<()> {
     let workspace = invocation.workspace()?;
     let mut config = invocation.config(&paths, &workspace)?;
     let (args, global) = (&invocation.run, &invocation.global);
-    if is_conversation(args) && ask_again(&paths, &workspace, &config)? {
+    if args.is_conversation() && ask_again(&paths, &workspace, &config)? {
         config = invocation.config(&paths, &workspace)?;
     }
     let base = invocation.base_with(paths, workspace, config)?;
     match &args.execute {
         Some(plan) => plan::execute(&base, args, global, plan).await,
         None if args.plan => plan::make(&base, args, global).await,
-        None if is_conversation(args) && full::is_wanted(args, &base.config) => full::run(&base, args, global).await,
-        None if is_conversation(args) => chat::run(&base, args, global).await,
+        None if args.is_conversation() && full::is_wanted(args, &base.config) => full::run(&base, args, global).await,
+        None if args.is_conversation() => chat::run(&base, args, global).await,
         None => print::run(&base, args, global).await,
     }
-}
-
-/// Returns whether a person at the terminal takes part.
-fn is_conversation(args: &RunArgs) -> bool {
-    let is_one_run = args.print || args.plan || args.execute.is_some();
-    !is_one_run && terminal::is_interactive()
 }
