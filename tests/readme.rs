@@ -18,8 +18,6 @@ const COMMANDS: &[(&str, By)] = &[
     ("tests/run.sh", Nothing("it runs the tests")),
     ("export ", Nothing("it sets a variable")),
     ("cd ", Nothing("it changes the directory")),
-    ("mkdir -p ~/.config/pinion", Nothing("it creates a directory")),
-    ("echo 'model = ", Nothing("it writes a file")),
     ("pinion demo", File("tests/command.rs", r#"(["demo"])"#)),
     ("pinion --plan ", File("tests/plan.rs", r#""--plan""#)),
     ("pinion --execute ", File("tests/plan.rs", r#""--execute""#)),

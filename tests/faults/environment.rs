@@ -32,11 +32,16 @@ fn home_that_is_a_file_stops_only_what_needs_it() {
 
 /// Makes everything that the command needs accessible to everyone, and runs it as a user without any rights.
 fn as_nobody(pinion: &Pinion, command: &Command) -> Ended {
+    run(by_nobody(pinion, command))
+}
+
+/// Wraps the command itself, not a program that starts it: another user may be unable to reach the directory it is in.
+fn by_nobody(pinion: &Pinion, command: &Command) -> Command {
     let top = pinion.home().parent().unwrap().to_owned();
     fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
     let id = NOBODY.to_string();
     let drop = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups"];
-    run(wrapped(&drop, command))
+    wrapped(&drop, command)
 }
 
 /// Returns whether another user can execute the command. Only root can become that user.
@@ -85,7 +90,7 @@ fn limit_on_threads_is_an_error_and_never_a_hang() {
     fs::set_permissions(pinion.home(), fs::Permissions::from_mode(0o777)).unwrap();
     for most in 1..8 {
         let command = scripted(&pinion, &[say("hi")], &["--no-session"]);
-        let ended = as_nobody(&pinion, &wrapped(&["prlimit", &format!("--nproc={most}")], &command));
+        let ended = run(wrapped(&["prlimit", &format!("--nproc={most}")], &by_nobody(&pinion, &command)));
         match ended.code {
             Some(0) => assert_eq!(ended.stdout, "hi\n", "{most}: {ended:?}"),
             _ => assert_failed(&ended, 1, &["error:"]),
