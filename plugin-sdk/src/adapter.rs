@@ -1,31 +1,55 @@
 //! Adapts [`Plugin`] and [`State`] to the generated export traits of the contract.
 
+use crate::bindings::after_tool_call::exports::pinion::plugin::after_tool_call as wit_after_tool_call;
+use crate::bindings::before_compaction::exports::pinion::plugin::before_compaction as wit_before_compaction;
+use crate::bindings::before_prompt::exports::pinion::plugin::before_prompt as wit_before_prompt;
+use crate::bindings::before_tool_call::exports::pinion::plugin::before_tool_call as wit_before_tool_call;
 use crate::bindings::commands::exports::pinion::plugin::commands as wit_commands;
-use crate::bindings::imports::pinion::plugin::types::{CallContext, ToolError, ToolOutput};
+use crate::bindings::imports::pinion::plugin::types::{
+    CallContext, CommandDefinition, ToolDefinition, ToolError, ToolOutput,
+};
 use crate::bindings::lifecycle::exports::pinion::plugin::lifecycle as wit_lifecycle;
+use crate::bindings::offers::exports::pinion::plugin::offers as wit_offers;
+use crate::bindings::session_events::exports::pinion::plugin::session_events as wit_session_events;
 use crate::bindings::state::exports::pinion::plugin::state as wit_state;
 use crate::bindings::tools::exports::pinion::plugin::tools as wit_tools;
-use crate::{Call, Plugin, State, config};
+use crate::hooks::{
+    AfterToolCall, BeforeCompaction, BeforePrompt, BeforeToolCall, Compaction, PromptVerdict, SessionEvents, ToolCall,
+    Verdict,
+};
+use crate::{Call, Error, Plugin, State, config};
 use std::marker::PhantomData;
 
 /// Implements the contract's exports for a plugin type. Used only by [`crate::export!`].
 pub struct Adapter<P>(PhantomData<P>);
 
+/// Makes relative paths begin at the workspace. Nothing to do where the call may not use it.
+fn enter(workspace: &str) {
+    #[cfg(target_arch = "wasm32")]
+    let _ = std::env::set_current_dir(workspace);
+    // Native tests stay where they are.
+    #[cfg(not(target_arch = "wasm32"))]
+    let _ = workspace;
+}
+
 impl<P: Plugin> wit_tools::Guest for Adapter<P> {
-    fn list_tools() -> Result<Vec<wit_tools::ToolDefinition>, String> {
+    fn list_tools() -> Result<Vec<ToolDefinition>, String> {
         Ok(P::tools().iter().map(|tool| tool.definition()).collect())
     }
 
-    fn call_tool(context: CallContext, name: String, arguments: String) -> Result<ToolOutput, ToolError> {
+    fn call_tool(context: CallContext, name: String, input: String) -> Result<ToolOutput, ToolError> {
         let tools = P::tools();
         let tool = tools.iter().find(|tool| tool.name == name);
-        let tool = tool.ok_or_else(|| ToolError::NotFound(format!("no tool `{name}` in this plugin")))?;
-        Ok(tool.run(&arguments, &Call::new(context))?.into())
+        let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
+        if tool.uses_files() {
+            enter(&context.workspace);
+        }
+        tool.run(&input, &Call::new(context))?.into_result()
     }
 }
 
 impl<P: Plugin> wit_commands::Guest for Adapter<P> {
-    fn list_commands() -> Result<Vec<wit_commands::CommandDefinition>, String> {
+    fn list_commands() -> Result<Vec<CommandDefinition>, String> {
         Ok(P::commands().iter().map(|command| command.definition()).collect())
     }
 
@@ -35,11 +59,12 @@ impl<P: Plugin> wit_commands::Guest for Adapter<P> {
         command.map(|command| command.completions(&typed)).unwrap_or_default()
     }
 
-    fn run_command(context: CallContext, name: String, arguments: String) -> Result<Vec<wit_commands::Effect>, String> {
+    fn run_command(context: CallContext, name: String, input: String) -> Result<Vec<wit_commands::Action>, String> {
         let commands = P::commands();
         let command = commands.iter().find(|command| command.name == name);
         let command = command.ok_or_else(|| format!("no command `/{name}` in this plugin"))?;
-        command.run(&arguments, &Call::new(context))
+        enter(&context.workspace);
+        command.run(&input, &Call::new(context))
     }
 }
 
@@ -51,6 +76,50 @@ impl<P: Plugin> wit_lifecycle::Guest for Adapter<P> {
 
     fn self_test() -> Result<(), String> {
         P::self_test()
+    }
+}
+
+impl<P: Plugin> wit_offers::Guest for Adapter<P> {
+    fn list() -> Result<wit_offers::Offer, String> {
+        Ok(wit_offers::Offer {
+            tools: P::tools().iter().map(|tool| tool.definition()).collect(),
+            commands: P::commands().iter().map(|command| command.definition()).collect(),
+            instructions: P::instructions(),
+        })
+    }
+}
+
+impl<P: BeforeToolCall> wit_before_tool_call::Guest for Adapter<P> {
+    fn check(context: CallContext, call: ToolCall) -> Verdict {
+        P::check(&Call::new(context), call)
+    }
+}
+
+impl<P: AfterToolCall> wit_after_tool_call::Guest for Adapter<P> {
+    fn revise(
+        context: CallContext,
+        call: ToolCall,
+        outcome: Result<ToolOutput, ToolError>,
+    ) -> Option<Result<ToolOutput, ToolError>> {
+        P::revise(&Call::new(context), call, outcome)
+    }
+}
+
+impl<P: BeforePrompt> wit_before_prompt::Guest for Adapter<P> {
+    fn check(context: CallContext, prompt: String) -> PromptVerdict {
+        P::check(&Call::new(context), prompt)
+    }
+}
+
+impl<P: BeforeCompaction> wit_before_compaction::Guest for Adapter<P> {
+    fn instructions(context: CallContext, compaction: Compaction) -> Option<String> {
+        P::instructions(&Call::new(context), compaction)
+    }
+}
+
+impl<P: SessionEvents> wit_session_events::Guest for Adapter<P> {
+    fn on_events(events: Vec<String>) {
+        P::on_events(events);
     }
 }
 

@@ -32,16 +32,14 @@ impl Call {
 
     /// Resolves a path that a model or user wrote to an absolute path for `std::fs`.
     ///
-    /// Relative paths start at the workspace; `.` and `..` are resolved lexically. Pass the result to `std::fs`, not
-    /// the original name: WASI's C libraries resolve an absolute path outside the granted directories relative to the
-    /// workspace (`/tmp/a` becomes `./tmp/a`). This function rejects such a path instead.
+    /// Relative paths start at the workspace; `.` and `..` are resolved lexically.
     ///
     /// # Errors
-    /// [`Error::InvalidArguments`] if the path is empty or contains NUL, [`Error::Denied`] if it is outside all granted
+    /// [`Error::InvalidInput`] if the path is empty or contains NUL, [`Error::Denied`] if it is outside all granted
     /// directories.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         if name.is_empty() || name.contains('\0') {
-            return Err(Error::invalid_arguments("a path must not be empty or contain NUL"));
+            return Err(Error::invalid_input("a path must not be empty or contain NUL"));
         }
         let path = absolute(&self.context.workspace, name);
         let below = path.strip_prefix(self.context.workspace.trim_end_matches('/'));
@@ -52,7 +50,7 @@ impl Call {
     }
 
     /// Returns the call's time limit in milliseconds, counted from its start.
-    pub fn deadline_ms(&self) -> u64 {
+    pub fn deadline_ms(&self) -> u32 {
         self.context.deadline_ms
     }
 
@@ -96,30 +94,16 @@ fn absolute(workspace: &str, name: &str) -> String {
 
 #[cfg(target_arch = "wasm32")]
 mod host {
-    use crate::workspace::{WalkOptions, WorkspaceError, walk};
-    use crate::{Error, Result};
+    use crate::Result;
+    use crate::workspace::resolve;
 
     pub(super) use crate::cancellation::cancelled;
     pub(super) use crate::progress::{report, update};
 
-    /// Makes the smallest possible request for `path`, to learn whether the host denies it.
+    /// Asks the host whether `path` is in a granted directory.
     pub(super) fn require_granted(path: &str) -> Result<()> {
-        let options = WalkOptions {
-            root: path.to_owned(),
-            globs: Vec::new(),
-            types: Vec::new(),
-            max_depth: Some(1),
-            hidden: false,
-            ignore_files: false,
-            limit: 1,
-        };
-        match walk(&options) {
-            Err(WorkspaceError::Denied(_)) => {
-                Err(Error::Denied(format!("`{path}` is outside the granted directories")))
-            }
-            Err(WorkspaceError::Cancelled) => Err(Error::Cancelled),
-            _ => Ok(()),
-        }
+        resolve(path)?;
+        Ok(())
     }
 }
 
@@ -162,7 +146,7 @@ mod tests {
     #[test]
     fn empty_path_and_nul_are_rejected() {
         let call = crate::testing::call();
-        assert!(matches!(call.path(""), Err(Error::InvalidArguments(_))));
-        assert!(matches!(call.path("a\0"), Err(Error::InvalidArguments(_))));
+        assert!(matches!(call.path(""), Err(Error::InvalidInput(_))));
+        assert!(matches!(call.path("a\0"), Err(Error::InvalidInput(_))));
     }
 }

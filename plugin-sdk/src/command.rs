@@ -1,16 +1,16 @@
 //! Slash commands: definition, completion and handler.
 
-pub use crate::bindings::commands::exports::pinion::plugin::commands::{Completion, Effect};
+pub use crate::bindings::commands::exports::pinion::plugin::commands::{Action, Completion};
 
 use crate::Call;
-use crate::bindings::commands::exports::pinion::plugin::commands::CommandDefinition;
+use crate::bindings::imports::pinion::plugin::types::CommandDefinition;
 
-type Run = Box<dyn Fn(&str, &Call) -> Result<Vec<Effect>, String>>;
+type Run = Box<dyn Fn(&str, &Call) -> Result<Vec<Action>, String>>;
 type Complete = Box<dyn Fn(&str) -> Vec<Completion>>;
 
 /// A slash command.
 pub struct Command {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     description: String,
     argument_hint: Option<String>,
     complete: Option<Complete>,
@@ -20,11 +20,17 @@ pub struct Command {
 impl Command {
     /// Creates a command. `run` receives the text after the command's name; the user sees its error.
     pub fn new(
-        name: &'static str,
+        name: impl Into<String>,
         description: impl Into<String>,
-        run: impl Fn(&str, &Call) -> Result<Vec<Effect>, String> + 'static,
+        run: impl Fn(&str, &Call) -> Result<Vec<Action>, String> + 'static,
     ) -> Self {
-        Self { name, description: description.into(), argument_hint: None, complete: None, run: Box::new(run) }
+        Self {
+            name: name.into(),
+            description: description.into(),
+            argument_hint: None,
+            complete: None,
+            run: Box::new(run),
+        }
     }
 
     /// Sets the argument hint, shown after the name, for example `<model>`.
@@ -43,9 +49,10 @@ impl Command {
 
     pub(crate) fn definition(&self) -> CommandDefinition {
         CommandDefinition {
-            name: self.name.to_owned(),
+            name: self.name.clone(),
             description: self.description.clone(),
             argument_hint: self.argument_hint.clone(),
+            extra: None,
         }
     }
 
@@ -53,7 +60,7 @@ impl Command {
         self.complete.as_ref().map(|complete| complete(typed)).unwrap_or_default()
     }
 
-    pub(crate) fn run(&self, arguments: &str, call: &Call) -> Result<Vec<Effect>, String> {
-        (self.run)(arguments, call)
+    pub(crate) fn run(&self, input: &str, call: &Call) -> Result<Vec<Action>, String> {
+        (self.run)(input, call)
     }
 }

@@ -13,9 +13,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// `?` converts any [`std::error::Error`] into it; an [`io::Error`] keeps its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The arguments match the schema but are still wrong.
-    InvalidArguments(String),
-    /// Something named in the arguments does not exist.
+    /// The input matches the schema but is still wrong.
+    InvalidInput(String),
+    /// Something named in the input does not exist.
     NotFound(String),
     /// A capability is missing or does not extend to this target.
     Denied(String),
@@ -36,16 +36,16 @@ impl Error {
         Self::Failed { message: message.to_string(), retryable: false }
     }
 
-    /// Creates an error for arguments that match the schema but are wrong; say how to fix them.
-    pub fn invalid_arguments(message: impl Display) -> Self {
-        Self::InvalidArguments(message.to_string())
+    /// Creates an error for input that matches the schema but is wrong; say how to fix it.
+    pub fn invalid_input(message: impl Display) -> Self {
+        Self::InvalidInput(message.to_string())
     }
 
     /// Prefixes the text with `context: `; [`Error::Cancelled`] stays as it is.
     #[must_use]
     pub fn context(self, context: impl Display) -> Self {
         match self {
-            Self::InvalidArguments(text) => Self::InvalidArguments(format!("{context}: {text}")),
+            Self::InvalidInput(text) => Self::InvalidInput(format!("{context}: {text}")),
             Self::NotFound(text) => Self::NotFound(format!("{context}: {text}")),
             Self::Denied(text) => Self::Denied(format!("{context}: {text}")),
             Self::Cancelled => Self::Cancelled,
@@ -88,7 +88,7 @@ impl Error {
             return Some(match error {
                 workspace::WorkspaceError::Denied(text) => Self::Denied(text.clone()),
                 workspace::WorkspaceError::NotFound(text) => Self::NotFound(text.clone()),
-                workspace::WorkspaceError::InvalidPattern(text) => Self::InvalidArguments(text.clone()),
+                workspace::WorkspaceError::InvalidPattern(text) => Self::InvalidInput(text.clone()),
                 workspace::WorkspaceError::Cancelled => Self::Cancelled,
                 workspace::WorkspaceError::Io(text) => Self::failed(text),
             });
@@ -96,7 +96,7 @@ impl Error {
         if let Some(error) = error.downcast_ref::<agents::AgentError>() {
             return Some(match error {
                 agents::AgentError::Denied(text) => Self::Denied(text.clone()),
-                agents::AgentError::Invalid(text) => Self::InvalidArguments(text.clone()),
+                agents::AgentError::Invalid(text) => Self::InvalidInput(text.clone()),
                 agents::AgentError::Failed(text) => Self::failed(text),
                 agents::AgentError::Cancelled => Self::Cancelled,
             });
@@ -114,13 +114,16 @@ impl Error {
 
 impl From<Error> for types::ToolError {
     fn from(error: Error) -> Self {
-        match error {
-            Error::InvalidArguments(text) => Self::InvalidArguments(text),
-            Error::NotFound(text) => Self::NotFound(text),
-            Error::Denied(text) => Self::Denied(text),
-            Error::Cancelled => Self::Cancelled,
-            Error::Failed { message, retryable } => Self::Failed(types::Failure { message, retryable }),
-        }
+        use types::ErrorKind;
+        let (kind, message, retryable) = match error {
+            Error::InvalidInput(text) => (ErrorKind::InvalidInput, text, false),
+            Error::NotFound(text) => (ErrorKind::NotFound, text, false),
+            Error::Denied(text) => (ErrorKind::Denied, text, false),
+            Error::Cancelled => (ErrorKind::Cancelled, String::new(), false),
+            Error::Failed { message, retryable } => (ErrorKind::Failed, message, retryable),
+        };
+        let (content, display) = (Vec::new(), types::Display::Plain);
+        Self { kind, message, retryable, content, details: None, display, extra: None }
     }
 }
 
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn host_error_keeps_its_kind() {
         let error = workspace::WorkspaceError::InvalidPattern("unclosed group".into());
-        assert_eq!(Error::from(error), Error::InvalidArguments("unclosed group".into()));
+        assert_eq!(Error::from(error), Error::InvalidInput("unclosed group".into()));
     }
 
     #[test]

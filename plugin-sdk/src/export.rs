@@ -73,10 +73,12 @@ const fn needs_escape(byte: u8) -> bool {
 
 /// Exports a plugin from the component.
 ///
-/// - `exports` lists what the component exports: any of `tools`, `commands`, `lifecycle` and `state`.
+/// - `exports` lists what the component exports: any of `tools`, `commands`, `offers`, `lifecycle`, `state`, and the
+///   [`hooks`](crate::hooks) `before_tool_call`, `after_tool_call`, `before_prompt`, `before_compaction` and
+///   `session_events`.
 /// - `name` overrides the plugin's name; the default is the package's.
-/// - `asks` lists the requested capabilities as JSON: `"files": "read"` or `"write"`, `"process": true`, `"catalog":
-///   true`, `"agents": true`.
+/// - `asks` lists the requested capabilities as JSON: `"files": "read"` or `"write"`, and others such as `"process": true`.
+///   `pinion plugin check` lists them all.
 /// - `limits` lists requested limits as JSON, with the names of the host's limits file.
 /// - `lifetime = "session"` keeps one instance for the whole session instead of a fresh one per call.
 ///
@@ -145,6 +147,34 @@ macro_rules! __export_one {
     };
     (state) => {
         $crate::bindings::state::__export_state!(__pinion_plugin with_types_in $crate::bindings::state);
+    };
+    (offers) => {
+        $crate::bindings::offers::__export_offers!(__pinion_plugin with_types_in $crate::bindings::offers);
+    };
+    (before_tool_call) => {
+        $crate::bindings::before_tool_call::__export_before_tool_call!(
+            __pinion_plugin with_types_in $crate::bindings::before_tool_call
+        );
+    };
+    (after_tool_call) => {
+        $crate::bindings::after_tool_call::__export_after_tool_call!(
+            __pinion_plugin with_types_in $crate::bindings::after_tool_call
+        );
+    };
+    (before_prompt) => {
+        $crate::bindings::before_prompt::__export_before_prompt!(
+            __pinion_plugin with_types_in $crate::bindings::before_prompt
+        );
+    };
+    (before_compaction) => {
+        $crate::bindings::before_compaction::__export_before_compaction!(
+            __pinion_plugin with_types_in $crate::bindings::before_compaction
+        );
+    };
+    (session_events) => {
+        $crate::bindings::session_events::__export_session_events!(
+            __pinion_plugin with_types_in $crate::bindings::session_events
+        );
     };
 }
 

@@ -27,10 +27,12 @@
 //! # fn main() {}
 //! ```
 //!
-//! Granted directories appear at their usual paths: `std::fs` opens them by absolute path or relative to the workspace,
-//! and [`Call::path`] resolves a path that the model wrote. The host's functions beyond WASI are in [`workspace`],
-//! [`process`], [`agents`], [`catalog`] and [`log`]. Importing one requires the matching capability; its calls fail
-//! with `denied` until the user grants it.
+//! Granted directories appear at their usual paths: `std::fs` opens them by absolute path, or relative to the workspace in
+//! tools that declare [`Tool::reads`] or [`Tool::writes`] and in commands. [`Call::path`] resolves a path that the model
+//! wrote. The host's functions beyond WASI are in modules: [`workspace`] for bulk work on files, [`process`] and
+//! [`child_process`] for programs, [`http`], [`storage`], [`secrets`], [`settings`], [`ui`] for the user, [`model`],
+//! [`agents`] and [`invoke`] for other tools, [`session`] for the conversation, [`catalog`] and [`log`]. Most need a
+//! capability; their calls fail with `denied` until the user grants it.
 //!
 //! A plugin's tests call its tools through [`testing`], natively and without a host.
 //!
@@ -46,8 +48,14 @@ pub mod bindings {
     pub mod imports;
     pub mod tools;
     pub mod commands;
+    pub mod offers;
     pub mod lifecycle;
     pub mod state;
+    pub mod before_tool_call;
+    pub mod after_tool_call;
+    pub mod before_prompt;
+    pub mod before_compaction;
+    pub mod session_events;
 }
 mod call;
 mod command;
@@ -55,15 +63,19 @@ mod config;
 mod error;
 #[doc(hidden)]
 pub mod export;
+pub mod hooks;
 mod output;
 mod schema;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
 
-pub use bindings::imports::pinion::plugin::{agents, cancellation, catalog, log, process, progress, workspace};
+pub use bindings::imports::pinion::plugin::{
+    agents, cancellation, catalog, child_process, http, invoke, log, model, offers_host, process, progress, secrets,
+    session, settings, storage, ui, workspace,
+};
 pub use call::Call;
-pub use command::{Command, Completion, Effect};
+pub use command::{Action, Command, Completion};
 pub use config::config;
 pub use error::{Error, Result};
 pub use output::Output;
@@ -75,7 +87,7 @@ pub use {schemars, serde, serde_json};
 
 /// The items that most plugins need.
 pub mod prelude {
-    pub use crate::{Call, Command, Completion, Effect, Error, Output, Plugin, Result, State, Tool, config, export};
+    pub use crate::{Action, Call, Command, Completion, Error, Output, Plugin, Result, State, Tool, config, export};
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
     pub use serde_json::{Value, json};
@@ -85,7 +97,8 @@ pub mod prelude {
 pub trait Plugin: 'static {
     /// Returns the tools, in the order in which the model sees them.
     ///
-    /// The host calls this once per load and once per tool call, so it must be cheap and must not access files.
+    /// The host calls this once per load and once per tool call, so it must be cheap and must not access files. A plugin of
+    /// lifetime `session` that exports `offers` may return other tools later, once it has called [`offers_host::changed`].
     fn tools() -> Vec<Tool> {
         Vec::new()
     }
@@ -93,6 +106,11 @@ pub trait Plugin: 'static {
     /// Returns the slash commands. Called as often as [`Plugin::tools`].
     fn commands() -> Vec<Command> {
         Vec::new()
+    }
+
+    /// Returns sentences for the system prompt, if `offers` is exported; at most 8 KiB.
+    fn instructions() -> Option<String> {
+        None
     }
 
     /// Prepares a new instance; runs before anything else if `lifecycle` is exported. [`config()`] is available.

@@ -1,16 +1,16 @@
 //! Results of tools.
 
-use crate::bindings::imports::pinion::plugin::types::{Content, Display, Image, ToolOutput};
+use crate::bindings::imports::pinion::plugin::types::{Content, Display, ErrorKind, Image, ToolError, ToolOutput};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A tool's result: content for the model, and how to display it to the user.
 #[derive(Debug, Clone)]
 pub struct Output {
     pub(crate) content: Vec<Content>,
-    details: Option<Value>,
+    pub(crate) details: Option<Value>,
     display: Display,
-    is_error: bool,
+    pub(crate) is_error: bool,
 }
 
 impl Output {
@@ -39,8 +39,7 @@ impl Output {
         self
     }
 
-    /// Marks the result as that of a call that failed, unlike [`Error`](crate::Error) with details. It sets the member
-    /// `is_error` of the details, which become an object if they are none.
+    /// Marks the result as that of a call that failed. Unlike an [`Error`](crate::Error), it has content and details.
     #[must_use]
     pub fn failed(mut self) -> Self {
         self.is_error = true;
@@ -81,32 +80,34 @@ impl From<&str> for Output {
     }
 }
 
-impl From<Output> for ToolOutput {
-    fn from(output: Output) -> Self {
-        let mut details = output.details;
-        if output.is_error {
-            let object = details.get_or_insert_with(|| json!({}));
-            match object.as_object_mut() {
-                Some(members) => drop(members.insert("is_error".to_owned(), Value::Bool(true))),
-                None => *object = json!({ "is_error": true, "details": object.take() }),
-            }
+impl Output {
+    /// The result of a call, in the contract's form.
+    pub(crate) fn into_result(self) -> Result<ToolOutput, ToolError> {
+        let Self { content, details, display, is_error } = self;
+        let details = details.map(|details| details.to_string());
+        if !is_error {
+            return Ok(ToolOutput { content, details, display, extra: None });
         }
-        Self { content: output.content, details: details.map(|v| v.to_string()), display: output.display }
+        let texts = content.iter().filter_map(|part| if let Content::Text(text) = part { Some(text) } else { None });
+        let message =
+            texts.map(String::as_str).next().and_then(|text| text.lines().next()).unwrap_or("failed").to_owned();
+        let (kind, retryable) = (ErrorKind::Failed, false);
+        Err(ToolError { kind, message, retryable, content, details, display, extra: None })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn failure_is_a_member_of_the_details() {
-        let details = |output: Output| ToolOutput::from(output).details.map(|json| json.parse::<Value>().unwrap());
-        assert_eq!(details(Output::text("x")), None);
-        assert_eq!(details(Output::text("x").failed()), Some(json!({ "is_error": true })));
-        let with_details = Output::text("x").failed().details(json!({ "exit_code": 1 }));
-        assert_eq!(details(with_details), Some(json!({ "exit_code": 1, "is_error": true })));
-        let not_an_object = Output::text("x").failed().details(json!([1]));
-        assert_eq!(details(not_an_object), Some(json!({ "details": [1], "is_error": true })));
+    fn failed_output_becomes_an_error_with_content_and_details() {
+        let output = Output::text("exit code 1\nmore").code("sh").details(json!({ "code": 1 }));
+        let result = output.clone().into_result().unwrap();
+        assert_eq!(result.details.as_deref(), Some(r#"{"code":1}"#));
+        let error = output.failed().into_result().unwrap_err();
+        assert_eq!((error.message.as_str(), error.details.as_deref()), ("exit code 1", Some(r#"{"code":1}"#)));
+        assert!(matches!(error.display, Display::Code(_)) && error.content.len() == 1);
     }
 }

@@ -1,8 +1,7 @@
 //! Calls a plugin's tools and commands from native tests, without a host.
 //!
-//! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work. The other imports
-//! ([`crate::workspace`], [`crate::process`], [`crate::agents`], [`crate::catalog`], [`crate::log`]) need the host and
-//! panic.
+//! Files are the machine's own; use absolute paths. [`Call::cancelled`] and [`Call::progress`] work. The other imports, such as
+//! [`crate::workspace`] and [`crate::process`], need the host and panic.
 //!
 //! ```
 //! use pinion_plugin_sdk::prelude::*;
@@ -26,11 +25,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 
-pub use crate::bindings::imports::pinion::plugin::types::Image;
-pub use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
+pub use crate::bindings::imports::pinion::plugin::types::{Image, ToolDefinition};
 
-use crate::bindings::imports::pinion::plugin::types::{CallContext, Content, ToolOutput};
-use crate::{Call, Effect, Error, Output, Plugin, Result, config};
+use crate::bindings::imports::pinion::plugin::types::{CallContext, Content};
+use crate::{Action, Call, Error, Output, Plugin, Result, config};
 use serde_json::Value;
 use std::cell::Cell;
 
@@ -47,6 +45,8 @@ pub struct Reply {
     pub images: Vec<Image>,
     /// Details for the UI, or [`Value::Null`].
     pub details: Value,
+    /// True for the result of a call that failed ([`Output::failed`]).
+    pub is_error: bool,
 }
 
 /// Returns the definitions of the plugin's tools, as the host receives them.
@@ -58,11 +58,11 @@ pub fn tools<P: Plugin>() -> Vec<ToolDefinition> {
 ///
 /// # Errors
 /// The tool's error, or [`Error::NotFound`] if the plugin has no tool of this name.
-pub fn call_tool<P: Plugin>(name: &str, arguments: Value) -> Result<Reply> {
+pub fn call_tool<P: Plugin>(name: &str, input: Value) -> Result<Reply> {
     let tools = P::tools();
     let tool = tools.iter().find(|tool| tool.name == name);
     let tool = tool.ok_or_else(|| Error::NotFound(format!("no tool `{name}` in this plugin")))?;
-    let output = tool.run(&arguments.to_string(), &call());
+    let output = tool.run(&input.to_string(), &call());
     CHECKS_LEFT.set(None);
     Ok(output?.into())
 }
@@ -71,7 +71,7 @@ pub fn call_tool<P: Plugin>(name: &str, arguments: Value) -> Result<Reply> {
 ///
 /// # Errors
 /// The command's error, or a message if the plugin has no command of this name.
-pub fn run_command<P: Plugin>(name: &str, typed: &str) -> Result<Vec<Effect>, String> {
+pub fn run_command<P: Plugin>(name: &str, typed: &str) -> Result<Vec<Action>, String> {
     let commands = P::commands();
     let command = commands.iter().find(|command| command.name == name);
     command.ok_or_else(|| format!("no command `/{name}` in this plugin"))?.run(typed, &call())
@@ -91,7 +91,7 @@ pub fn set_config(value: &Value) {
 pub fn call() -> Call {
     let workspace = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
     let (call_id, session_id) = ("call".to_owned(), "session".to_owned());
-    Call::new(CallContext { call_id, session_id, workspace, deadline_ms: 600_000 })
+    Call::new(CallContext { call_id, session_id, workspace, deadline_ms: 600_000, extra: None })
 }
 
 pub(crate) fn cancelled() -> bool {
@@ -102,12 +102,11 @@ pub(crate) fn cancelled() -> bool {
 
 impl From<Output> for Reply {
     fn from(output: Output) -> Self {
-        let output = ToolOutput::from(output);
-        let value = |json: Option<String>| json.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-        let mut reply = Self { text: String::new(), images: Vec::new(), details: value(output.details) };
+        let details = output.details.unwrap_or_default();
+        let mut reply = Self { text: String::new(), images: Vec::new(), details, is_error: output.is_error };
         for part in output.content {
             match part {
-                Content::Text(text) => reply.text.push_str(&text),
+                Content::Text(text) | Content::Other(text) => reply.text.push_str(&text),
                 Content::Image(image) => reply.images.push(image),
             }
         }

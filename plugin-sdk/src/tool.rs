@@ -1,7 +1,6 @@
 //! Tools: definition, schema and handler.
 
-use crate::bindings::imports::pinion::plugin::types::{Effects, Execution};
-use crate::bindings::tools::exports::pinion::plugin::tools::ToolDefinition;
+use crate::bindings::imports::pinion::plugin::types::{Effects, Execution, ToolDefinition};
 use crate::schema::schema_of;
 use crate::{Call, Error, Output, Result};
 use schemars::JsonSchema;
@@ -12,7 +11,7 @@ type Run = Box<dyn Fn(&str, &Call) -> Result<Output>>;
 
 /// A tool.
 pub struct Tool {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     label: String,
     description: String,
     input_schema: fn() -> Value,
@@ -29,7 +28,7 @@ impl Tool {
     /// A tool declares no effects by default: without [`Tool::reads`] or [`Tool::writes`] its calls see no files,
     /// whatever the plugin was granted.
     pub fn new<A, O>(
-        name: &'static str,
+        name: impl Into<String>,
         description: impl Into<String>,
         run: impl Fn(A, &Call) -> Result<O> + 'static,
     ) -> Self
@@ -38,12 +37,13 @@ impl Tool {
         O: Into<Output>,
     {
         let run = move |json: &str, call: &Call| {
-            let arguments = serde_json::from_str(json).map_err(Error::invalid_arguments)?;
-            run(arguments, call).map(Into::into)
+            let input = serde_json::from_str(json).map_err(Error::invalid_input)?;
+            run(input, call).map(Into::into)
         };
+        let name = name.into();
         Self {
-            name,
             label: name.replace(['_', '-'], " "),
+            name,
             description: description.into(),
             input_schema: schema_of::<A>,
             guidelines: Vec::new(),
@@ -116,19 +116,24 @@ impl Tool {
         self
     }
 
+    pub(crate) fn uses_files(&self) -> bool {
+        self.effects.intersects(Effects::READS | Effects::WRITES)
+    }
+
     pub(crate) fn definition(&self) -> ToolDefinition {
         ToolDefinition {
-            name: self.name.to_owned(),
+            name: self.name.clone(),
             label: self.label.clone(),
             description: self.description.clone(),
             input_schema: (self.input_schema)().to_string(),
             guidelines: self.guidelines.clone(),
             effects: self.effects,
             execution: self.execution,
+            extra: None,
         }
     }
 
-    pub(crate) fn run(&self, arguments: &str, call: &Call) -> Result<Output> {
-        (self.run)(arguments, call)
+    pub(crate) fn run(&self, input: &str, call: &Call) -> Result<Output> {
+        (self.run)(input, call)
     }
 }

@@ -7,32 +7,27 @@ use wit_bindgen_core::{Files, WorldGenerator as _};
 use wit_bindgen_rust::{Opts, WithOption};
 use wit_parser::Resolve;
 
-/// A module of the SDK's bindings.
-struct Module {
-    name: &'static str,
-    world: &'static str,
-    /// The macro that exports it; `None` for the imports.
-    export: Option<&'static str>,
-    /// Interfaces whose types come from the module of the imports.
-    shared: &'static [&'static str],
-}
-
-const ALL: &[&str] = &["types", "log", "progress", "cancellation", "workspace", "process", "catalog", "agents"];
-
-/// One small world per export, so that a plugin exports only what it has; the linker merges them.
-const MODULES: &[Module] = &[
-    Module { name: "imports", world: "imports", export: None, shared: &[] },
-    Module { name: "tools", world: "tool-plugin", export: Some("__export_tools"), shared: ALL },
-    Module { name: "commands", world: "command-plugin", export: Some("__export_commands"), shared: ALL },
-    Module { name: "lifecycle", world: "lifecycle-plugin", export: Some("__export_lifecycle"), shared: &["types"] },
-    Module { name: "state", world: "state-plugin", export: Some("__export_state"), shared: &[] },
+/// The interfaces that plugins export: one module and one world each, so that a plugin exports only what it has. The linker
+/// merges the worlds.
+const EXPORTS: &[&str] = &[
+    "tools",
+    "commands",
+    "offers",
+    "lifecycle",
+    "state",
+    "before-tool-call",
+    "after-tool-call",
+    "before-prompt",
+    "before-compaction",
+    "session-events",
 ];
 
 #[test]
 fn sdk_bindings_match_the_contract() {
-    for module in MODULES {
-        let name = format!("plugin-sdk/src/bindings/{}.rs", module.name);
-        let (file, expected) = (root().join(&name), generate(module));
+    let exports = EXPORTS.iter().map(|interface| Some(*interface));
+    for export in exports.chain([None]) {
+        let name = format!("plugin-sdk/src/bindings/{}.rs", module(export));
+        let (file, expected) = (root().join(&name), generate(export));
         if std::env::var_os("PINION_UPDATE").is_some() {
             fs::write(&file, &expected).unwrap();
         }
@@ -41,24 +36,39 @@ fn sdk_bindings_match_the_contract() {
     }
 }
 
-fn generate(module: &Module) -> String {
+/// The name of the module for an exported interface, or for the imports.
+fn module(export: Option<&str>) -> String {
+    export.unwrap_or("imports").replace('-', "_")
+}
+
+/// Generates the bindings of an exported interface, or of the imports.
+fn generate(export: Option<&str>) -> String {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(root().join("wit")).unwrap();
-    let world = resolve.select_world(&[package], Some(module.world)).unwrap();
-    let with = |interface: &&str| {
-        let path = format!("crate::bindings::imports::pinion::plugin::{interface}");
-        (format!("pinion:plugin/{interface}@0.1.0"), WithOption::Path(path))
+    let module = module(export);
+    let world = match export {
+        None => resolve.select_world(&[package], Some("imports")).unwrap(),
+        Some(interface) => {
+            let text =
+                format!("package pinion:sdk;\nworld sdk-{interface} {{ export pinion:plugin/{interface}@0.1.0; }}\n");
+            let package = resolve.push_str("sdk.wit", &text).unwrap();
+            resolve.select_world(&[package], Some(&format!("sdk-{interface}"))).unwrap()
+        }
     };
+    // What an exported interface uses is in `types`, which the module of the imports defines.
+    let uses_types = export.is_some() && !resolve.worlds[world].imports.is_empty();
+    let types = ("pinion:plugin/types@0.1.0", "crate::bindings::imports::pinion::plugin::types");
+    let with = uses_types.then(|| (types.0.to_owned(), WithOption::Path(types.1.to_owned())));
     let options = Opts {
         generate_all: true,
-        generate_unused_types: module.export.is_none(),
+        generate_unused_types: export.is_none(),
         runtime_path: Some("::wit_bindgen::rt".into()),
         bitflags_path: Some("::wit_bindgen::rt::bitflags".into()),
-        with: module.shared.iter().map(with).collect(),
-        export_macro_name: module.export.map(str::to_owned),
-        pub_export_macro: module.export.is_some(),
-        default_bindings_module: module.export.map(|_| format!("$crate::bindings::{}", module.name)),
-        type_section_suffix: Some(format!("pinion-{}", module.name)),
+        with: with.into_iter().collect(),
+        export_macro_name: export.map(|_| format!("__export_{module}")),
+        pub_export_macro: export.is_some(),
+        default_bindings_module: export.map(|_| format!("$crate::bindings::{module}")),
+        type_section_suffix: Some(format!("pinion-{module}")),
         ..Opts::default()
     };
     let mut files = Files::default();

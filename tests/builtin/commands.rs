@@ -1,11 +1,11 @@
 //! The slash commands.
 
 use super::with;
-use pinion_plugin_runtime::{CommandError, Effect};
+use pinion_plugin_runtime::{Action, CommandError};
 use pinion_tests::Sandbox;
 use tokio_util::sync::CancellationToken;
 
-async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<Effect>, CommandError> {
+async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<Action>, CommandError> {
     sandbox.runtime.run_command(name, arguments, "session-1", CancellationToken::new()).await
 }
 
@@ -13,13 +13,13 @@ async fn entered(sandbox: &Sandbox, name: &str, arguments: &str) -> Result<Vec<E
 async fn every_command_has_its_effect() {
     let sandbox = with(&["commands"]).await;
     for (name, arguments, effect) in [
-        ("reload", "", Effect::ReloadPlugins),
-        ("model", " anthropic/x ", Effect::SetModel("anthropic/x".into())),
-        ("new", " ", Effect::NewSession),
-        ("compact", "", Effect::Compact(None)),
-        ("compact", " keep the plan\n", Effect::Compact(Some("keep the plan".into()))),
-        ("quit", "", Effect::Quit),
-        ("exit", "", Effect::Quit),
+        ("reload", "", Action::ReloadPlugins),
+        ("model", " anthropic/x ", Action::SetModel("anthropic/x".into())),
+        ("new", " ", Action::NewSession),
+        ("compact", "", Action::Compact(None)),
+        ("compact", " keep the plan\n", Action::Compact(Some("keep the plan".into()))),
+        ("quit", "", Action::Quit),
+        ("exit", "", Action::Quit),
     ] {
         assert_eq!(entered(&sandbox, name, arguments).await, Ok(vec![effect]), "/{name}{arguments}");
     }
@@ -37,7 +37,7 @@ async fn commands_show_current_state() {
         ("cost", "", "Nothing spent in this session"),
     ] {
         match entered(&sandbox, name, arguments).await.as_deref() {
-            Ok([Effect::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
+            Ok([Action::Print(text)]) => assert!(text.contains(shown), "/{name}: {text}"),
             other => panic!("/{name}: {other:?}"),
         }
     }

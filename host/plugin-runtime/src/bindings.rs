@@ -4,13 +4,14 @@
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "host",
+    world: "plugin",
     imports: {
         default: async | trappable,
         // These never wait, and are called in inner loops.
         "pinion:plugin/log": trappable,
         "pinion:plugin/progress": trappable,
         "pinion:plugin/cancellation": trappable,
+        "pinion:plugin/offers-host": trappable,
     },
     exports: { default: async },
     require_store_data_send: true,

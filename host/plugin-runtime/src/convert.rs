@@ -1,7 +1,7 @@
 //! Conversions between the contract's types and the agent's, with the bounds that results of guests must keep.
 
 use crate::bindings::pinion::plugin::types as wit;
-use pinion_protocol::{Content, Display, Image, ToolError, ToolOutput};
+use pinion_protocol::{Authority, Content, Display, Image, ToolError, ToolOutput};
 use serde_json::Value;
 
 /// Parts that one result or update may have.
@@ -12,8 +12,6 @@ const PART_BYTES: usize = 64;
 const MAX_DETAILS_BYTES: usize = 4 * 1024 * 1024;
 /// Values that the details of one result may have.
 const MAX_DETAILS_VALUES: usize = 100_000;
-/// Member of the details that marks a result as an error.
-const IS_ERROR: &str = "is_error";
 /// Bytes that the name of a language or media type may have.
 const MAX_LANGUAGE_BYTES: usize = 64;
 
@@ -27,6 +25,8 @@ pub(crate) fn content(part: wit::Content) -> Content {
     match part {
         wit::Content::Text(text) => Content::Text { text },
         wit::Content::Image(image) => Content::Image(Image { media_type: image.media_type, data: image.data }),
+        // No other kind is known yet; the contract says that it is then text.
+        wit::Content::Other(json) => Content::Text { text: json },
     }
 }
 
@@ -38,49 +38,53 @@ pub(crate) fn contents_bytes(content: &[wit::Content]) -> usize {
 
 fn content_bytes(part: &wit::Content) -> usize {
     match part {
-        wit::Content::Text(text) => text.len(),
+        wit::Content::Text(text) | wit::Content::Other(text) => text.len(),
         wit::Content::Image(image) => image.media_type.len() + image.data.len(),
     }
 }
 
 /// Returns whether a part is an empty text.
 pub(crate) fn is_empty(part: &wit::Content) -> bool {
-    matches!(part, wit::Content::Text(text) if text.is_empty())
+    matches!(part, wit::Content::Text(text) | wit::Content::Other(text) if text.is_empty())
 }
 
 /// Returns the bytes that a result counts against the output limit.
 pub(crate) fn output_bytes(output: &wit::ToolOutput) -> usize {
-    let details = output.details.as_ref().map_or(0, String::len);
-    let language = match &output.display {
-        wit::Display::Code(language) => language.len(),
-        wit::Display::Plain | wit::Display::Markdown | wit::Display::Diff => 0,
-    };
-    details + language + contents_bytes(&output.content)
+    shown_bytes(output.details.as_ref(), &output.display, output.extra.as_ref()) + contents_bytes(&output.content)
 }
 
 /// Returns the bytes that an error counts against the output limit.
 pub(crate) fn error_bytes(error: &wit::ToolError) -> usize {
-    match error {
-        wit::ToolError::InvalidArguments(text) | wit::ToolError::NotFound(text) | wit::ToolError::Denied(text) => {
-            text.len()
-        }
-        wit::ToolError::Failed(failure) => failure.message.len(),
-        wit::ToolError::Cancelled => 0,
-    }
+    let shown = shown_bytes(error.details.as_ref(), &error.display, error.extra.as_ref());
+    error.message.len() + shown + contents_bytes(&error.content)
 }
 
-/// Converts an error that a tool returned.
-pub(crate) fn tool_error(tool: &str, error: wit::ToolError) -> ToolError {
-    let tool = tool.to_owned();
-    match error {
-        wit::ToolError::InvalidArguments(message) => ToolError::InvalidArguments { tool, message },
-        wit::ToolError::NotFound(message) => ToolError::Failed { tool, message, retryable: false },
-        wit::ToolError::Denied(reason) => ToolError::Denied { tool, reason },
-        wit::ToolError::Cancelled => ToolError::Cancelled { tool },
-        wit::ToolError::Failed(failure) => {
-            ToolError::Failed { tool, message: failure.message, retryable: failure.retryable }
-        }
+fn shown_bytes(details: Option<&String>, display: &wit::Display, extra: Option<&String>) -> usize {
+    let display = match display {
+        wit::Display::Code(text) | wit::Display::Other(text) => text.len(),
+        wit::Display::Plain | wit::Display::Markdown | wit::Display::Diff => 0,
+    };
+    details.map_or(0, String::len) + display + extra.map_or(0, String::len)
+}
+
+/// Converts an error that a tool returned. One with content is a result that is marked as that of a call that failed.
+///
+/// # Errors
+/// The content or the details break the contract; the text completes "the plugin returned …".
+pub(crate) fn tool_error(tool: &str, error: wit::ToolError) -> Result<Result<ToolOutput, ToolError>, String> {
+    let wit::ToolError { kind, message, retryable, content, details, display, .. } = error;
+    if !content.is_empty() && kind != wit::ErrorKind::Cancelled {
+        let output = tool_output(wit::ToolOutput { content, details, display, extra: None })?;
+        return Ok(Ok(ToolOutput { is_error: true, ..output }));
     }
+    let tool = tool.to_owned();
+    Ok(Err(match kind {
+        wit::ErrorKind::InvalidInput => ToolError::InvalidArguments { tool, message },
+        wit::ErrorKind::NotFound => ToolError::Failed { tool, message, retryable: false },
+        wit::ErrorKind::Denied => ToolError::Denied { tool, reason: message },
+        wit::ErrorKind::Cancelled => ToolError::Cancelled { tool },
+        wit::ErrorKind::Failed => ToolError::Failed { tool, message, retryable },
+    }))
 }
 
 /// Converts a result.
@@ -101,19 +105,48 @@ pub(crate) fn tool_output(output: wit::ToolOutput) -> Result<ToolOutput, String>
             })?;
         }
     }
-    let details = output.details.as_deref().map(details).transpose()?;
     Ok(ToolOutput {
         // A result that is only an empty text stays one.
         content: if content.is_empty() && had_content { vec![Content::text("")] } else { content },
-        is_error: details.as_ref().and_then(|details| details.get(IS_ERROR)) == Some(&Value::Bool(true)),
-        details,
+        is_error: false,
+        details: output.details.as_deref().map(details).transpose()?,
         display: match output.display {
-            wit::Display::Plain => Display::Plain,
+            wit::Display::Plain | wit::Display::Other(_) => Display::Plain,
             wit::Display::Markdown => Display::Markdown,
             wit::Display::Diff => Display::Diff,
             wit::Display::Code(language) => Display::Code(clip(&language, MAX_LANGUAGE_BYTES).to_owned()),
         },
     })
+}
+
+/// Converts effects that a plugin declares.
+pub(crate) fn authority(flags: wit::Effects) -> Authority {
+    Authority {
+        reads: flags.contains(wit::Effects::READS),
+        writes: flags.contains(wit::Effects::WRITES),
+        executes: flags.contains(wit::Effects::EXECUTES),
+        network: flags.contains(wit::Effects::NETWORK),
+        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
+        delegates: flags.contains(wit::Effects::DELEGATES),
+    }
+}
+
+/// Converts effects for a plugin.
+pub(crate) fn effects(authority: Authority) -> wit::Effects {
+    let flags = [
+        (authority.reads, wit::Effects::READS),
+        (authority.writes, wit::Effects::WRITES),
+        (authority.executes, wit::Effects::EXECUTES),
+        (authority.network, wit::Effects::NETWORK),
+        (authority.destructive, wit::Effects::DESTRUCTIVE),
+        (authority.delegates, wit::Effects::DELEGATES),
+    ];
+    flags.into_iter().filter(|(has, _)| *has).fold(wit::Effects::empty(), |all, (_, flag)| all | flag)
+}
+
+/// Returns a count as the contract has it: what does not fit stays at the largest value.
+pub(crate) fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Parses details. Small values take many times their length in memory, so their number is bounded before.
@@ -146,17 +179,34 @@ fn count_values(json: &str) -> usize {
 mod tests {
     use super::*;
 
+    fn error(kind: wit::ErrorKind, content: Vec<wit::Content>) -> wit::ToolError {
+        let (message, details) = ("wrong".to_owned(), Some(r#"{"exit_code": 1}"#.to_owned()));
+        wit::ToolError { kind, message, retryable: true, content, details, display: wit::Display::Plain, extra: None }
+    }
+
     #[test]
-    fn details_can_mark_a_result_as_an_error() {
-        let is_error = |details: Option<&str>| {
-            let details = details.map(str::to_owned);
-            let content = vec![wit::Content::Text("[exit code 1]".into())];
-            tool_output(wit::ToolOutput { content, details, display: wit::Display::Plain }).unwrap().is_error
-        };
-        assert!(is_error(Some(r#"{"is_error": true, "exit_code": 1}"#)));
-        for other in [None, Some("{}"), Some(r#"{"is_error": "yes"}"#), Some(r#"[{"is_error": true}]"#), Some("true")] {
-            assert!(!is_error(other), "{other:?}");
-        }
+    fn error_with_content_is_a_result_of_a_failed_call() {
+        let content = vec![wit::Content::Text("[exit code 1]".into())];
+        let output = tool_error("t", error(wit::ErrorKind::Failed, content.clone())).unwrap().unwrap();
+        assert!(output.is_error && output.content == [Content::text("[exit code 1]")]);
+        assert_eq!(output.details.unwrap()["exit_code"], 1);
+        let cancelled = tool_error("t", error(wit::ErrorKind::Cancelled, content)).unwrap();
+        assert!(matches!(cancelled, Err(ToolError::Cancelled { .. })));
+    }
+
+    #[test]
+    fn error_without_content_keeps_its_kind() {
+        let converted = |kind| tool_error("t", error(kind, Vec::new())).unwrap().unwrap_err();
+        assert!(matches!(converted(wit::ErrorKind::Failed), ToolError::Failed { retryable: true, .. }));
+        assert!(matches!(converted(wit::ErrorKind::NotFound), ToolError::Failed { retryable: false, .. }));
+        assert!(matches!(converted(wit::ErrorKind::InvalidInput), ToolError::InvalidArguments { .. }));
+        assert!(matches!(converted(wit::ErrorKind::Denied), ToolError::Denied { .. }));
+    }
+
+    #[test]
+    fn effects_survive_both_conversions() {
+        let all = Authority { reads: true, executes: true, delegates: true, ..Authority::default() };
+        assert_eq!(authority(effects(all)), all);
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod registry;
 mod runtime;
 mod shared;
 
-pub use calls::commands::{CommandError, Completion, Effect};
+pub use calls::commands::{Action, CommandError, Completion};
 pub use capability::{
     Access, AgentsGrant, Asks, GrantContext, GrantTable, Grants, ProcessGrant, Switch, UnknownCapability,
     capability_forms, shell_word,

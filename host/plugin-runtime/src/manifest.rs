@@ -15,6 +15,9 @@ use wasmparser::{Parser, Payload};
 /// The version of the contract that this host speaks.
 pub const API_VERSION: &str = "0.1.0";
 
+/// The beginning of all versions of the contract with the same types. A patch version adds functions and interfaces.
+const API_SERIES: &str = "0.1.";
+
 /// The name of the custom section.
 pub const MANIFEST_SECTION: &str = "pinion:manifest";
 
@@ -68,6 +71,18 @@ pub struct Exports {
     pub lifecycle: bool,
     /// `state`.
     pub state: bool,
+    /// `offers`.
+    pub offers: bool,
+    /// `before-tool-call`.
+    pub before_tool_call: bool,
+    /// `after-tool-call`.
+    pub after_tool_call: bool,
+    /// `before-prompt`.
+    pub before_prompt: bool,
+    /// `before-compaction`.
+    pub before_compaction: bool,
+    /// `session-events`.
+    pub session_events: bool,
 }
 
 /// The self-description of a component.
@@ -117,7 +132,7 @@ pub enum ManifestError {
         limit: u64,
     },
     /// No function to call.
-    #[error("exports none of `tools`, `commands` and `lifecycle` of `pinion:plugin@{API_VERSION}`")]
+    #[error("exports no tools, commands, hooks or `lifecycle` of `pinion:plugin@{API_VERSION}`")]
     NoExports,
 }
 
@@ -136,7 +151,7 @@ impl Inspection {
             }
         }
         let exports = Exports::among(&sections.exports);
-        if !(exports.tools || exports.commands || exports.lifecycle) {
+        if exports == (Exports { state: exports.state, ..Exports::default() }) {
             return Err(ManifestError::NoExports);
         }
         Ok(Self { manifest, imports: sections.imports, exports })
@@ -144,15 +159,42 @@ impl Inspection {
 
     /// Returns the interfaces of `pinion:plugin` that it imports, without package and version.
     pub fn our_imports(&self) -> impl Iterator<Item = &str> {
-        self.imports.iter().filter_map(|name| name.strip_prefix("pinion:plugin/")?.split('@').next())
+        self.imports.iter().filter_map(|name| our_interface(name))
     }
 }
 
 impl Exports {
     fn among(names: &BTreeSet<String>) -> Self {
-        let has = |interface: &str| names.contains(&format!("pinion:plugin/{interface}@{API_VERSION}"));
-        Self { tools: has("tools"), commands: has("commands"), lifecycle: has("lifecycle"), state: has("state") }
+        // Versions were checked before.
+        let interfaces: BTreeSet<&str> = names.iter().filter_map(|name| our_interface(name)).collect();
+        let has = |interface: &str| interfaces.contains(interface);
+        Self {
+            tools: has("tools"),
+            commands: has("commands"),
+            lifecycle: has("lifecycle"),
+            state: has("state"),
+            offers: has("offers"),
+            before_tool_call: has("before-tool-call"),
+            after_tool_call: has("after-tool-call"),
+            before_prompt: has("before-prompt"),
+            before_compaction: has("before-compaction"),
+            session_events: has("session-events"),
+        }
     }
+
+    /// Returns whether it exports a hook.
+    pub fn has_hooks(&self) -> bool {
+        self.before_tool_call
+            || self.after_tool_call
+            || self.before_prompt
+            || self.before_compaction
+            || self.session_events
+    }
+}
+
+/// Returns the name of an interface of `pinion:plugin`, without package and version.
+fn our_interface(name: &str) -> Option<&str> {
+    name.strip_prefix("pinion:plugin/")?.split('@').next()
 }
 
 /// Keeps the first line of the parser's error. The others dump bytes.
@@ -235,11 +277,22 @@ struct Versions {
     api: String,
 }
 
+/// Accepts versions that this host can serve: the same minor version, and no later patch, which may have added functions.
 fn check_api(version: &str) -> Result<(), ManifestError> {
-    if version == API_VERSION {
+    let patch = |version: &str| -> Option<u32> {
+        let patch = version.strip_prefix(API_SERIES)?;
+        patch.bytes().all(|byte| byte.is_ascii_digit()).then(|| patch.parse().ok())?
+    };
+    if patch(version).is_some_and(|found| patch(API_VERSION).is_some_and(|ours| found <= ours)) {
         return Ok(());
     }
     Err(ManifestError::ApiVersion { found: pinion_protocol::text::one_line(version, 40) })
+}
+
+/// Returns the names under which a component may export an interface, the latest version first.
+pub(crate) fn export_names(interface: &str) -> impl Iterator<Item = String> {
+    let ours: u32 = API_VERSION.strip_prefix(API_SERIES).and_then(|patch| patch.parse().ok()).unwrap_or(0);
+    (0..=ours).rev().map(move |patch| format!("pinion:plugin/{interface}@{API_SERIES}{patch}"))
 }
 
 fn api_version(interface: &str) -> Option<&str> {
@@ -279,6 +332,16 @@ mod tests {
         let error = parse_manifest(json).unwrap_err();
         assert_eq!(error, ManifestError::ApiVersion { found: "7.0.0".into() });
         assert!(error.to_string().contains("hint: rebuild"));
+    }
+
+    #[test]
+    fn versions_of_the_series_up_to_this_one_are_accepted() {
+        assert!(check_api(API_VERSION).is_ok() && check_api("0.1.0").is_ok());
+        for version in
+            ["0.1.1", "0.1.4000000000", "0.1.99999999999", "0.2.0", "1.1.0", "0.1", "0.1.", "0.1.+0", "0.1.0-a", ""]
+        {
+            assert!(check_api(version).is_err(), "{version}");
+        }
     }
 
     #[test]

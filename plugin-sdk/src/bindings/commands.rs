@@ -3,33 +3,12 @@
 //   * runtime_path: "::wit_bindgen::rt"
 //   * bitflags_path: "::wit_bindgen::rt::bitflags"
 //   * with "pinion:plugin/types@0.1.0" = "crate::bindings::imports::pinion::plugin::types"
-//   * with "pinion:plugin/log@0.1.0" = "crate::bindings::imports::pinion::plugin::log"
-//   * with "pinion:plugin/progress@0.1.0" = "crate::bindings::imports::pinion::plugin::progress"
-//   * with "pinion:plugin/cancellation@0.1.0" = "crate::bindings::imports::pinion::plugin::cancellation"
-//   * with "pinion:plugin/workspace@0.1.0" = "crate::bindings::imports::pinion::plugin::workspace"
-//   * with "pinion:plugin/process@0.1.0" = "crate::bindings::imports::pinion::plugin::process"
-//   * with "pinion:plugin/catalog@0.1.0" = "crate::bindings::imports::pinion::plugin::catalog"
-//   * with "pinion:plugin/agents@0.1.0" = "crate::bindings::imports::pinion::plugin::agents"
 //   * type_section_suffix: "pinion-commands"
 //   * default-bindings-module: "$crate::bindings::commands"
 //   * export-macro-name: __export_commands
 //   * pub-export-macro
 #[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::log as __with_name0;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::types as __with_name1;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::progress as __with_name2;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::cancellation as __with_name3;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::workspace as __with_name4;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::process as __with_name5;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::catalog as __with_name6;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::agents as __with_name7;
+use crate::bindings::imports::pinion::plugin::types as __with_name0;
 #[allow(dead_code, clippy::all)]
 pub mod exports {
   pub mod pinion {
@@ -43,21 +22,8 @@ pub mod exports {
         super::super::super::super::__link_custom_section_describing_imports;
         
         use super::super::super::super::_rt;
-        pub type CallContext = super::super::super::super::__with_name1::CallContext;
-        #[derive(Clone)]
-        pub struct CommandDefinition {
-          /// The name without the slash: 1 to 64 of a-z, A-Z, 0-9, '_' and '-', unique among all loaded plugins.
-          pub name: _rt::String,
-          /// One line, at most 2 KiB.
-          pub description: _rt::String,
-          /// A placeholder shown after the name, such as `<model>`; at most 160 bytes.
-          pub argument_hint: Option<_rt::String>,
-        }
-        impl ::core::fmt::Debug for CommandDefinition {
-          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-            f.debug_struct("CommandDefinition").field("name", &self.name).field("description", &self.description).field("argument-hint", &self.argument_hint).finish()
-          }
-        }
+        pub type CallContext = super::super::super::super::__with_name0::CallContext;
+        pub type CommandDefinition = super::super::super::super::__with_name0::CommandDefinition;
         #[derive(Clone)]
         pub struct Completion {
           /// Replaces the argument that has been typed.
@@ -69,9 +35,20 @@ pub mod exports {
             f.debug_struct("Completion").field("value", &self.value).field("description", &self.description).finish()
           }
         }
+        /// An action that has no case of its own.
+        #[derive(Clone)]
+        pub struct OtherAction {
+          pub name: _rt::String,
+          pub argument: Option<_rt::String>,
+        }
+        impl ::core::fmt::Debug for OtherAction {
+          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+            f.debug_struct("OtherAction").field("name", &self.name).field("argument", &self.argument).finish()
+          }
+        }
         /// An action that the host performs for a command. The host may refuse one, and reports that to the user.
         #[derive(Clone)]
-        pub enum Effect {
+        pub enum Action {
           /// Show Markdown. The model does not see it.
           Print(_rt::String),
           /// Send a message to the model as the user's.
@@ -89,39 +66,44 @@ pub mod exports {
           Fork,
           ReloadPlugins,
           Quit,
+          /// An action of a later version of the host. A host that does not know it reports that to the user.
+          Other(OtherAction),
         }
-        impl ::core::fmt::Debug for Effect {
+        impl ::core::fmt::Debug for Action {
           fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
             match self {
-              Effect::Print(e) => {
-                f.debug_tuple("Effect::Print").field(e).finish()
+              Action::Print(e) => {
+                f.debug_tuple("Action::Print").field(e).finish()
               }
-              Effect::Submit(e) => {
-                f.debug_tuple("Effect::Submit").field(e).finish()
+              Action::Submit(e) => {
+                f.debug_tuple("Action::Submit").field(e).finish()
               }
-              Effect::Insert(e) => {
-                f.debug_tuple("Effect::Insert").field(e).finish()
+              Action::Insert(e) => {
+                f.debug_tuple("Action::Insert").field(e).finish()
               }
-              Effect::SetModel(e) => {
-                f.debug_tuple("Effect::SetModel").field(e).finish()
+              Action::SetModel(e) => {
+                f.debug_tuple("Action::SetModel").field(e).finish()
               }
-              Effect::Compact(e) => {
-                f.debug_tuple("Effect::Compact").field(e).finish()
+              Action::Compact(e) => {
+                f.debug_tuple("Action::Compact").field(e).finish()
               }
-              Effect::NewSession => {
-                f.debug_tuple("Effect::NewSession").finish()
+              Action::NewSession => {
+                f.debug_tuple("Action::NewSession").finish()
               }
-              Effect::Resume(e) => {
-                f.debug_tuple("Effect::Resume").field(e).finish()
+              Action::Resume(e) => {
+                f.debug_tuple("Action::Resume").field(e).finish()
               }
-              Effect::Fork => {
-                f.debug_tuple("Effect::Fork").finish()
+              Action::Fork => {
+                f.debug_tuple("Action::Fork").finish()
               }
-              Effect::ReloadPlugins => {
-                f.debug_tuple("Effect::ReloadPlugins").finish()
+              Action::ReloadPlugins => {
+                f.debug_tuple("Action::ReloadPlugins").finish()
               }
-              Effect::Quit => {
-                f.debug_tuple("Effect::Quit").finish()
+              Action::Quit => {
+                f.debug_tuple("Action::Quit").finish()
+              }
+              Action::Other(e) => {
+                f.debug_tuple("Action::Other").field(e).finish()
               }
             }
           }
@@ -136,14 +118,14 @@ pub mod exports {
         match result0 {
           Ok(e) => { {
             *ptr1.add(0).cast::<u8>() = (0i32) as u8;
-            let vec6 = e;
-            let len6 = vec6.len();
-            let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (7*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-            let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);if let Some(cleanup) = _cleanup6 { cleanup.forget(); }
-            for (i, e) in vec6.into_iter().enumerate() {
-              let base = result6.add(i * (7*::core::mem::size_of::<*const u8>()));
+            let vec7 = e;
+            let len7 = vec7.len();
+            let layout7 = _rt::alloc::Layout::from_size_align(vec7.len() * (10*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result7, _cleanup7) = ::wit_bindgen::rt::Cleanup::new(layout7);if let Some(cleanup) = _cleanup7 { cleanup.forget(); }
+            for (i, e) in vec7.into_iter().enumerate() {
+              let base = result7.add(i * (10*::core::mem::size_of::<*const u8>()));
               {
-                let CommandDefinition{ name:name2, description:description2, argument_hint:argument_hint2, } = e;
+                let super::super::super::super::__with_name0::CommandDefinition{ name:name2, description:description2, argument_hint:argument_hint2, extra:extra2, } = e;
                 let vec3 = (name2.into_bytes()).into_boxed_slice();
                 let ptr3 = vec3.as_ptr().cast::<u8>();
                 let len3 = vec3.len();
@@ -171,19 +153,34 @@ pub mod exports {
                       *base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
                     }
                   },
+                };match extra2 {
+                  Some(e) => {
+                    *base.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                    let vec6 = (e.into_bytes()).into_boxed_slice();
+                    let ptr6 = vec6.as_ptr().cast::<u8>();
+                    let len6 = vec6.len();
+                    ::core::mem::forget(vec6);
+                    *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                    *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr6.cast_mut();
+                  },
+                  None => {
+                    {
+                      *base.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                    }
+                  },
                 };}
               }
-              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
-              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result7;
             } },
             Err(e) => { {
               *ptr1.add(0).cast::<u8>() = (1i32) as u8;
-              let vec7 = (e.into_bytes()).into_boxed_slice();
-              let ptr7 = vec7.as_ptr().cast::<u8>();
-              let len7 = vec7.len();
-              ::core::mem::forget(vec7);
-              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7.cast_mut();
+              let vec8 = (e.into_bytes()).into_boxed_slice();
+              let ptr8 = vec8.as_ptr().cast::<u8>();
+              let len8 = vec8.len();
+              ::core::mem::forget(vec8);
+              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
             } },
           };ptr1
         } }
@@ -195,10 +192,10 @@ pub mod exports {
             0 => {
               let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
               let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let base10 = l1;
-              let len10 = l2;
-              for i in 0..len10 {
-                let base = base10.add(i * (7*::core::mem::size_of::<*const u8>()));
+              let base13 = l1;
+              let len13 = l2;
+              for i in 0..len13 {
+                let base = base13.add(i * (10*::core::mem::size_of::<*const u8>()));
                 {
                   let l3 = *base.add(0).cast::<*mut u8>();
                   let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
@@ -215,14 +212,23 @@ pub mod exports {
                       _rt::cabi_dealloc(l8, l9, 1);
                     },
                   }
+                  let l10 = i32::from(*base.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  match l10 {
+                    0 => (),
+                    _ => {
+                      let l11 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      _rt::cabi_dealloc(l11, l12, 1);
+                    },
+                  }
                 }
               }
-              _rt::cabi_dealloc(base10, len10 * (7*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+              _rt::cabi_dealloc(base13, len13 * (10*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
             },
             _ => {
-              let l11 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l12 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l11, l12, 1);
+              let l14 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l15 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l14, l15, 1);
             },
           }
         } }
@@ -300,48 +306,52 @@ pub mod exports {
         } }
         #[doc(hidden)]
         #[allow(non_snake_case, unused_unsafe)]
-        pub unsafe fn _export_run_command_cabi<T_: Guest>(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i64,arg7: *mut u8,arg8: usize,arg9: *mut u8,arg10: usize,) -> *mut u8 { unsafe {#[cfg(target_arch="wasm32")]
-        _rt::run_ctors_once();let result5 = {
+        pub unsafe fn _export_run_command_cabi<T_: Guest>(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i32,arg7: i32,arg8: *mut u8,arg9: usize,arg10: *mut u8,arg11: usize,arg12: *mut u8,arg13: usize,) -> *mut u8 { unsafe {#[cfg(target_arch="wasm32")]
+        _rt::run_ctors_once();let result6 = {
           let len0 = arg1;
           let bytes0 = _rt::Vec::from_raw_parts(arg0.cast(), len0, len0);
           let len1 = arg3;
           let bytes1 = _rt::Vec::from_raw_parts(arg2.cast(), len1, len1);
           let len2 = arg5;
           let bytes2 = _rt::Vec::from_raw_parts(arg4.cast(), len2, len2);
-          let len3 = arg8;
-          let bytes3 = _rt::Vec::from_raw_parts(arg7.cast(), len3, len3);
-          let len4 = arg10;
-          let bytes4 = _rt::Vec::from_raw_parts(arg9.cast(), len4, len4);
-          T_::run_command(super::super::super::super::__with_name1::CallContext{
+          let len4 = arg11;
+          let bytes4 = _rt::Vec::from_raw_parts(arg10.cast(), len4, len4);
+          let len5 = arg13;
+          let bytes5 = _rt::Vec::from_raw_parts(arg12.cast(), len5, len5);
+          T_::run_command(super::super::super::super::__with_name0::CallContext{
             call_id: _rt::string_lift(bytes0),
             session_id: _rt::string_lift(bytes1),
             workspace: _rt::string_lift(bytes2),
-            deadline_ms: arg6 as u64,
-          }, _rt::string_lift(bytes3), _rt::string_lift(bytes4))
+            deadline_ms: arg6 as u32,
+            extra: match arg7 {
+              0 => None,
+              1 => {
+                let e = {
+                  let len3 = arg9;
+                  let bytes3 = _rt::Vec::from_raw_parts(arg8.cast(), len3, len3);
+
+                  _rt::string_lift(bytes3)
+                };
+                Some(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            },
+          }, _rt::string_lift(bytes4), _rt::string_lift(bytes5))
         };
-        let ptr6 = (&raw mut _RET_AREA.0).cast::<u8>();
-        match result5 {
+        let ptr7 = (&raw mut _RET_AREA.0).cast::<u8>();
+        match result6 {
           Ok(e) => { {
-            *ptr6.add(0).cast::<u8>() = (0i32) as u8;
-            let vec13 = e;
-            let len13 = vec13.len();
-            let layout13 = _rt::alloc::Layout::from_size_align(vec13.len() * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-            let (result13, _cleanup13) = ::wit_bindgen::rt::Cleanup::new(layout13);if let Some(cleanup) = _cleanup13 { cleanup.forget(); }
-            for (i, e) in vec13.into_iter().enumerate() {
-              let base = result13.add(i * (4*::core::mem::size_of::<*const u8>()));
+            *ptr7.add(0).cast::<u8>() = (0i32) as u8;
+            let vec17 = e;
+            let len17 = vec17.len();
+            let layout17 = _rt::alloc::Layout::from_size_align(vec17.len() * (6*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result17, _cleanup17) = ::wit_bindgen::rt::Cleanup::new(layout17);if let Some(cleanup) = _cleanup17 { cleanup.forget(); }
+            for (i, e) in vec17.into_iter().enumerate() {
+              let base = result17.add(i * (6*::core::mem::size_of::<*const u8>()));
               {
                 match e {
-                  Effect::Print(e) => {
+                  Action::Print(e) => {
                     *base.add(0).cast::<u8>() = (0i32) as u8;
-                    let vec7 = (e.into_bytes()).into_boxed_slice();
-                    let ptr7 = vec7.as_ptr().cast::<u8>();
-                    let len7 = vec7.len();
-                    ::core::mem::forget(vec7);
-                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7.cast_mut();
-                  },
-                  Effect::Submit(e) => {
-                    *base.add(0).cast::<u8>() = (1i32) as u8;
                     let vec8 = (e.into_bytes()).into_boxed_slice();
                     let ptr8 = vec8.as_ptr().cast::<u8>();
                     let len8 = vec8.len();
@@ -349,8 +359,8 @@ pub mod exports {
                     *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
                     *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
                   },
-                  Effect::Insert(e) => {
-                    *base.add(0).cast::<u8>() = (2i32) as u8;
+                  Action::Submit(e) => {
+                    *base.add(0).cast::<u8>() = (1i32) as u8;
                     let vec9 = (e.into_bytes()).into_boxed_slice();
                     let ptr9 = vec9.as_ptr().cast::<u8>();
                     let len9 = vec9.len();
@@ -358,8 +368,8 @@ pub mod exports {
                     *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
                     *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9.cast_mut();
                   },
-                  Effect::SetModel(e) => {
-                    *base.add(0).cast::<u8>() = (3i32) as u8;
+                  Action::Insert(e) => {
+                    *base.add(0).cast::<u8>() = (2i32) as u8;
                     let vec10 = (e.into_bytes()).into_boxed_slice();
                     let ptr10 = vec10.as_ptr().cast::<u8>();
                     let len10 = vec10.len();
@@ -367,17 +377,26 @@ pub mod exports {
                     *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
                     *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
                   },
-                  Effect::Compact(e) => {
+                  Action::SetModel(e) => {
+                    *base.add(0).cast::<u8>() = (3i32) as u8;
+                    let vec11 = (e.into_bytes()).into_boxed_slice();
+                    let ptr11 = vec11.as_ptr().cast::<u8>();
+                    let len11 = vec11.len();
+                    ::core::mem::forget(vec11);
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                  },
+                  Action::Compact(e) => {
                     *base.add(0).cast::<u8>() = (4i32) as u8;
                     match e {
                       Some(e) => {
                         *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-                        let vec11 = (e.into_bytes()).into_boxed_slice();
-                        let ptr11 = vec11.as_ptr().cast::<u8>();
-                        let len11 = vec11.len();
-                        ::core::mem::forget(vec11);
-                        *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
-                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                        let vec12 = (e.into_bytes()).into_boxed_slice();
+                        let ptr12 = vec12.as_ptr().cast::<u8>();
+                        let len12 = vec12.len();
+                        ::core::mem::forget(vec12);
+                        *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
                       },
                       None => {
                         {
@@ -385,22 +404,22 @@ pub mod exports {
                         }
                       },
                     };},
-                    Effect::NewSession=> {
+                    Action::NewSession=> {
                       {
                         *base.add(0).cast::<u8>() = (5i32) as u8;
                       }
                     }
-                    Effect::Resume(e) => {
+                    Action::Resume(e) => {
                       *base.add(0).cast::<u8>() = (6i32) as u8;
                       match e {
                         Some(e) => {
                           *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-                          let vec12 = (e.into_bytes()).into_boxed_slice();
-                          let ptr12 = vec12.as_ptr().cast::<u8>();
-                          let len12 = vec12.len();
-                          ::core::mem::forget(vec12);
-                          *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
-                          *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+                          let vec13 = (e.into_bytes()).into_boxed_slice();
+                          let ptr13 = vec13.as_ptr().cast::<u8>();
+                          let len13 = vec13.len();
+                          ::core::mem::forget(vec13);
+                          *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+                          *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
                         },
                         None => {
                           {
@@ -408,387 +427,341 @@ pub mod exports {
                           }
                         },
                       };},
-                      Effect::Fork=> {
+                      Action::Fork=> {
                         {
                           *base.add(0).cast::<u8>() = (7i32) as u8;
                         }
                       }
-                      Effect::ReloadPlugins=> {
+                      Action::ReloadPlugins=> {
                         {
                           *base.add(0).cast::<u8>() = (8i32) as u8;
                         }
                       }
-                      Effect::Quit=> {
+                      Action::Quit=> {
                         {
                           *base.add(0).cast::<u8>() = (9i32) as u8;
                         }
                       }
+                      Action::Other(e) => {
+                        *base.add(0).cast::<u8>() = (10i32) as u8;
+                        let OtherAction{ name:name14, argument:argument14, } = e;
+                        let vec15 = (name14.into_bytes()).into_boxed_slice();
+                        let ptr15 = vec15.as_ptr().cast::<u8>();
+                        let len15 = vec15.len();
+                        ::core::mem::forget(vec15);
+                        *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len15;
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr15.cast_mut();
+                        match argument14 {
+                          Some(e) => {
+                            *base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                            let vec16 = (e.into_bytes()).into_boxed_slice();
+                            let ptr16 = vec16.as_ptr().cast::<u8>();
+                            let len16 = vec16.len();
+                            ::core::mem::forget(vec16);
+                            *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len16;
+                            *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr16.cast_mut();
+                          },
+                          None => {
+                            {
+                              *base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                            }
+                          },
+                        };},
+                      }
                     }
                   }
-                }
-                *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
-                *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result13;
-              } },
-              Err(e) => { {
-                *ptr6.add(0).cast::<u8>() = (1i32) as u8;
-                let vec14 = (e.into_bytes()).into_boxed_slice();
-                let ptr14 = vec14.as_ptr().cast::<u8>();
-                let len14 = vec14.len();
-                ::core::mem::forget(vec14);
-                *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
-                *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
-              } },
-            };ptr6
-          } }
-          #[doc(hidden)]
-          #[allow(non_snake_case)]
-          pub unsafe fn __post_return_run_command<T_: Guest>(arg0: *mut u8,) { unsafe {
-            let l0 = i32::from(*arg0.add(0).cast::<u8>());
-            match l0 {
-              0 => {
-                let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base18 = l1;
-                let len18 = l2;
-                for i in 0..len18 {
-                  let base = base18.add(i * (4*::core::mem::size_of::<*const u8>()));
-                  {
-                    let l3 = i32::from(*base.add(0).cast::<u8>());
-                    match l3 {
-                      0 => {
-                        let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        _rt::cabi_dealloc(l4, l5, 1);
-                      },
-                      1 => {
-                        let l6 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        _rt::cabi_dealloc(l6, l7, 1);
-                      },
-                      2 => {
-                        let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l9 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        _rt::cabi_dealloc(l8, l9, 1);
-                      },
-                      3 => {
-                        let l10 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l11 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        _rt::cabi_dealloc(l10, l11, 1);
-                      },
-                      4 => {
-                        let l12 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                        match l12 {
-                          0 => (),
-                          _ => {
-                            let l13 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l14 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            _rt::cabi_dealloc(l13, l14, 1);
-                          },
-                        }
-                      },
-                      5 => (),
-                      6 => {
-                        let l15 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                        match l15 {
-                          0 => (),
-                          _ => {
-                            let l16 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l17 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            _rt::cabi_dealloc(l16, l17, 1);
-                          },
-                        }
-                      },
-                      7 => (),
-                      8 => (),
-                      _ => (),
+                  *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len17;
+                  *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result17;
+                } },
+                Err(e) => { {
+                  *ptr7.add(0).cast::<u8>() = (1i32) as u8;
+                  let vec18 = (e.into_bytes()).into_boxed_slice();
+                  let ptr18 = vec18.as_ptr().cast::<u8>();
+                  let len18 = vec18.len();
+                  ::core::mem::forget(vec18);
+                  *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len18;
+                  *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr18.cast_mut();
+                } },
+              };ptr7
+            } }
+            #[doc(hidden)]
+            #[allow(non_snake_case)]
+            pub unsafe fn __post_return_run_command<T_: Guest>(arg0: *mut u8,) { unsafe {
+              let l0 = i32::from(*arg0.add(0).cast::<u8>());
+              match l0 {
+                0 => {
+                  let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let base23 = l1;
+                  let len23 = l2;
+                  for i in 0..len23 {
+                    let base = base23.add(i * (6*::core::mem::size_of::<*const u8>()));
+                    {
+                      let l3 = i32::from(*base.add(0).cast::<u8>());
+                      match l3 {
+                        0 => {
+                          let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          _rt::cabi_dealloc(l4, l5, 1);
+                        },
+                        1 => {
+                          let l6 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          _rt::cabi_dealloc(l6, l7, 1);
+                        },
+                        2 => {
+                          let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          _rt::cabi_dealloc(l8, l9, 1);
+                        },
+                        3 => {
+                          let l10 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l11 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          _rt::cabi_dealloc(l10, l11, 1);
+                        },
+                        4 => {
+                          let l12 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                          match l12 {
+                            0 => (),
+                            _ => {
+                              let l13 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l14 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              _rt::cabi_dealloc(l13, l14, 1);
+                            },
+                          }
+                        },
+                        5 => (),
+                        6 => {
+                          let l15 = i32::from(*base.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                          match l15 {
+                            0 => (),
+                            _ => {
+                              let l16 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l17 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              _rt::cabi_dealloc(l16, l17, 1);
+                            },
+                          }
+                        },
+                        7 => (),
+                        8 => (),
+                        9 => (),
+                        _ => {
+                          let l18 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l19 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          _rt::cabi_dealloc(l18, l19, 1);
+                          let l20 = i32::from(*base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                          match l20 {
+                            0 => (),
+                            _ => {
+                              let l21 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l22 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              _rt::cabi_dealloc(l21, l22, 1);
+                            },
+                          }
+                        },
+                      }
                     }
                   }
-                }
-                _rt::cabi_dealloc(base18, len18 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-              },
-              _ => {
-                let l19 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l20 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l19, l20, 1);
-              },
+                  _rt::cabi_dealloc(base23, len23 * (6*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                },
+                _ => {
+                  let l24 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l25 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  _rt::cabi_dealloc(l24, l25, 1);
+                },
+              }
+            } }
+            pub trait Guest {
+              /// Called once per load, like `tools.list-tools`.
+              #[allow(async_fn_in_trait)]
+              fn list_commands() -> Result<_rt::Vec::<CommandDefinition>,_rt::String>;
+              /// Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
+              /// read granted files and do nothing else. At most 1,000 completions.
+              #[allow(async_fn_in_trait)]
+              fn complete_argument(name: _rt::String,typed: _rt::String,) -> _rt::Vec::<Completion>;
+              /// Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
+              /// performs the actions, at most 100, in order. `input` is the text after the command's name. An error is shown to the
+              /// user.
+              #[allow(async_fn_in_trait)]
+              fn run_command(context: CallContext,name: _rt::String,input: _rt::String,) -> Result<_rt::Vec::<Action>,_rt::String>;
             }
-          } }
-          pub trait Guest {
-            /// Called once per load, like `tools.list-tools`.
-            #[allow(async_fn_in_trait)]
-            fn list_commands() -> Result<_rt::Vec::<CommandDefinition>,_rt::String>;
-            /// Called while the user types; must return within 100 ms. `typed` is the text after the command's name. The call may
-            /// read granted files and do nothing else. At most 1,000 completions.
-            #[allow(async_fn_in_trait)]
-            fn complete_argument(name: _rt::String,typed: _rt::String,) -> _rt::Vec::<Completion>;
-            /// Called when the user enters the command, with all capabilities that the plugin was granted except `agents`. The host
-            /// performs the effects, at most 100, in order. An error is shown to the user.
-            #[allow(async_fn_in_trait)]
-            fn run_command(context: CallContext,name: _rt::String,arguments: _rt::String,) -> Result<_rt::Vec::<Effect>,_rt::String>;
-          }
-          #[doc(hidden)]
-          #[macro_export]
-          macro_rules! __export_pinion_plugin_commands_0_1_0_cabi{
-            ($ty:ident with_types_in $($path_to_types:tt)*) => (const _: () = {
+            #[doc(hidden)]
+            #[macro_export]
+            macro_rules! __export_pinion_plugin_commands_0_1_0_cabi{
+              ($ty:ident with_types_in $($path_to_types:tt)*) => (const _: () = {
 
-              #[unsafe(export_name = "pinion:plugin/commands@0.1.0#list-commands")]
-              unsafe extern "C" fn export_list_commands() -> *mut u8 {
-                unsafe { $($path_to_types)*::_export_list_commands_cabi::<$ty>() }
-              }
-              #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#list-commands")]
-              unsafe extern "C" fn _post_return_list_commands(arg0: *mut u8,) {
-                unsafe { $($path_to_types)*::__post_return_list_commands::<$ty>(arg0) }
-              }
-              #[unsafe(export_name = "pinion:plugin/commands@0.1.0#complete-argument")]
-              unsafe extern "C" fn export_complete_argument(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,) -> *mut u8 {
-                unsafe { $($path_to_types)*::_export_complete_argument_cabi::<$ty>(arg0, arg1, arg2, arg3) }
-              }
-              #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#complete-argument")]
-              unsafe extern "C" fn _post_return_complete_argument(arg0: *mut u8,) {
-                unsafe { $($path_to_types)*::__post_return_complete_argument::<$ty>(arg0) }
-              }
-              #[unsafe(export_name = "pinion:plugin/commands@0.1.0#run-command")]
-              unsafe extern "C" fn export_run_command(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i64,arg7: *mut u8,arg8: usize,arg9: *mut u8,arg10: usize,) -> *mut u8 {
-                unsafe { $($path_to_types)*::_export_run_command_cabi::<$ty>(arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9, arg10) }
-              }
-              #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#run-command")]
-              unsafe extern "C" fn _post_return_run_command(arg0: *mut u8,) {
-                unsafe { $($path_to_types)*::__post_return_run_command::<$ty>(arg0) }
-              }
-            };);
-          }
-          #[doc(hidden)]
-          pub use __export_pinion_plugin_commands_0_1_0_cabi;
+                #[unsafe(export_name = "pinion:plugin/commands@0.1.0#list-commands")]
+                unsafe extern "C" fn export_list_commands() -> *mut u8 {
+                  unsafe { $($path_to_types)*::_export_list_commands_cabi::<$ty>() }
+                }
+                #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#list-commands")]
+                unsafe extern "C" fn _post_return_list_commands(arg0: *mut u8,) {
+                  unsafe { $($path_to_types)*::__post_return_list_commands::<$ty>(arg0) }
+                }
+                #[unsafe(export_name = "pinion:plugin/commands@0.1.0#complete-argument")]
+                unsafe extern "C" fn export_complete_argument(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,) -> *mut u8 {
+                  unsafe { $($path_to_types)*::_export_complete_argument_cabi::<$ty>(arg0, arg1, arg2, arg3) }
+                }
+                #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#complete-argument")]
+                unsafe extern "C" fn _post_return_complete_argument(arg0: *mut u8,) {
+                  unsafe { $($path_to_types)*::__post_return_complete_argument::<$ty>(arg0) }
+                }
+                #[unsafe(export_name = "pinion:plugin/commands@0.1.0#run-command")]
+                unsafe extern "C" fn export_run_command(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i32,arg7: i32,arg8: *mut u8,arg9: usize,arg10: *mut u8,arg11: usize,arg12: *mut u8,arg13: usize,) -> *mut u8 {
+                  unsafe { $($path_to_types)*::_export_run_command_cabi::<$ty>(arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12, arg13) }
+                }
+                #[unsafe(export_name = "cabi_post_pinion:plugin/commands@0.1.0#run-command")]
+                unsafe extern "C" fn _post_return_run_command(arg0: *mut u8,) {
+                  unsafe { $($path_to_types)*::__post_return_run_command::<$ty>(arg0) }
+                }
+              };);
+            }
+            #[doc(hidden)]
+            pub use __export_pinion_plugin_commands_0_1_0_cabi;
 
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct _RetArea([::core::mem::MaybeUninit::<u8>; 3*::core::mem::size_of::<*const u8>()]);
-          static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 3*::core::mem::size_of::<*const u8>()]);
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct _RetArea([::core::mem::MaybeUninit::<u8>; 3*::core::mem::size_of::<*const u8>()]);
+            static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 3*::core::mem::size_of::<*const u8>()]);
+
+          }
 
         }
-
       }
     }
-  }
-  mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-      ::wit_bindgen::rt::run_ctors_once();
-    }
-    pub use alloc_crate::alloc;
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-      if size == 0 {
-        return;
-      }
-      unsafe {
-        let layout = alloc::Layout::from_size_align_unchecked(size, align);
-        alloc::dealloc(ptr, layout);
-      }
-    }
-    pub use alloc_crate::vec::Vec;
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-      if cfg!(debug_assertions) {
-        String::from_utf8(bytes).unwrap()
-      } else {
-        unsafe { String::from_utf8_unchecked(bytes) }
-      }
-    }
-    extern crate alloc as alloc_crate;
-  }
-
-  /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
-  /// the root implementation of all generated traits.
-  ///
-  /// For more information see the documentation of `wit_bindgen::generate!`.
-  ///
-  /// ```rust
-  /// # macro_rules! __export_commands{ ($($t:tt)*) => (); }
-  /// # trait Guest {}
-  /// struct MyType;
-  ///
-  /// impl Guest for MyType {
-  ///     // ...
-  /// }
-  ///
-  /// __export_commands!(MyType);
-  /// ```
-  #[allow(unused_macros)]
-  #[doc(hidden)]
-  #[macro_export]
-  macro_rules! __export_command_plugin_impl {
-    ($ty:ident) => ($crate::bindings::commands::__export_commands!($ty with_types_in $crate::bindings::commands););
-    ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
-    $($path_to_types_root)*::exports::pinion::plugin::commands::__export_pinion_plugin_commands_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::commands);
-    const _: () = {
+    mod _rt {
+      #![allow(dead_code, unused_imports, clippy::all)]
+      pub use alloc_crate::string::String;
 
       #[cfg(target_arch = "wasm32")]
-      #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin:imports and exportspinion-commands")]
-      #[doc(hidden)]
-      #[allow(clippy::octal_escapes)]
-      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3538] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x1a\x01A\x02\x01\
-A\x14\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
-s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
-}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
-s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
-own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
-ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
-p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
-ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
-\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
-cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
-plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
-\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
-p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
-\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
-content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
-note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
-pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
-\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
-\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
-arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
-\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
-\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
-ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
-\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
-\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
-in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
-gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
-riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
-\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
-\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
-\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
-t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
-e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
-\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
-\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
-pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
-\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
-\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
-\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
-ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
-\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
-\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
-d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
-\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
-\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x02\x03\
-\0\x01\x0ccall-context\x01B\x14\x02\x03\x02\x01\x09\x04\0\x0ccall-context\x03\0\0\
-\x01ks\x01r\x03\x04names\x0bdescriptions\x0dargument-hint\x02\x04\0\x12command-d\
-efinition\x03\0\x03\x01r\x02\x05values\x0bdescription\x02\x04\0\x0acompletion\x03\
-\0\x05\x01q\x0a\x05print\x01s\0\x06submit\x01s\0\x06insert\x01s\0\x09set-model\x01\
-s\0\x07compact\x01\x02\0\x0bnew-session\0\0\x06resume\x01\x02\0\x04fork\0\0\x0er\
-eload-plugins\0\0\x04quit\0\0\x04\0\x06effect\x03\0\x07\x01p\x04\x01j\x01\x09\x01\
-s\x01@\0\0\x0a\x04\0\x0dlist-commands\x01\x0b\x01p\x06\x01@\x02\x04names\x05type\
-ds\0\x0c\x04\0\x11complete-argument\x01\x0d\x01p\x08\x01j\x01\x0e\x01s\x01@\x03\x07\
-context\x01\x04names\x09argumentss\0\x0f\x04\0\x0brun-command\x01\x10\x04\0\x1cp\
-inion:plugin/commands@0.1.0\x05\x0a\x04\0\"pinion:plugin/command-plugin@0.1.0\x04\
-\0\x0b\x14\x01\0\x0ecommand-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
-\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
-    };
-    )
-  }
-  #[doc(inline)]
-  pub use __export_command_plugin_impl as __export_commands;
+      pub fn run_ctors_once() {
+        ::wit_bindgen::rt::run_ctors_once();
+      }
+      pub use alloc_crate::alloc;
+      pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+          return;
+        }
+        unsafe {
+          let layout = alloc::Layout::from_size_align_unchecked(size, align);
+          alloc::dealloc(ptr, layout);
+        }
+      }
+      pub use alloc_crate::vec::Vec;
+      pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+        if cfg!(debug_assertions) {
+          String::from_utf8(bytes).unwrap()
+        } else {
+          unsafe { String::from_utf8_unchecked(bytes) }
+        }
+      }
+      pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+          panic!("invalid enum discriminant")
+        } else {
+          unsafe { core::hint::unreachable_unchecked() }
+        }
+      }
+      extern crate alloc as alloc_crate;
+    }
 
-  #[cfg(target_arch = "wasm32")]
-  #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:command-plugin-with-all-of-its-exports-removed:encoded worldpinion-commands")]
-  #[doc(hidden)]
-  #[allow(clippy::octal_escapes)]
-  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3169] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbc\x17\x01A\x02\x01\
-A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
-s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
-}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
-s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
-own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
-ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
-p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
-ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
-\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
-cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
-plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
-\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
-p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
-\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
-content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
-note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
-pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
-\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
-\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
-arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
-\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
-\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
-ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
-\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
-\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
-in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
-gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
-riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
-\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
-\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
-\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
-t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
-e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
-\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
-\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
-pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
-\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
-\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
-\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
-ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
-\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
-\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
-d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
-\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
-\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x04\0\
-Bpinion:plugin/command-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b4\x01\
-\0.command-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0c\
-processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+    /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
+    /// the root implementation of all generated traits.
+    ///
+    /// For more information see the documentation of `wit_bindgen::generate!`.
+    ///
+    /// ```rust
+    /// # macro_rules! __export_commands{ ($($t:tt)*) => (); }
+    /// # trait Guest {}
+    /// struct MyType;
+    ///
+    /// impl Guest for MyType {
+    ///     // ...
+    /// }
+    ///
+    /// __export_commands!(MyType);
+    /// ```
+    #[allow(unused_macros)]
+    #[doc(hidden)]
+    #[macro_export]
+    macro_rules! __export_sdk_commands_impl {
+      ($ty:ident) => ($crate::bindings::commands::__export_commands!($ty with_types_in $crate::bindings::commands););
+      ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
+      $($path_to_types_root)*::exports::pinion::plugin::commands::__export_pinion_plugin_commands_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::commands);
+      const _: () = {
 
-  #[inline(never)]
-  #[doc(hidden)]
-  pub fn __link_custom_section_describing_imports() {
-    ::wit_bindgen::rt::maybe_link_cabi_realloc();
-  }
-  
+        #[cfg(target_arch = "wasm32")]
+        #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-commands:imports and exportspinion-commands")]
+        #[doc(hidden)]
+        #[allow(clippy::octal_escapes)]
+        pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1435] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x98\x0a\x01A\x02\x01\
+A\x06\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x02\x03\0\0\x0ccall-context\x02\x03\0\0\x12command-definition\x01B\x16\x02\x03\
+\x02\x01\x01\x04\0\x0ccall-context\x03\0\0\x02\x03\x02\x01\x02\x04\0\x12command-\
+definition\x03\0\x02\x01ks\x01r\x02\x05values\x0bdescription\x04\x04\0\x0acomple\
+tion\x03\0\x05\x01r\x02\x04names\x08argument\x04\x04\0\x0cother-action\x03\0\x07\
+\x01q\x0b\x05print\x01s\0\x06submit\x01s\0\x06insert\x01s\0\x09set-model\x01s\0\x07\
+compact\x01\x04\0\x0bnew-session\0\0\x06resume\x01\x04\0\x04fork\0\0\x0ereload-p\
+lugins\0\0\x04quit\0\0\x05other\x01\x08\0\x04\0\x06action\x03\0\x09\x01p\x03\x01\
+j\x01\x0b\x01s\x01@\0\0\x0c\x04\0\x0dlist-commands\x01\x0d\x01p\x06\x01@\x02\x04\
+names\x05typeds\0\x0e\x04\0\x11complete-argument\x01\x0f\x01p\x0a\x01j\x01\x10\x01\
+s\x01@\x03\x07context\x01\x04names\x05inputs\0\x11\x04\0\x0brun-command\x01\x12\x04\
+\0\x1cpinion:plugin/commands@0.1.0\x05\x03\x04\0\x17pinion:sdk/sdk-commands\x04\0\
+\x0b\x12\x01\0\x0csdk-commands\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0d\
+wit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+      };
+      )
+    }
+    #[doc(inline)]
+    pub use __export_sdk_commands_impl as __export_commands;
+
+    #[cfg(target_arch = "wasm32")]
+    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-commands-with-all-of-its-exports-removed:encoded worldpinion-commands")]
+    #[doc(hidden)]
+    #[allow(clippy::octal_escapes)]
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1033] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe6\x06\x01A\x02\x01\
+A\x02\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x04\07pinion:sdk/sdk-commands-with-all-of-its-exports-removed\x04\0\x0b2\x01\0\
+,sdk-commands-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cpro\
+cessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+
+    #[inline(never)]
+    #[doc(hidden)]
+    pub fn __link_custom_section_describing_imports() {
+      ::wit_bindgen::rt::maybe_link_cabi_realloc();
+    }
+    

@@ -7,93 +7,13 @@
 #[allow(dead_code, clippy::all)]
 pub mod pinion {
   pub mod plugin {
-    /// The host's log. Needs no grant.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod log {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      #[repr(u8)]
-      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-      pub enum Level {
-        Trace,
-        Debug,
-        Info,
-        Warn,
-        Error,
-      }
-      impl ::core::fmt::Debug for Level {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            Level::Trace => {
-              f.debug_tuple("Level::Trace").finish()
-            }
-            Level::Debug => {
-              f.debug_tuple("Level::Debug").finish()
-            }
-            Level::Info => {
-              f.debug_tuple("Level::Info").finish()
-            }
-            Level::Warn => {
-              f.debug_tuple("Level::Warn").finish()
-            }
-            Level::Error => {
-              f.debug_tuple("Level::Error").finish()
-            }
-          }
-        }
-      }
-
-      impl Level{
-        #[doc(hidden)]
-        pub unsafe fn _lift(val: u8) -> Level{
-          if !cfg!(debug_assertions) {
-            return unsafe { ::core::mem::transmute(val) };
-          }
-
-          match val {
-            0 => Level::Trace,
-            1 => Level::Debug,
-            2 => Level::Info,
-            3 => Level::Warn,
-            4 => Level::Error,
-
-            _ => panic!("invalid enum discriminant"),
-          }
-        }
-      }
-
-      #[allow(unused_unsafe, clippy::all)]
-      /// Writes one line under the plugin's name, cut at 4 KiB. Lines count towards the call's output limit; beyond it, or beyond
-      /// 1 MiB of log lines, they are dropped. Never blocks and never fails.
-      #[allow(async_fn_in_trait)]
-      pub fn log(level: Level,message: &str,) -> (){
-        unsafe {
-          let vec0 = message;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/log@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "log"]
-            fn wit_import1(_: i32, _: *mut u8, _: usize, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
-          wit_import1(level.clone() as i32, ptr0.cast_mut(), len0);
-        }
-      }
-
-    }
-
     /// Values that tools, commands and the host exchange.
     ///
-    /// Sizes are in bytes and times in milliseconds everywhere in this package. Text is UTF-8, and so are paths. Records and
-    /// variants never change within a version: additions come as new functions and interfaces.
+    /// Sizes are in bytes and times in milliseconds everywhere in this package. Text is UTF-8, and so are paths. Numbers are
+    /// `u32`, except sizes and points in time, which are `u64`.
+    ///
+    /// The component model compares types exactly, so records, variants, enums and flags never change within 0.1. Additions come
+    /// as new interfaces and functions, as members of `extra`, and as values of the cases named `other`.
     #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
     pub mod types {
       #[used]
@@ -182,6 +102,9 @@ pub mod pinion {
       pub enum Content {
         Text(_rt::String),
         Image(Image),
+        /// A kind of content that has no case of its own, as a JSON object with the member `type`. A host that does not know
+        /// the type treats the object as text.
+        Other(Json),
       }
       impl ::core::fmt::Debug for Content {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
@@ -191,6 +114,9 @@ pub mod pinion {
             }
             Content::Image(e) => {
               f.debug_tuple("Content::Image").field(e).finish()
+            }
+            Content::Other(e) => {
+              f.debug_tuple("Content::Other").field(e).finish()
             }
           }
         }
@@ -204,6 +130,8 @@ pub mod pinion {
         Diff,
         /// Source code in the named language, as in a fenced code block; at most 64 bytes.
         Code(_rt::String),
+        /// A way to show it that has no case of its own, as a JSON object. A host that does not know it shows plain text.
+        Other(Json),
       }
       impl ::core::fmt::Debug for Display {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
@@ -220,6 +148,9 @@ pub mod pinion {
             Display::Code(e) => {
               f.debug_tuple("Display::Code").field(e).finish()
             }
+            Display::Other(e) => {
+              f.debug_tuple("Display::Other").field(e).finish()
+            }
           }
         }
       }
@@ -229,14 +160,17 @@ pub mod pinion {
         /// The id of the tool call or command invocation, unique in the session.
         pub call_id: _rt::String,
         pub session_id: _rt::String,
-        /// Absolute path of the workspace root; preopened there and at "." when any part of it was granted.
+        /// Absolute path of the workspace root. Granted directories are preopened at their absolute paths, and nowhere else:
+        /// change the working directory to the workspace (`chdir`), or use `workspace.resolve`, before opening relative paths.
         pub workspace: _rt::String,
         /// Milliseconds from the start of the call until the host stops it.
-        pub deadline_ms: u64,
+        pub deadline_ms: u32,
+        /// A JSON object with further facts about the call; ignore unknown members.
+        pub extra: Option<Json>,
       }
       impl ::core::fmt::Debug for CallContext {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("CallContext").field("call-id", &self.call_id).field("session-id", &self.session_id).field("workspace", &self.workspace).field("deadline-ms", &self.deadline_ms).finish()
+          f.debug_struct("CallContext").field("call-id", &self.call_id).field("session-id", &self.session_id).field("workspace", &self.workspace).field("deadline-ms", &self.deadline_ms).field("extra", &self.extra).finish()
         }
       }
       /// The result of a tool call.
@@ -244,60 +178,91 @@ pub mod pinion {
       pub struct ToolOutput {
         /// The parts for the model; at most 1,000. The host cuts what is too long in the middle, and marks the cut.
         pub content: _rt::Vec::<Content>,
-        /// JSON for the log and the UI, never for the model; at most 4 MiB and 100,000 values. The member `"is_error": true` of
-        /// an object marks the result as that of a call that failed, and leaves everything else as it is.
+        /// JSON for the log and the UI, never for the model; at most 4 MiB and 100,000 values.
         pub details: Option<Json>,
         pub display: Display,
+        /// A JSON object with further properties; members that the host does not know are ignored.
+        pub extra: Option<Json>,
       }
       impl ::core::fmt::Debug for ToolOutput {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("ToolOutput").field("content", &self.content).field("details", &self.details).field("display", &self.display).finish()
+          f.debug_struct("ToolOutput").field("content", &self.content).field("details", &self.details).field("display", &self.display).field("extra", &self.extra).finish()
         }
       }
-      /// A failure without a variant of its own.
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum ErrorKind {
+        /// The input matches the schema but is invalid; the message says how to fix it.
+        InvalidInput,
+        /// Something that the input names does not exist.
+        NotFound,
+        /// A capability is missing or does not reach far enough; the message names it.
+        Denied,
+        /// The call stopped because it was cancelled.
+        Cancelled,
+        /// Any other failure.
+        Failed,
+      }
+      impl ::core::fmt::Debug for ErrorKind {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ErrorKind::InvalidInput => {
+              f.debug_tuple("ErrorKind::InvalidInput").finish()
+            }
+            ErrorKind::NotFound => {
+              f.debug_tuple("ErrorKind::NotFound").finish()
+            }
+            ErrorKind::Denied => {
+              f.debug_tuple("ErrorKind::Denied").finish()
+            }
+            ErrorKind::Cancelled => {
+              f.debug_tuple("ErrorKind::Cancelled").finish()
+            }
+            ErrorKind::Failed => {
+              f.debug_tuple("ErrorKind::Failed").finish()
+            }
+          }
+        }
+      }
+
+      impl ErrorKind{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> ErrorKind{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => ErrorKind::InvalidInput,
+            1 => ErrorKind::NotFound,
+            2 => ErrorKind::Denied,
+            3 => ErrorKind::Cancelled,
+            4 => ErrorKind::Failed,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      /// The error of a tool call. The model gets it as the call's result, so the message should say how to proceed.
       #[derive(Clone)]
-      pub struct Failure {
+      pub struct ToolError {
+        pub kind: ErrorKind,
         pub message: _rt::String,
         /// Whether the same call may succeed later.
         pub retryable: bool,
-      }
-      impl ::core::fmt::Debug for Failure {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Failure").field("message", &self.message).field("retryable", &self.retryable).finish()
-        }
-      }
-      /// The error of a tool call. The model gets it as the call's result, so the text should say how to proceed.
-      #[derive(Clone)]
-      pub enum ToolError {
-        /// The arguments match the schema but are invalid; the text says how to fix them.
-        InvalidArguments(_rt::String),
-        /// Something that the arguments name does not exist.
-        NotFound(_rt::String),
-        /// A capability is missing or does not reach far enough; the text names it.
-        Denied(_rt::String),
-        /// The call stopped because it was cancelled.
-        Cancelled,
-        Failed(Failure),
+        /// The parts for the model in place of `message`, under the rules of `tool-output.content`; empty for the message.
+        pub content: _rt::Vec::<Content>,
+        /// JSON for the log and the UI, as in `tool-output`.
+        pub details: Option<Json>,
+        /// How to show `content`.
+        pub display: Display,
+        /// A JSON object with further properties; members that the host does not know are ignored.
+        pub extra: Option<Json>,
       }
       impl ::core::fmt::Debug for ToolError {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            ToolError::InvalidArguments(e) => {
-              f.debug_tuple("ToolError::InvalidArguments").field(e).finish()
-            }
-            ToolError::NotFound(e) => {
-              f.debug_tuple("ToolError::NotFound").field(e).finish()
-            }
-            ToolError::Denied(e) => {
-              f.debug_tuple("ToolError::Denied").field(e).finish()
-            }
-            ToolError::Cancelled => {
-              f.debug_tuple("ToolError::Cancelled").finish()
-            }
-            ToolError::Failed(e) => {
-              f.debug_tuple("ToolError::Failed").field(e).finish()
-            }
-          }
+          f.debug_struct("ToolError").field("kind", &self.kind).field("message", &self.message).field("retryable", &self.retryable).field("content", &self.content).field("details", &self.details).field("display", &self.display).field("extra", &self.extra).finish()
         }
       }
       impl ::core::fmt::Display for ToolError {
@@ -305,1938 +270,62 @@ pub mod pinion {
           write!(f, "{:?}", self)
         }
       }
-
       impl ::core::error::Error for ToolError {}
-
-    }
-
-    /// Progress of the current call. Needs no grant.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod progress {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      pub type Content = super::super::super::pinion::plugin::types::Content;
-      #[allow(unused_unsafe, clippy::all)]
-      /// Shows a short line to the user, such as "compiling 12 of 80". Cut at 4 KiB; counts towards the call's output limit.
-      /// Never blocks and never fails.
-      #[allow(async_fn_in_trait)]
-      pub fn report(message: &str,) -> (){
-        unsafe {
-          let vec0 = message;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "report"]
-            fn wit_import1(_: *mut u8, _: usize, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) { unreachable!() }
-          wit_import1(ptr0.cast_mut(), len0);
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Shows the result so far in place of the previous one; at most 1,000 parts. Counts towards the call's output limit.
-      /// When updates arrive too fast, the user sees only the latest. Never blocks and never fails.
-      #[allow(async_fn_in_trait)]
-      pub fn update(partial: &[Content],) -> (){
-        unsafe {
-          let vec5 = partial;
-          let len5 = vec5.len();
-          let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);for (i, e) in vec5.into_iter().enumerate() {
-            let base = result5.add(i * (5*::core::mem::size_of::<*const u8>()));
-            {
-              use super::super::super::pinion::plugin::types::Content as V4;
-              match e {
-                V4::Text(e) => {
-                  *base.add(0).cast::<u8>() = (0i32) as u8;
-                  let vec0 = e;
-                  let ptr0 = vec0.as_ptr().cast::<u8>();
-                  let len0 = vec0.len();
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len0;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr0.cast_mut();
-                },
-                V4::Image(e) => {
-                  *base.add(0).cast::<u8>() = (1i32) as u8;
-                  let super::super::super::pinion::plugin::types::Image{ media_type:media_type1, data:data1, } = e;
-                  let vec2 = media_type1;
-                  let ptr2 = vec2.as_ptr().cast::<u8>();
-                  let len2 = vec2.len();
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr2.cast_mut();
-                  let vec3 = data1;
-                  let ptr3 = vec3.as_ptr().cast::<u8>();
-                  let len3 = vec3.len();
-                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
-                },
-              }
-            }
-          }
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "update"]
-            fn wit_import6(_: *mut u8, _: usize, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import6(_: *mut u8, _: usize, ) { unreachable!() }
-          wit_import6(result5, len5);
-        }
-      }
-
-    }
-
-    /// The state of the current call. Needs no grant.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod cancellation {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[allow(unused_unsafe, clippy::all)]
-      /// Returns whether the user or the agent has cancelled the call. Cheap enough for inner loops. Once true, it stays true
-      /// for the rest of the call.
-      #[allow(async_fn_in_trait)]
-      pub fn cancelled() -> bool{
-        unsafe {
-
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/cancellation@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "cancelled"]
-            fn wit_import0() -> i32;
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import0() -> i32 { unreachable!() }
-          let ret = wit_import0();
-          _rt::bool_lift(ret as u8)
-        }
-      }
-
-    }
-
-    /// Bulk operations on granted directories, which the host runs on all cores. Needs the grant `files`; never leaves the
-    /// granted directories and does not follow symbolic links.
-    ///
-    /// Use it to walk, to search and to replace whole files. Use WASI (`std::fs`, `open`, …) for everything else.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod workspace {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[repr(u8)]
-      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-      pub enum Kind {
-        File,
-        Directory,
-        Symlink,
-        Other,
-      }
-      impl ::core::fmt::Debug for Kind {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            Kind::File => {
-              f.debug_tuple("Kind::File").finish()
-            }
-            Kind::Directory => {
-              f.debug_tuple("Kind::Directory").finish()
-            }
-            Kind::Symlink => {
-              f.debug_tuple("Kind::Symlink").finish()
-            }
-            Kind::Other => {
-              f.debug_tuple("Kind::Other").finish()
-            }
-          }
-        }
-      }
-
-      impl Kind{
-        #[doc(hidden)]
-        pub unsafe fn _lift(val: u8) -> Kind{
-          if !cfg!(debug_assertions) {
-            return unsafe { ::core::mem::transmute(val) };
-          }
-
-          match val {
-            0 => Kind::File,
-            1 => Kind::Directory,
-            2 => Kind::Symlink,
-            3 => Kind::Other,
-
-            _ => panic!("invalid enum discriminant"),
-          }
-        }
-      }
-
+      /// A tool, which the model calls.
       #[derive(Clone)]
-      pub struct Entry {
-        /// Relative to `walk-options.root`, with '/' between the components.
-        pub path: _rt::String,
-        pub kind: Kind,
-        /// Size in bytes; 0 unless the entry is a file.
-        pub size: u64,
-        /// Milliseconds since 1970-01-01 UTC; 0 when the file system does not report it.
-        pub modified_ms: u64,
-      }
-      impl ::core::fmt::Debug for Entry {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Entry").field("path", &self.path).field("kind", &self.kind).field("size", &self.size).field("modified-ms", &self.modified_ms).finish()
-        }
-      }
-      /// Selects files.
-      #[derive(Clone)]
-      pub struct WalkOptions {
-        /// A directory or one file; relative to the workspace root, or absolute inside a granted directory.
-        pub root: _rt::String,
-        /// Globs in .gitignore syntax, matched against paths below `root`. If there is a plain glob, only matching entries are
-        /// returned, although every directory is walked. Entries that match a glob with a leading '!' are skipped, and so is
-        /// everything below them. At most 100 globs of 16 KiB together, each of at most 1 KiB and 8 levels of braces.
-        pub globs: _rt::Vec::<_rt::String>,
-        /// Names of file types, such as "rust" or "py"; if there are any, only files of these types are returned. At most 100.
-        pub types: _rt::Vec::<_rt::String>,
-        /// The depth limit; 1 for the entries of the root alone, none for no limit.
-        pub max_depth: Option<u32>,
-        /// Whether to return files whose name starts with a dot.
-        pub hidden: bool,
-        /// Whether to respect .gitignore, .ignore and .git/info/exclude in the granted directory.
-        pub ignore_files: bool,
-        /// The most entries, or matching files, to return; 1 to 100,000.
-        pub limit: u32,
-      }
-      impl ::core::fmt::Debug for WalkOptions {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("WalkOptions").field("root", &self.root).field("globs", &self.globs).field("types", &self.types).field("max-depth", &self.max_depth).field("hidden", &self.hidden).field("ignore-files", &self.ignore_files).field("limit", &self.limit).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct WalkResult {
-        /// Sorted by path.
-        pub entries: _rt::Vec::<Entry>,
-        /// Whether entries are missing: there are more than `limit`, the result would exceed the host's memory limit, or a
-        /// directory is nested deeper than the host walks.
-        pub truncated: bool,
-      }
-      impl ::core::fmt::Debug for WalkResult {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("WalkResult").field("entries", &self.entries).field("truncated", &self.truncated).finish()
-        }
-      }
-      /// Selects lines in files.
-      #[derive(Clone)]
-      pub struct SearchOptions {
-        /// At most 16 KiB.
-        pub pattern: _rt::String,
-        /// Whether the pattern is a regular expression (syntax of the Rust crate `regex`) or a plain string.
-        pub regex: bool,
-        pub case_sensitive: bool,
-        /// Whether a match may span lines. Files of more than 8 MiB, or less for complex patterns, are then skipped, and the
-        /// result is truncated.
-        pub multiline: bool,
-        /// Context lines before and after each match; at most 100 each.
-        pub before: u32,
-        pub after: u32,
-        /// The most matches in all files together; 1 to 100,000.
-        pub max_matches: u32,
-        pub max_matches_per_file: u32,
-        /// Longer lines are cut around the match, and marked.
-        pub max_line_bytes: u32,
-      }
-      impl ::core::fmt::Debug for SearchOptions {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("SearchOptions").field("pattern", &self.pattern).field("regex", &self.regex).field("case-sensitive", &self.case_sensitive).field("multiline", &self.multiline).field("before", &self.before).field("after", &self.after).field("max-matches", &self.max_matches).field("max-matches-per-file", &self.max_matches_per_file).field("max-line-bytes", &self.max_line_bytes).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct Line {
-        /// Line number, starting at 1.
-        pub number: u64,
-        /// The text without its line ending. Invalid UTF-8 is replaced.
-        pub text: _rt::String,
-        /// Whether the line is a match or context.
-        pub is_match: bool,
-      }
-      impl ::core::fmt::Debug for Line {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Line").field("number", &self.number).field("text", &self.text).field("is-match", &self.is_match).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct FileMatches {
-        /// Relative to `walk-options.root`; empty when the root is this file.
-        pub path: _rt::String,
-        pub lines: _rt::Vec::<Line>,
-        /// The number of matching lines in `lines`.
-        pub matches: u32,
-      }
-      impl ::core::fmt::Debug for FileMatches {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("FileMatches").field("path", &self.path).field("lines", &self.lines).field("matches", &self.matches).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct SearchResult {
-        /// Sorted by path.
-        pub files: _rt::Vec::<FileMatches>,
-        pub matches: u64,
-        /// The number of files searched. Binary files, which contain a NUL byte, are skipped.
-        pub searched: u64,
-        /// Whether a limit was reached, so that there may be more matches.
-        pub truncated: bool,
-      }
-      impl ::core::fmt::Debug for SearchResult {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("SearchResult").field("files", &self.files).field("matches", &self.matches).field("searched", &self.searched).field("truncated", &self.truncated).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub enum WorkspaceError {
-        /// The root is in no granted directory, or the grant does not allow the access.
-        Denied(_rt::String),
-        NotFound(_rt::String),
-        /// A glob, a file type or the pattern is invalid; the text says which and why.
-        InvalidPattern(_rt::String),
-        Cancelled,
-        Io(_rt::String),
-      }
-      impl ::core::fmt::Debug for WorkspaceError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            WorkspaceError::Denied(e) => {
-              f.debug_tuple("WorkspaceError::Denied").field(e).finish()
-            }
-            WorkspaceError::NotFound(e) => {
-              f.debug_tuple("WorkspaceError::NotFound").field(e).finish()
-            }
-            WorkspaceError::InvalidPattern(e) => {
-              f.debug_tuple("WorkspaceError::InvalidPattern").field(e).finish()
-            }
-            WorkspaceError::Cancelled => {
-              f.debug_tuple("WorkspaceError::Cancelled").finish()
-            }
-            WorkspaceError::Io(e) => {
-              f.debug_tuple("WorkspaceError::Io").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for WorkspaceError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for WorkspaceError {}
-      #[derive(Clone)]
-      pub enum ReplaceError {
-        /// The file is not in the expected state. Nothing was written.
-        Changed,
-        Other(WorkspaceError),
-      }
-      impl ::core::fmt::Debug for ReplaceError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            ReplaceError::Changed => {
-              f.debug_tuple("ReplaceError::Changed").finish()
-            }
-            ReplaceError::Other(e) => {
-              f.debug_tuple("ReplaceError::Other").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for ReplaceError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for ReplaceError {}
-      #[allow(unused_unsafe, clippy::all)]
-      /// Replaces the content of a file. Creates missing directories. An existing file keeps its owner, its extended attributes
-      /// (access control lists among them) and its mode except for setuid and setgid; a symbolic link to a file in the granted
-      /// directory is followed and kept. WASI cannot do this, because it has no file modes.
-      ///
-      /// Readers see either the old or the new content, even after a crash, unless a new file could not stand in for the old
-      /// one: it has hard links, it is a mount point, the host may not give a new file the same owner and attributes, or its
-      /// directory admits no new file. The host then writes in place.
-      ///
-      /// Needs a grant to write files and, in tools, the effect `writes`.
-      #[allow(async_fn_in_trait)]
-      pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let vec0 = path;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let vec1 = content;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "replace-file"]
-            fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
-          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-          let result19 = match l4 {
-            0 => {
-              let e = ();
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l5 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v18 = match l5 {
-                  0 => {
-                    let e18 = {
-                      let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l7 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len8 = l7;
-                      let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
-
-                      _rt::string_lift(bytes8)
-                    };
-                    WorkspaceError::Denied(e18)
-                  }
-                  1 => {
-                    let e18 = {
-                      let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len11 = l10;
-                      let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                      _rt::string_lift(bytes11)
-                    };
-                    WorkspaceError::NotFound(e18)
-                  }
-                  2 => {
-                    let e18 = {
-                      let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len14 = l13;
-                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                      _rt::string_lift(bytes14)
-                    };
-                    WorkspaceError::InvalidPattern(e18)
-                  }
-                  3 => {
-                    WorkspaceError::Cancelled
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e18 = {
-                      let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len17 = l16;
-                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                      _rt::string_lift(bytes17)
-                    };
-                    WorkspaceError::Io(e18)
-                  }
-                };
-
-                v18
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result19
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
-      /// reading. The host forgets notes when it ends; when a session is resumed, every file that changed since its last message
-      /// counts as one in a state that differs from the noted one.
-      #[allow(async_fn_in_trait)]
-      pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let vec0 = path;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "note-read"]
-            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import2(ptr0.cast_mut(), len0, ptr1);
-          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-          let result18 = match l3 {
-            0 => {
-              let e = ();
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v17 = match l4 {
-                  0 => {
-                    let e17 = {
-                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len7 = l6;
-                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-
-                      _rt::string_lift(bytes7)
-                    };
-                    WorkspaceError::Denied(e17)
-                  }
-                  1 => {
-                    let e17 = {
-                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len10 = l9;
-                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-
-                      _rt::string_lift(bytes10)
-                    };
-                    WorkspaceError::NotFound(e17)
-                  }
-                  2 => {
-                    let e17 = {
-                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    WorkspaceError::InvalidPattern(e17)
-                  }
-                  3 => {
-                    WorkspaceError::Cancelled
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e17 = {
-                      let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len16 = l15;
-                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-                      _rt::string_lift(bytes16)
-                    };
-                    WorkspaceError::Io(e17)
-                  }
-                };
-
-                v17
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result18
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Replaces a file like `replace-file`, if it is in the expected state: with the content `expected`, or, by default, as
-      /// the session of the call last noted or replaced it. By default a file that does not exist, or that the session did not
-      /// note, is replaced in any state. Calls that replace the same file wait for each other, so that none overwrites what
-      /// another has just written.
-      #[allow(async_fn_in_trait)]
-      pub fn replace_unchanged(path: &str,content: &[u8],expected: Option<&[u8]>,) -> Result<(),ReplaceError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 5*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 5*::core::mem::size_of::<*const u8>()]);
-          let vec0 = path;
-          let ptr0 = vec0.as_ptr().cast::<u8>();
-          let len0 = vec0.len();
-          let vec1 = content;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let (result3_0,result3_1,result3_2,) = match expected {
-            Some(e) => {
-              let vec2 = e;
-              let ptr2 = vec2.as_ptr().cast::<u8>();
-              let len2 = vec2.len();
-
-              (1i32, ptr2.cast_mut(), len2)
-            },
-            None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
-            },
-          };let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "replace-unchanged"]
-            fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
-          wit_import5(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, ptr4);
-          let l6 = i32::from(*ptr4.add(0).cast::<u8>());
-          let result23 = match l6 {
-            0 => {
-              let e = ();
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l7 = i32::from(*ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v22 = match l7 {
-                  0 => {
-                    ReplaceError::Changed
-                  }
-                  n => {
-                    debug_assert_eq!(n, 1, "invalid enum discriminant");
-                    let e22 = {
-                      let l8 = i32::from(*ptr4.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                      let v21 = match l8 {
-                        0 => {
-                          let e21 = {
-                            let l9 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l10 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            let len11 = l10;
-                            let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
-
-                            _rt::string_lift(bytes11)
-                          };
-                          WorkspaceError::Denied(e21)
-                        }
-                        1 => {
-                          let e21 = {
-                            let l12 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l13 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            let len14 = l13;
-                            let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-
-                            _rt::string_lift(bytes14)
-                          };
-                          WorkspaceError::NotFound(e21)
-                        }
-                        2 => {
-                          let e21 = {
-                            let l15 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l16 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            let len17 = l16;
-                            let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                            _rt::string_lift(bytes17)
-                          };
-                          WorkspaceError::InvalidPattern(e21)
-                        }
-                        3 => {
-                          WorkspaceError::Cancelled
-                        }
-                        n => {
-                          debug_assert_eq!(n, 4, "invalid enum discriminant");
-                          let e21 = {
-                            let l18 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                            let l19 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                            let len20 = l19;
-                            let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
-
-                            _rt::string_lift(bytes20)
-                          };
-                          WorkspaceError::Io(e21)
-                        }
-                      };
-
-                      v21
-                    };
-                    ReplaceError::Other(e22)
-                  }
-                };
-
-                v22
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result23
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Lists files and directories.
-      #[allow(async_fn_in_trait)]
-      pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
-          let WalkOptions{ root:root0, globs:globs0, types:types0, max_depth:max_depth0, hidden:hidden0, ignore_files:ignore_files0, limit:limit0, } = options;
-          let vec1 = root0;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let vec3 = globs0;
-          let len3 = vec3.len();
-          let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);for (i, e) in vec3.into_iter().enumerate() {
-            let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
-            {
-              let vec2 = e;
-              let ptr2 = vec2.as_ptr().cast::<u8>();
-              let len2 = vec2.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-              *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
-            }
-          }
-          let vec5 = types0;
-          let len5 = vec5.len();
-          let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);for (i, e) in vec5.into_iter().enumerate() {
-            let base = result5.add(i * (2*::core::mem::size_of::<*const u8>()));
-            {
-              let vec4 = e;
-              let ptr4 = vec4.as_ptr().cast::<u8>();
-              let len4 = vec4.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-              *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
-            }
-          }
-          let (result6_0,result6_1,) = match max_depth0 {
-            Some(e) => (1i32, _rt::as_i32(e)),
-            None => {
-              (0i32, 0i32)
-            },
-          };let ptr7 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "walk"]
-            fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
-          wit_import8(ptr1.cast_mut(), len1, result3, len3, result5, len5, result6_0, result6_1, match hidden0 { true => 1, false => 0 }, match ignore_files0 { true => 1, false => 0 }, _rt::as_i32(limit0), ptr7);
-          let l9 = i32::from(*ptr7.add(0).cast::<u8>());
-          let result34 = match l9 {
-            0 => {
-              let e = {
-                let l10 = *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l11 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base18 = l10;
-                let len18 = l11;
-                let mut result18 = _rt::Vec::with_capacity(len18);
-                for i in 0..len18 {
-                  let base = base18.add(i * (24+2*::core::mem::size_of::<*const u8>()));
-                  let e18 = {
-                    let l12 = *base.add(0).cast::<*mut u8>();
-                    let l13 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len14 = l13;
-                    let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
-                    let l15 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                    let l16 = *base.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                    let l17 = *base.add(16+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                    Entry{
-                      path: _rt::string_lift(bytes14),
-                      kind: Kind::_lift(l15 as u8),
-                      size: l16 as u64,
-                      modified_ms: l17 as u64,
-                    }
-                  };
-                  result18.push(e18);
-                }
-                _rt::cabi_dealloc(base18, len18 * (24+2*::core::mem::size_of::<*const u8>()), 8);
-                let l19 = i32::from(*ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                WalkResult{
-                  entries: result18,
-                  truncated: _rt::bool_lift(l19 as u8),
-                }
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l20 = i32::from(*ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let v33 = match l20 {
-                  0 => {
-                    let e33 = {
-                      let l21 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l22 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len23 = l22;
-                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
-
-                      _rt::string_lift(bytes23)
-                    };
-                    WorkspaceError::Denied(e33)
-                  }
-                  1 => {
-                    let e33 = {
-                      let l24 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l25 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len26 = l25;
-                      let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
-
-                      _rt::string_lift(bytes26)
-                    };
-                    WorkspaceError::NotFound(e33)
-                  }
-                  2 => {
-                    let e33 = {
-                      let l27 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l28 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len29 = l28;
-                      let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
-
-                      _rt::string_lift(bytes29)
-                    };
-                    WorkspaceError::InvalidPattern(e33)
-                  }
-                  3 => {
-                    WorkspaceError::Cancelled
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e33 = {
-                      let l30 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l31 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len32 = l31;
-                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
-
-                      _rt::string_lift(bytes32)
-                    };
-                    WorkspaceError::Io(e33)
-                  }
-                };
-
-                v33
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result34
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      /// Searches files for a pattern.
-      #[allow(async_fn_in_trait)]
-      pub fn search(where_: &WalkOptions,what: &SearchOptions,) -> Result<SearchResult,WorkspaceError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 40+8*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 40+8*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let WalkOptions{ root:root1, globs:globs1, types:types1, max_depth:max_depth1, hidden:hidden1, ignore_files:ignore_files1, limit:limit1, } = where_;
-          let vec2 = root1;
-          let ptr2 = vec2.as_ptr().cast::<u8>();
-          let len2 = vec2.len();
-          *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-          *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
-          let vec4 = globs1;
-          let len4 = vec4.len();
-          let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
-            let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
-            {
-              let vec3 = e;
-              let ptr3 = vec3.as_ptr().cast::<u8>();
-              let len3 = vec3.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-              *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
-            }
-          }
-          *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-          *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
-          let vec6 = types1;
-          let len6 = vec6.len();
-          let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
-            let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
-            {
-              let vec5 = e;
-              let ptr5 = vec5.as_ptr().cast::<u8>();
-              let len5 = vec5.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
-              *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
-            }
-          }
-          *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
-          *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
-          match max_depth1 {
-            Some(e) => {
-              *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-              *ptr0.add(4+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
-            },
-            None => {
-              {
-                *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              }
-            },
-          };*ptr0.add(8+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match hidden1 { true => 1, false => 0 }) as u8;
-          *ptr0.add(9+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match ignore_files1 { true => 1, false => 0 }) as u8;
-          *ptr0.add(12+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(limit1);
-          let SearchOptions{ pattern:pattern7, regex:regex7, case_sensitive:case_sensitive7, multiline:multiline7, before:before7, after:after7, max_matches:max_matches7, max_matches_per_file:max_matches_per_file7, max_line_bytes:max_line_bytes7, } = what;
-          let vec8 = pattern7;
-          let ptr8 = vec8.as_ptr().cast::<u8>();
-          let len8 = vec8.len();
-          *ptr0.add(16+7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-          *ptr0.add(16+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
-          *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match regex7 { true => 1, false => 0 }) as u8;
-          *ptr0.add(17+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match case_sensitive7 { true => 1, false => 0 }) as u8;
-          *ptr0.add(18+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match multiline7 { true => 1, false => 0 }) as u8;
-          *ptr0.add(20+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(before7);
-          *ptr0.add(24+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(after7);
-          *ptr0.add(28+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches7);
-          *ptr0.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches_per_file7);
-          *ptr0.add(36+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_line_bytes7);
-          let ptr9 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "search"]
-            fn wit_import10(_: *mut u8, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import10(_: *mut u8, _: *mut u8, ) { unreachable!() }
-          wit_import10(ptr0, ptr9);
-          let l11 = i32::from(*ptr9.add(0).cast::<u8>());
-          let result44 = match l11 {
-            0 => {
-              let e = {
-                let l12 = *ptr9.add(8).cast::<*mut u8>();
-                let l13 = *ptr9.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base26 = l12;
-                let len26 = l13;
-                let mut result26 = _rt::Vec::with_capacity(len26);
-                for i in 0..len26 {
-                  let base = base26.add(i * (5*::core::mem::size_of::<*const u8>()));
-                  let e26 = {
-                    let l14 = *base.add(0).cast::<*mut u8>();
-                    let l15 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let len16 = l15;
-                    let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-                    let l17 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                    let l18 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    let base24 = l17;
-                    let len24 = l18;
-                    let mut result24 = _rt::Vec::with_capacity(len24);
-                    for i in 0..len24 {
-                      let base = base24.add(i * (16+2*::core::mem::size_of::<*const u8>()));
-                      let e24 = {
-                        let l19 = *base.add(0).cast::<i64>();
-                        let l20 = *base.add(8).cast::<*mut u8>();
-                        let l21 = *base.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len22 = l21;
-                        let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
-                        let l23 = i32::from(*base.add(8+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                        Line{
-                          number: l19 as u64,
-                          text: _rt::string_lift(bytes22),
-                          is_match: _rt::bool_lift(l23 as u8),
-                        }
-                      };
-                      result24.push(e24);
-                    }
-                    _rt::cabi_dealloc(base24, len24 * (16+2*::core::mem::size_of::<*const u8>()), 8);
-                    let l25 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<i32>();
-
-                    FileMatches{
-                      path: _rt::string_lift(bytes16),
-                      lines: result24,
-                      matches: l25 as u32,
-                    }
-                  };
-                  result26.push(e26);
-                }
-                _rt::cabi_dealloc(base26, len26 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-                let l27 = *ptr9.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                let l28 = *ptr9.add(16+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                let l29 = i32::from(*ptr9.add(24+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-                SearchResult{
-                  files: result26,
-                  matches: l27 as u64,
-                  searched: l28 as u64,
-                  truncated: _rt::bool_lift(l29 as u8),
-                }
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l30 = i32::from(*ptr9.add(8).cast::<u8>());
-                let v43 = match l30 {
-                  0 => {
-                    let e43 = {
-                      let l31 = *ptr9.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l32 = *ptr9.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len33 = l32;
-                      let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
-
-                      _rt::string_lift(bytes33)
-                    };
-                    WorkspaceError::Denied(e43)
-                  }
-                  1 => {
-                    let e43 = {
-                      let l34 = *ptr9.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l35 = *ptr9.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len36 = l35;
-                      let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
-
-                      _rt::string_lift(bytes36)
-                    };
-                    WorkspaceError::NotFound(e43)
-                  }
-                  2 => {
-                    let e43 = {
-                      let l37 = *ptr9.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l38 = *ptr9.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len39 = l38;
-                      let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
-
-                      _rt::string_lift(bytes39)
-                    };
-                    WorkspaceError::InvalidPattern(e43)
-                  }
-                  3 => {
-                    WorkspaceError::Cancelled
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e43 = {
-                      let l40 = *ptr9.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l41 = *ptr9.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len42 = l41;
-                      let bytes42 = _rt::Vec::from_raw_parts(l40.cast(), len42, len42);
-
-                      _rt::string_lift(bytes42)
-                    };
-                    WorkspaceError::Io(e43)
-                  }
-                };
-
-                v43
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result44
-        }
-      }
-
-    }
-
-    /// Programs outside the sandbox. Needs the grant `process` and, in tools, the effect `executes`.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod process {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[derive(Clone)]
-      pub struct Command {
-        /// A name to look up in the granted PATH, or an absolute path.
-        pub program: _rt::String,
-        pub arguments: _rt::Vec::<_rt::String>,
-        /// Absolute, or relative to the workspace root; by default the workspace root.
-        pub working_directory: Option<_rt::String>,
-        /// Variables in addition to those that the grant names. The program inherits nothing else from the host.
-        pub environment: _rt::Vec::<(_rt::String,_rt::String,)>,
-        /// The whole standard input of the program.
-        pub stdin: _rt::Vec::<u8>,
-        /// The time after which the host kills the program; by default the call's deadline.
-        pub timeout_ms: Option<u64>,
-        /// Bytes to keep of each output stream, half from its start and half from its end. At most 1 MiB.
-        pub max_output: u64,
-      }
-      impl ::core::fmt::Debug for Command {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Command").field("program", &self.program).field("arguments", &self.arguments).field("working-directory", &self.working_directory).field("environment", &self.environment).field("stdin", &self.stdin).field("timeout-ms", &self.timeout_ms).field("max-output", &self.max_output).finish()
-        }
-      }
-      /// The kept part of an output stream.
-      #[derive(Clone)]
-      pub struct Captured {
-        /// The start; the whole output when `tail` is empty.
-        pub head: _rt::Vec::<u8>,
-        /// The end, when the middle was dropped.
-        pub tail: _rt::Vec::<u8>,
-        /// Bytes that the program wrote.
-        pub total: u64,
-      }
-      impl ::core::fmt::Debug for Captured {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Captured").field("head", &self.head).field("tail", &self.tail).field("total", &self.total).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct Output {
-        /// None when a signal ended the program.
-        pub exit_code: Option<i32>,
-        pub signal: Option<i32>,
-        pub stdout: Captured,
-        pub stderr: Captured,
-        /// A file with both streams, interleaved as they arrived, when one of them exceeded `max-output`; the first 64 MiB of
-        /// them. The host removes it later: the oldest first, once the files of a session take 512 MiB.
-        pub spilled_to: Option<_rt::String>,
-        pub duration_ms: u64,
-      }
-      impl ::core::fmt::Debug for Output {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Output").field("exit-code", &self.exit_code).field("signal", &self.signal).field("stdout", &self.stdout).field("stderr", &self.stderr).field("spilled-to", &self.spilled_to).field("duration-ms", &self.duration_ms).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub enum ProcessError {
-        /// `process` was not granted, or the tool does not declare `executes`.
-        Denied(_rt::String),
-        /// The program or the working directory does not exist.
-        NotFound(_rt::String),
-        /// The host killed the process group after `timeout-ms`.
-        TimedOut(Output),
-        /// The host killed the process group because the call was cancelled.
-        Cancelled(Output),
-        Io(_rt::String),
-      }
-      impl ::core::fmt::Debug for ProcessError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          match self {
-            ProcessError::Denied(e) => {
-              f.debug_tuple("ProcessError::Denied").field(e).finish()
-            }
-            ProcessError::NotFound(e) => {
-              f.debug_tuple("ProcessError::NotFound").field(e).finish()
-            }
-            ProcessError::TimedOut(e) => {
-              f.debug_tuple("ProcessError::TimedOut").field(e).finish()
-            }
-            ProcessError::Cancelled(e) => {
-              f.debug_tuple("ProcessError::Cancelled").field(e).finish()
-            }
-            ProcessError::Io(e) => {
-              f.debug_tuple("ProcessError::Io").field(e).finish()
-            }
-          }
-        }
-      }
-      impl ::core::fmt::Display for ProcessError {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          write!(f, "{:?}", self)
-        }
-      }
-
-      impl ::core::error::Error for ProcessError {}
-      #[allow(unused_unsafe, clippy::all)]
-      /// Runs a program in its own process group and waits for it, then kills what is left of the group. While the program
-      /// runs, the host shows its output as the call's progress.
-      #[allow(async_fn_in_trait)]
-      pub fn run(command: &Command,) -> Result<Output,ProcessError>{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 64+10*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 64+10*::core::mem::size_of::<*const u8>()]);
-          let Command{ program:program0, arguments:arguments0, working_directory:working_directory0, environment:environment0, stdin:stdin0, timeout_ms:timeout_ms0, max_output:max_output0, } = command;
-          let vec1 = program0;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let vec3 = arguments0;
-          let len3 = vec3.len();
-          let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);for (i, e) in vec3.into_iter().enumerate() {
-            let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
-            {
-              let vec2 = e;
-              let ptr2 = vec2.as_ptr().cast::<u8>();
-              let len2 = vec2.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
-              *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
-            }
-          }
-          let (result5_0,result5_1,result5_2,) = match working_directory0 {
-            Some(e) => {
-              let vec4 = e;
-              let ptr4 = vec4.as_ptr().cast::<u8>();
-              let len4 = vec4.len();
-
-              (1i32, ptr4.cast_mut(), len4)
-            },
-            None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
-            },
-          };let vec9 = environment0;
-          let len9 = vec9.len();
-          let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);for (i, e) in vec9.into_iter().enumerate() {
-            let base = result9.add(i * (4*::core::mem::size_of::<*const u8>()));
-            {
-              let (t6_0, t6_1, ) = e;
-              let vec7 = t6_0;
-              let ptr7 = vec7.as_ptr().cast::<u8>();
-              let len7 = vec7.len();
-              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-              *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
-              let vec8 = t6_1;
-              let ptr8 = vec8.as_ptr().cast::<u8>();
-              let len8 = vec8.len();
-              *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
-            }
-          }
-          let vec10 = stdin0;
-          let ptr10 = vec10.as_ptr().cast::<u8>();
-          let len10 = vec10.len();
-          let (result11_0,result11_1,) = match timeout_ms0 {
-            Some(e) => (1i32, _rt::as_i64(e)),
-            None => {
-              (0i32, 0i64)
-            },
-          };let ptr12 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/process@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "run"]
-            fn wit_import13(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i64, _: i64, _: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import13(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i64, _: i64, _: *mut u8, ) { unreachable!() }
-          wit_import13(ptr1.cast_mut(), len1, result3, len3, result5_0, result5_1, result5_2, result9, len9, ptr10.cast_mut(), len10, result11_0, result11_1, _rt::as_i64(max_output0), ptr12);
-          let l14 = i32::from(*ptr12.add(0).cast::<u8>());
-          let result95 = match l14 {
-            0 => {
-              let e = {
-                let l15 = i32::from(*ptr12.add(8).cast::<u8>());
-                let l17 = i32::from(*ptr12.add(16).cast::<u8>());
-                let l19 = *ptr12.add(24).cast::<*mut u8>();
-                let l20 = *ptr12.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len21 = l20;
-                let l22 = *ptr12.add(24+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l23 = *ptr12.add(24+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len24 = l23;
-                let l25 = *ptr12.add(24+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                let l26 = *ptr12.add(32+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l27 = *ptr12.add(32+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len28 = l27;
-                let l29 = *ptr12.add(32+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l30 = *ptr12.add(32+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len31 = l30;
-                let l32 = *ptr12.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                let l33 = i32::from(*ptr12.add(40+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let l37 = *ptr12.add(48+10*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                Output{
-                  exit_code: match l15 {
-                    0 => None,
-                    1 => {
-                      let e = {
-                        let l16 = *ptr12.add(12).cast::<i32>();
-
-                        l16
-                      };
-                      Some(e)
-                    }
-                    _ => _rt::invalid_enum_discriminant(),
-                  },
-                  signal: match l17 {
-                    0 => None,
-                    1 => {
-                      let e = {
-                        let l18 = *ptr12.add(20).cast::<i32>();
-
-                        l18
-                      };
-                      Some(e)
-                    }
-                    _ => _rt::invalid_enum_discriminant(),
-                  },
-                  stdout: Captured{
-                    head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l19.cast(), len21, len21)),
-                    tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l22.cast(), len24, len24)),
-                    total: l25 as u64,
-                  },
-                  stderr: Captured{
-                    head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l26.cast(), len28, len28)),
-                    tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l29.cast(), len31, len31)),
-                    total: l32 as u64,
-                  },
-                  spilled_to: match l33 {
-                    0 => None,
-                    1 => {
-                      let e = {
-                        let l34 = *ptr12.add(40+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l35 = *ptr12.add(40+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len36 = l35;
-                        let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
-
-                        _rt::string_lift(bytes36)
-                      };
-                      Some(e)
-                    }
-                    _ => _rt::invalid_enum_discriminant(),
-                  },
-                  duration_ms: l37 as u64,
-                }
-              };
-              Ok(e)
-            }
-            1 => {
-              let e = {
-                let l38 = i32::from(*ptr12.add(8).cast::<u8>());
-                let v94 = match l38 {
-                  0 => {
-                    let e94 = {
-                      let l39 = *ptr12.add(16).cast::<*mut u8>();
-                      let l40 = *ptr12.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len41 = l40;
-                      let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
-
-                      _rt::string_lift(bytes41)
-                    };
-                    ProcessError::Denied(e94)
-                  }
-                  1 => {
-                    let e94 = {
-                      let l42 = *ptr12.add(16).cast::<*mut u8>();
-                      let l43 = *ptr12.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len44 = l43;
-                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
-
-                      _rt::string_lift(bytes44)
-                    };
-                    ProcessError::NotFound(e94)
-                  }
-                  2 => {
-                    let e94 = {
-                      let l45 = i32::from(*ptr12.add(16).cast::<u8>());
-                      let l47 = i32::from(*ptr12.add(24).cast::<u8>());
-                      let l49 = *ptr12.add(32).cast::<*mut u8>();
-                      let l50 = *ptr12.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len51 = l50;
-                      let l52 = *ptr12.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l53 = *ptr12.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len54 = l53;
-                      let l55 = *ptr12.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                      let l56 = *ptr12.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l57 = *ptr12.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len58 = l57;
-                      let l59 = *ptr12.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l60 = *ptr12.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len61 = l60;
-                      let l62 = *ptr12.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                      let l63 = i32::from(*ptr12.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                      let l67 = *ptr12.add(56+10*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                      Output{
-                        exit_code: match l45 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l46 = *ptr12.add(20).cast::<i32>();
-
-                              l46
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        signal: match l47 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l48 = *ptr12.add(28).cast::<i32>();
-
-                              l48
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        stdout: Captured{
-                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l49.cast(), len51, len51)),
-                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l52.cast(), len54, len54)),
-                          total: l55 as u64,
-                        },
-                        stderr: Captured{
-                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l56.cast(), len58, len58)),
-                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l59.cast(), len61, len61)),
-                          total: l62 as u64,
-                        },
-                        spilled_to: match l63 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l64 = *ptr12.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l65 = *ptr12.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                              let len66 = l65;
-                              let bytes66 = _rt::Vec::from_raw_parts(l64.cast(), len66, len66);
-
-                              _rt::string_lift(bytes66)
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        duration_ms: l67 as u64,
-                      }
-                    };
-                    ProcessError::TimedOut(e94)
-                  }
-                  3 => {
-                    let e94 = {
-                      let l68 = i32::from(*ptr12.add(16).cast::<u8>());
-                      let l70 = i32::from(*ptr12.add(24).cast::<u8>());
-                      let l72 = *ptr12.add(32).cast::<*mut u8>();
-                      let l73 = *ptr12.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len74 = l73;
-                      let l75 = *ptr12.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l76 = *ptr12.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len77 = l76;
-                      let l78 = *ptr12.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                      let l79 = *ptr12.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l80 = *ptr12.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len81 = l80;
-                      let l82 = *ptr12.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l83 = *ptr12.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len84 = l83;
-                      let l85 = *ptr12.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                      let l86 = i32::from(*ptr12.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                      let l90 = *ptr12.add(56+10*::core::mem::size_of::<*const u8>()).cast::<i64>();
-
-                      Output{
-                        exit_code: match l68 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l69 = *ptr12.add(20).cast::<i32>();
-
-                              l69
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        signal: match l70 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l71 = *ptr12.add(28).cast::<i32>();
-
-                              l71
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        stdout: Captured{
-                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l72.cast(), len74, len74)),
-                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l75.cast(), len77, len77)),
-                          total: l78 as u64,
-                        },
-                        stderr: Captured{
-                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l79.cast(), len81, len81)),
-                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l82.cast(), len84, len84)),
-                          total: l85 as u64,
-                        },
-                        spilled_to: match l86 {
-                          0 => None,
-                          1 => {
-                            let e = {
-                              let l87 = *ptr12.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                              let l88 = *ptr12.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                              let len89 = l88;
-                              let bytes89 = _rt::Vec::from_raw_parts(l87.cast(), len89, len89);
-
-                              _rt::string_lift(bytes89)
-                            };
-                            Some(e)
-                          }
-                          _ => _rt::invalid_enum_discriminant(),
-                        },
-                        duration_ms: l90 as u64,
-                      }
-                    };
-                    ProcessError::Cancelled(e94)
-                  }
-                  n => {
-                    debug_assert_eq!(n, 4, "invalid enum discriminant");
-                    let e94 = {
-                      let l91 = *ptr12.add(16).cast::<*mut u8>();
-                      let l92 = *ptr12.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len93 = l92;
-                      let bytes93 = _rt::Vec::from_raw_parts(l91.cast(), len93, len93);
-
-                      _rt::string_lift(bytes93)
-                    };
-                    ProcessError::Io(e94)
-                  }
-                };
-
-                v94
-              };
-              Err(e)
-            }
-            _ => _rt::invalid_enum_discriminant(),
-          };
-          result95
-        }
-      }
-
-    }
-
-    /// The loaded plugins with their tools and commands, the models, and the usage of the session. Needs the grant `catalog`;
-    /// without it, every list is empty and all usage is zero.
-    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-    pub mod catalog {
-      #[used]
-      #[doc(hidden)]
-      static __FORCE_SECTION_REF: fn() =
-      super::super::super::__link_custom_section_describing_imports;
-      
-      use super::super::super::_rt;
-      #[derive(Clone)]
-      pub struct ToolInfo {
+      pub struct ToolDefinition {
+        /// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
         pub name: _rt::String,
+        /// For people; at most 80 bytes.
+        pub label: _rt::String,
+        /// For the model; at most 8 KiB.
         pub description: _rt::String,
-        /// The plugin that provides it.
-        pub plugin: _rt::String,
-        /// The effects that its calls can have, such as "reads files".
-        pub authority: _rt::Vec::<_rt::String>,
+        /// JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
+        pub input_schema: Json,
+        /// Sentences for the system prompt while the tool is offered; at most 16.
+        pub guidelines: _rt::Vec::<_rt::String>,
+        pub effects: Effects,
+        pub execution: Execution,
+        /// A JSON object with further properties; members that the host does not know are ignored.
+        pub extra: Option<Json>,
       }
-      impl ::core::fmt::Debug for ToolInfo {
+      impl ::core::fmt::Debug for ToolDefinition {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("ToolInfo").field("name", &self.name).field("description", &self.description).field("plugin", &self.plugin).field("authority", &self.authority).finish()
+          f.debug_struct("ToolDefinition").field("name", &self.name).field("label", &self.label).field("description", &self.description).field("input-schema", &self.input_schema).field("guidelines", &self.guidelines).field("effects", &self.effects).field("execution", &self.execution).field("extra", &self.extra).finish()
         }
       }
+      /// A slash command, which the user enters.
       #[derive(Clone)]
-      pub struct CommandInfo {
+      pub struct CommandDefinition {
+        /// The name without the slash: 1 to 64 of a-z, A-Z, 0-9, '_' and '-', unique among all loaded plugins.
         pub name: _rt::String,
+        /// One line, at most 2 KiB.
         pub description: _rt::String,
+        /// A placeholder shown after the name, such as `<model>`; at most 160 bytes.
         pub argument_hint: Option<_rt::String>,
+        /// A JSON object with further properties; members that the host does not know are ignored.
+        pub extra: Option<Json>,
+      }
+      impl ::core::fmt::Debug for CommandDefinition {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("CommandDefinition").field("name", &self.name).field("description", &self.description).field("argument-hint", &self.argument_hint).field("extra", &self.extra).finish()
+        }
+      }
+      /// A call of a tool.
+      #[derive(Clone)]
+      pub struct ToolCall {
+        pub name: _rt::String,
+        /// The plugin that provides the tool.
         pub plugin: _rt::String,
+        pub input: Json,
+        /// The effects that the call can have.
+        pub effects: Effects,
+        /// 0 for calls of the agent, 1 for those of its sub-agents, and so on.
+        pub agent_depth: u32,
       }
-      impl ::core::fmt::Debug for CommandInfo {
+      impl ::core::fmt::Debug for ToolCall {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("CommandInfo").field("name", &self.name).field("description", &self.description).field("argument-hint", &self.argument_hint).field("plugin", &self.plugin).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct PluginInfo {
-        pub name: _rt::String,
-        pub version: _rt::String,
-        pub description: _rt::String,
-        /// 1 for the first load, plus one for each reload.
-        pub generation: u32,
-        /// "built-in", or the path of the file.
-        pub source: _rt::String,
-        /// The capabilities that it asks for, each followed by "granted" or "not granted".
-        pub capabilities: _rt::Vec::<_rt::String>,
-        /// The reason why the last reload failed, if it did.
-        pub problem: Option<_rt::String>,
-      }
-      impl ::core::fmt::Debug for PluginInfo {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("PluginInfo").field("name", &self.name).field("version", &self.version).field("description", &self.description).field("generation", &self.generation).field("source", &self.source).field("capabilities", &self.capabilities).field("problem", &self.problem).finish()
-        }
-      }
-      #[derive(Clone)]
-      pub struct ModelInfo {
-        /// The name that `--model` accepts.
-        pub name: _rt::String,
-        /// Whether the model is in use.
-        pub current: bool,
-      }
-      impl ::core::fmt::Debug for ModelInfo {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("ModelInfo").field("name", &self.name).field("current", &self.current).finish()
-        }
-      }
-      /// Usage of this session.
-      #[repr(C)]
-      #[derive(Clone, Copy)]
-      pub struct UsageInfo {
-        pub requests: u64,
-        pub input_tokens: u64,
-        pub output_tokens: u64,
-        pub cache_read_tokens: u64,
-        pub cache_write_tokens: u64,
-        /// In US dollars; none when the model's prices are unknown.
-        pub cost: Option<f64>,
-      }
-      impl ::core::fmt::Debug for UsageInfo {
-        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("UsageInfo").field("requests", &self.requests).field("input-tokens", &self.input_tokens).field("output-tokens", &self.output_tokens).field("cache-read-tokens", &self.cache_read_tokens).field("cache-write-tokens", &self.cache_write_tokens).field("cost", &self.cost).finish()
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn tools() -> _rt::Vec::<ToolInfo>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "tools"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<*mut u8>();
-          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let base19 = l2;
-          let len19 = l3;
-          let mut result19 = _rt::Vec::with_capacity(len19);
-          for i in 0..len19 {
-            let base = base19.add(i * (8*::core::mem::size_of::<*const u8>()));
-            let e19 = {
-              let l4 = *base.add(0).cast::<*mut u8>();
-              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len6 = l5;
-              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len9 = l8;
-              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-              let l10 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len12 = l11;
-              let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-              let l13 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l14 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let base18 = l13;
-              let len18 = l14;
-              let mut result18 = _rt::Vec::with_capacity(len18);
-              for i in 0..len18 {
-                let base = base18.add(i * (2*::core::mem::size_of::<*const u8>()));
-                let e18 = {
-                  let l15 = *base.add(0).cast::<*mut u8>();
-                  let l16 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                  let len17 = l16;
-                  let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
-
-                  _rt::string_lift(bytes17)
-                };
-                result18.push(e18);
-              }
-              _rt::cabi_dealloc(base18, len18 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-
-              ToolInfo{
-                name: _rt::string_lift(bytes6),
-                description: _rt::string_lift(bytes9),
-                plugin: _rt::string_lift(bytes12),
-                authority: result18,
-              }
-            };
-            result19.push(e19);
-          }
-          _rt::cabi_dealloc(base19, len19 * (8*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          let result20 = result19;
-          result20
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn commands() -> _rt::Vec::<CommandInfo>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "commands"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<*mut u8>();
-          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let base17 = l2;
-          let len17 = l3;
-          let mut result17 = _rt::Vec::with_capacity(len17);
-          for i in 0..len17 {
-            let base = base17.add(i * (9*::core::mem::size_of::<*const u8>()));
-            let e17 = {
-              let l4 = *base.add(0).cast::<*mut u8>();
-              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len6 = l5;
-              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len9 = l8;
-              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-              let l10 = i32::from(*base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
-              let l14 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l15 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len16 = l15;
-              let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-
-              CommandInfo{
-                name: _rt::string_lift(bytes6),
-                description: _rt::string_lift(bytes9),
-                argument_hint: match l10 {
-                  0 => None,
-                  1 => {
-                    let e = {
-                      let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l12 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len13 = l12;
-                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-
-                      _rt::string_lift(bytes13)
-                    };
-                    Some(e)
-                  }
-                  _ => _rt::invalid_enum_discriminant(),
-                },
-                plugin: _rt::string_lift(bytes16),
-              }
-            };
-            result17.push(e17);
-          }
-          _rt::cabi_dealloc(base17, len17 * (9*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          let result18 = result17;
-          result18
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn plugins() -> _rt::Vec::<PluginInfo>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "plugins"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<*mut u8>();
-          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let base27 = l2;
-          let len27 = l3;
-          let mut result27 = _rt::Vec::with_capacity(len27);
-          for i in 0..len27 {
-            let base = base27.add(i * (14*::core::mem::size_of::<*const u8>()));
-            let e27 = {
-              let l4 = *base.add(0).cast::<*mut u8>();
-              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len6 = l5;
-              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len9 = l8;
-              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-              let l10 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len12 = l11;
-              let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
-              let l13 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<i32>();
-              let l14 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l15 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len16 = l15;
-              let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-              let l17 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l18 = *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let base22 = l17;
-              let len22 = l18;
-              let mut result22 = _rt::Vec::with_capacity(len22);
-              for i in 0..len22 {
-                let base = base22.add(i * (2*::core::mem::size_of::<*const u8>()));
-                let e22 = {
-                  let l19 = *base.add(0).cast::<*mut u8>();
-                  let l20 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                  let len21 = l20;
-                  let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
-
-                  _rt::string_lift(bytes21)
-                };
-                result22.push(e22);
-              }
-              _rt::cabi_dealloc(base22, len22 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-              let l23 = i32::from(*base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-              PluginInfo{
-                name: _rt::string_lift(bytes6),
-                version: _rt::string_lift(bytes9),
-                description: _rt::string_lift(bytes12),
-                generation: l13 as u32,
-                source: _rt::string_lift(bytes16),
-                capabilities: result22,
-                problem: match l23 {
-                  0 => None,
-                  1 => {
-                    let e = {
-                      let l24 = *base.add(12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l25 = *base.add(13*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len26 = l25;
-                      let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
-
-                      _rt::string_lift(bytes26)
-                    };
-                    Some(e)
-                  }
-                  _ => _rt::invalid_enum_discriminant(),
-                },
-              }
-            };
-            result27.push(e27);
-          }
-          _rt::cabi_dealloc(base27, len27 * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          let result28 = result27;
-          result28
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn models() -> _rt::Vec::<ModelInfo>{
-        unsafe {
-
-          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "models"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<*mut u8>();
-          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let base8 = l2;
-          let len8 = l3;
-          let mut result8 = _rt::Vec::with_capacity(len8);
-          for i in 0..len8 {
-            let base = base8.add(i * (3*::core::mem::size_of::<*const u8>()));
-            let e8 = {
-              let l4 = *base.add(0).cast::<*mut u8>();
-              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-              let len6 = l5;
-              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-              let l7 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-
-              ModelInfo{
-                name: _rt::string_lift(bytes6),
-                current: _rt::bool_lift(l7 as u8),
-              }
-            };
-            result8.push(e8);
-          }
-          _rt::cabi_dealloc(base8, len8 * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          let result9 = result8;
-          result9
-        }
-      }
-      #[allow(unused_unsafe, clippy::all)]
-      #[allow(async_fn_in_trait)]
-      pub fn usage() -> UsageInfo{
-        unsafe {
-
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 56]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 56]);
-          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-          #[cfg(target_arch = "wasm32")]
-          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
-          unsafe extern "C" {
-            #[link_name = "usage"]
-            fn wit_import1(_: *mut u8, );
-          }
-
-          #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
-          wit_import1(ptr0);
-          let l2 = *ptr0.add(0).cast::<i64>();
-          let l3 = *ptr0.add(8).cast::<i64>();
-          let l4 = *ptr0.add(16).cast::<i64>();
-          let l5 = *ptr0.add(24).cast::<i64>();
-          let l6 = *ptr0.add(32).cast::<i64>();
-          let l7 = i32::from(*ptr0.add(40).cast::<u8>());
-          let result9 = UsageInfo{
-            requests: l2 as u64,
-            input_tokens: l3 as u64,
-            output_tokens: l4 as u64,
-            cache_read_tokens: l5 as u64,
-            cache_write_tokens: l6 as u64,
-            cost: match l7 {
-              0 => None,
-              1 => {
-                let e = {
-                  let l8 = *ptr0.add(48).cast::<f64>();
-
-                  l8
-                };
-                Some(e)
-              }
-              _ => _rt::invalid_enum_discriminant(),
-            },
-          };
-          result9
+          f.debug_struct("ToolCall").field("name", &self.name).field("plugin", &self.plugin).field("input", &self.input).field("effects", &self.effects).field("agent-depth", &self.agent_depth).finish()
         }
       }
 
@@ -2258,6 +347,7 @@ pub mod pinion {
       super::super::super::__link_custom_section_describing_imports;
       
       use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
       /// A sub-agent that the user has configured.
       #[derive(Clone)]
       pub struct Kind {
@@ -2344,12 +434,14 @@ pub mod pinion {
         /// The most turns. The user's setting, 10 by default, is the upper bound.
         pub max_turns: Option<u32>,
         /// The time after which it is stopped; none for the end of this call.
-        pub timeout_ms: Option<u64>,
+        pub timeout_ms: Option<u32>,
         pub attempts: Option<Attempts>,
+        /// A JSON object with further settings; members that the host does not know are ignored.
+        pub extra: Option<Json>,
       }
       impl ::core::fmt::Debug for Assignment {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-          f.debug_struct("Assignment").field("prompt", &self.prompt).field("kind", &self.kind).field("tools", &self.tools).field("max-turns", &self.max_turns).field("timeout-ms", &self.timeout_ms).field("attempts", &self.attempts).finish()
+          f.debug_struct("Assignment").field("prompt", &self.prompt).field("kind", &self.kind).field("tools", &self.tools).field("max-turns", &self.max_turns).field("timeout-ms", &self.timeout_ms).field("attempts", &self.attempts).field("extra", &self.extra).finish()
         }
       }
       #[derive(Clone)]
@@ -2362,8 +454,8 @@ pub mod pinion {
         pub loop_id: _rt::String,
         pub turns: u32,
         /// The sum of all attempts and of choosing one.
-        pub input_tokens: u64,
-        pub output_tokens: u64,
+        pub input_tokens: u32,
+        pub output_tokens: u32,
       }
       impl ::core::fmt::Debug for Report {
         fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
@@ -2464,26 +556,33 @@ pub mod pinion {
         unsafe {
           let mut cleanup_list = _rt::Vec::new();
 
-          #[repr(align(8))]
-          struct RetArea([::core::mem::MaybeUninit::<u8>; 24+8*::core::mem::size_of::<*const u8>()]);
-          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 24+8*::core::mem::size_of::<*const u8>()]);
-          let Assignment{ prompt:prompt0, kind:kind0, tools:tools0, max_turns:max_turns0, timeout_ms:timeout_ms0, attempts:attempts0, } = assignment;
-          let vec1 = prompt0;
-          let ptr1 = vec1.as_ptr().cast::<u8>();
-          let len1 = vec1.len();
-          let (result3_0,result3_1,result3_2,) = match kind0 {
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 24+12*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 24+12*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let Assignment{ prompt:prompt1, kind:kind1, tools:tools1, max_turns:max_turns1, timeout_ms:timeout_ms1, attempts:attempts1, extra:extra1, } = assignment;
+          let vec2 = prompt1;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+          *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+          match kind1 {
             Some(e) => {
-              let vec2 = e;
-              let ptr2 = vec2.as_ptr().cast::<u8>();
-              let len2 = vec2.len();
-
-              (1i32, ptr2.cast_mut(), len2)
+              *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec3 = e;
+              let ptr3 = vec3.as_ptr().cast::<u8>();
+              let len3 = vec3.len();
+              *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+              *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
             },
             None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
+              {
+                *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
             },
-          };let (result6_0,result6_1,result6_2,) = match tools0 {
+          };match tools1 {
             Some(e) => {
+              *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
               let vec5 = e;
               let len5 = vec5.len();
               let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
@@ -2498,120 +597,149 @@ pub mod pinion {
                   *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
                 }
               }
-
-              (1i32, result5, len5)
+              *ptr0.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+              *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result5;
             },
             None => {
-              (0i32, ::core::ptr::null_mut(), 0usize)
+              {
+                *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
             },
-          };let (result7_0,result7_1,) = match max_turns0 {
-            Some(e) => (1i32, _rt::as_i32(e)),
-            None => {
-              (0i32, 0i32)
-            },
-          };let (result8_0,result8_1,) = match timeout_ms0 {
-            Some(e) => (1i32, _rt::as_i64(e)),
-            None => {
-              (0i32, 0i64)
-            },
-          };let (result10_0,result10_1,result10_2,) = match attempts0 {
+          };match max_turns1 {
             Some(e) => {
-              let Attempts{ count:count9, choice:choice9, } = e;
-
-              (1i32, _rt::as_i32(count9), choice9.clone() as i32)
+              *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(4+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
             },
             None => {
-              (0i32, 0i32, 0i32)
+              {
+                *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
             },
-          };let ptr11 = ret_area.0.as_mut_ptr().cast::<u8>();
+          };match timeout_ms1 {
+            Some(e) => {
+              *ptr0.add(8+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(12+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(8+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match attempts1 {
+            Some(e) => {
+              *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let Attempts{ count:count6, choice:choice6, } = e;
+              *ptr0.add(20+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(count6);
+              *ptr0.add(24+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (choice6.clone() as i32) as u8;
+            },
+            None => {
+              {
+                *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match extra1 {
+            Some(e) => {
+              *ptr0.add(24+9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec7 = e;
+              let ptr7 = vec7.as_ptr().cast::<u8>();
+              let len7 = vec7.len();
+              *ptr0.add(24+11*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+              *ptr0.add(24+10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(24+9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let ptr8 = ret_area.0.as_mut_ptr().cast::<u8>();
           #[cfg(target_arch = "wasm32")]
           #[link(wasm_import_module = "pinion:plugin/agents@0.1.0")]
           unsafe extern "C" {
             #[link_name = "run"]
-            fn wit_import12(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i64, _: i32, _: i32, _: i32, _: *mut u8, );
+            fn wit_import9(_: *mut u8, _: *mut u8, );
           }
 
           #[cfg(not(target_arch = "wasm32"))]
-          unsafe extern "C" fn wit_import12(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i64, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
-          wit_import12(ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, result6_0, result6_1, result6_2, result7_0, result7_1, result8_0, result8_1, result10_0, result10_1, result10_2, ptr11);
-          let l13 = i32::from(*ptr11.add(0).cast::<u8>());
-          let result38 = match l13 {
+          unsafe extern "C" fn wit_import9(_: *mut u8, _: *mut u8, ) { unreachable!() }
+          wit_import9(ptr0, ptr8);
+          let l10 = i32::from(*ptr8.add(0).cast::<u8>());
+          let result35 = match l10 {
             0 => {
               let e = {
-                let l14 = *ptr11.add(8).cast::<*mut u8>();
-                let l15 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len16 = l15;
-                let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-                let l17 = i32::from(*ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<u8>());
-                let l21 = *ptr11.add(8+5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l22 = *ptr11.add(8+6*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let len23 = l22;
-                let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
-                let l24 = *ptr11.add(8+7*::core::mem::size_of::<*const u8>()).cast::<i32>();
-                let l25 = *ptr11.add(8+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
-                let l26 = *ptr11.add(16+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                let l11 = *ptr8.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l12 = *ptr8.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len13 = l12;
+                let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+                let l14 = i32::from(*ptr8.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l18 = *ptr8.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l19 = *ptr8.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len20 = l19;
+                let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+                let l21 = *ptr8.add(8*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                let l22 = *ptr8.add(4+8*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                let l23 = *ptr8.add(8+8*::core::mem::size_of::<*const u8>()).cast::<i32>();
 
                 Report{
-                  text: _rt::string_lift(bytes16),
-                  shortfall: match l17 {
+                  text: _rt::string_lift(bytes13),
+                  shortfall: match l14 {
                     0 => None,
                     1 => {
                       let e = {
-                        let l18 = *ptr11.add(8+3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                        let l19 = *ptr11.add(8+4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                        let len20 = l19;
-                        let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+                        let l15 = *ptr8.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l16 = *ptr8.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len17 = l16;
+                        let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
 
-                        _rt::string_lift(bytes20)
+                        _rt::string_lift(bytes17)
                       };
                       Some(e)
                     }
                     _ => _rt::invalid_enum_discriminant(),
                   },
-                  loop_id: _rt::string_lift(bytes23),
-                  turns: l24 as u32,
-                  input_tokens: l25 as u64,
-                  output_tokens: l26 as u64,
+                  loop_id: _rt::string_lift(bytes20),
+                  turns: l21 as u32,
+                  input_tokens: l22 as u32,
+                  output_tokens: l23 as u32,
                 }
               };
               Ok(e)
             }
             1 => {
               let e = {
-                let l27 = i32::from(*ptr11.add(8).cast::<u8>());
-                let v37 = match l27 {
+                let l24 = i32::from(*ptr8.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v34 = match l24 {
                   0 => {
-                    let e37 = {
-                      let l28 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l29 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let e34 = {
+                      let l25 = *ptr8.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l26 = *ptr8.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len27 = l26;
+                      let bytes27 = _rt::Vec::from_raw_parts(l25.cast(), len27, len27);
+
+                      _rt::string_lift(bytes27)
+                    };
+                    AgentError::Denied(e34)
+                  }
+                  1 => {
+                    let e34 = {
+                      let l28 = *ptr8.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l29 = *ptr8.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len30 = l29;
                       let bytes30 = _rt::Vec::from_raw_parts(l28.cast(), len30, len30);
 
                       _rt::string_lift(bytes30)
                     };
-                    AgentError::Denied(e37)
+                    AgentError::Invalid(e34)
                   }
-                  1 => {
-                    let e37 = {
-                      let l31 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l32 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  2 => {
+                    let e34 = {
+                      let l31 = *ptr8.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l32 = *ptr8.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
                       let len33 = l32;
                       let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
 
                       _rt::string_lift(bytes33)
                     };
-                    AgentError::Invalid(e37)
-                  }
-                  2 => {
-                    let e37 = {
-                      let l34 = *ptr11.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                      let l35 = *ptr11.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                      let len36 = l35;
-                      let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
-
-                      _rt::string_lift(bytes36)
-                    };
-                    AgentError::Failed(e37)
+                    AgentError::Failed(e34)
                   }
                   n => {
                     debug_assert_eq!(n, 3, "invalid enum discriminant");
@@ -2619,237 +747,7432 @@ pub mod pinion {
                   }
                 };
 
-                v37
+                v34
               };
               Err(e)
             }
             _ => _rt::invalid_enum_discriminant(),
           };
-          result38
+          result35
         }
       }
 
     }
 
-  }
-}
-mod _rt {
-  #![allow(dead_code, unused_imports, clippy::all)]
-  pub use alloc_crate::string::String;
-  pub use alloc_crate::vec::Vec;
-  pub use alloc_crate::alloc;
-  pub unsafe fn bool_lift(val: u8) -> bool {
-    if cfg!(debug_assertions) {
-      match val {
-        0 => false,
-        1 => true,
-        _ => panic!("invalid bool discriminant"),
+    /// The loaded plugins with their tools and commands, the models, and the usage of the session. Needs the grant `catalog`;
+    /// without it, every list is empty and all usage is zero.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod catalog {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Effects = super::super::super::pinion::plugin::types::Effects;
+      #[derive(Clone)]
+      pub struct ToolInfo {
+        pub name: _rt::String,
+        pub description: _rt::String,
+        /// The plugin that provides it.
+        pub plugin: _rt::String,
+        /// The effects that its calls can have: those that it declares, limited to the grants of its plugin.
+        pub effects: Effects,
       }
-    } else {
-      val != 0
-    }
-  }
-  pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-    if cfg!(debug_assertions) {
-      String::from_utf8(bytes).unwrap()
-    } else {
-      unsafe { String::from_utf8_unchecked(bytes) }
-    }
-  }
-  pub unsafe fn invalid_enum_discriminant<T>() -> T {
-    if cfg!(debug_assertions) {
-      panic!("invalid enum discriminant")
-    } else {
-      unsafe { core::hint::unreachable_unchecked() }
-    }
-  }
-  
-  pub fn as_i32<T: AsI32>(t: T) -> i32 {
-    t.as_i32()
-  }
+      impl ::core::fmt::Debug for ToolInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("ToolInfo").field("name", &self.name).field("description", &self.description).field("plugin", &self.plugin).field("effects", &self.effects).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct CommandInfo {
+        pub name: _rt::String,
+        pub description: _rt::String,
+        pub argument_hint: Option<_rt::String>,
+        pub plugin: _rt::String,
+      }
+      impl ::core::fmt::Debug for CommandInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("CommandInfo").field("name", &self.name).field("description", &self.description).field("argument-hint", &self.argument_hint).field("plugin", &self.plugin).finish()
+        }
+      }
+      /// A capability that a plugin asks for.
+      #[derive(Clone)]
+      pub struct CapabilityInfo {
+        /// The name in manifests and in the config, such as "files".
+        pub name: _rt::String,
+        /// A verb phrase for people, such as "write files".
+        pub description: _rt::String,
+        /// The granted extent for people, which may be empty; none when nothing is granted.
+        pub granted: Option<_rt::String>,
+      }
+      impl ::core::fmt::Debug for CapabilityInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("CapabilityInfo").field("name", &self.name).field("description", &self.description).field("granted", &self.granted).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct PluginInfo {
+        pub name: _rt::String,
+        pub version: _rt::String,
+        pub description: _rt::String,
+        /// 1 for the first load, plus one for each reload.
+        pub generation: u32,
+        /// "built-in", or the path of the file.
+        pub source: _rt::String,
+        /// The capabilities that it asks for.
+        pub capabilities: _rt::Vec::<CapabilityInfo>,
+        /// The reason why the last reload failed, if it did.
+        pub problem: Option<_rt::String>,
+      }
+      impl ::core::fmt::Debug for PluginInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("PluginInfo").field("name", &self.name).field("version", &self.version).field("description", &self.description).field("generation", &self.generation).field("source", &self.source).field("capabilities", &self.capabilities).field("problem", &self.problem).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct ModelInfo {
+        /// The name that `--model` accepts.
+        pub name: _rt::String,
+        /// Whether the model is in use.
+        pub current: bool,
+      }
+      impl ::core::fmt::Debug for ModelInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("ModelInfo").field("name", &self.name).field("current", &self.current).finish()
+        }
+      }
+      /// Usage of this session. Counts that do not fit stay at the largest value.
+      #[repr(C)]
+      #[derive(Clone, Copy)]
+      pub struct UsageInfo {
+        pub requests: u32,
+        pub input_tokens: u32,
+        pub output_tokens: u32,
+        pub cache_read_tokens: u32,
+        pub cache_write_tokens: u32,
+        /// In US dollars; none when the model's prices are unknown.
+        pub cost: Option<f64>,
+      }
+      impl ::core::fmt::Debug for UsageInfo {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("UsageInfo").field("requests", &self.requests).field("input-tokens", &self.input_tokens).field("output-tokens", &self.output_tokens).field("cache-read-tokens", &self.cache_read_tokens).field("cache-write-tokens", &self.cache_write_tokens).field("cost", &self.cost).finish()
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn tools() -> _rt::Vec::<ToolInfo>{
+        unsafe {
 
-  pub trait AsI32 {
-    fn as_i32(self) -> i32;
-  }
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "tools"]
+            fn wit_import1(_: *mut u8, );
+          }
 
-  impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-    fn as_i32(self) -> i32 {
-      (*self).as_i32()
-    }
-  }
-  
-  impl AsI32 for i32 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for u32 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for i16 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for u16 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for i8 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for u8 {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for char {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  
-  impl AsI32 for usize {
-    #[inline]
-    fn as_i32(self) -> i32 {
-      self as i32
-    }
-  }
-  pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-    if size == 0 {
-      return;
-    }
-    unsafe {
-      let layout = alloc::Layout::from_size_align_unchecked(size, align);
-      alloc::dealloc(ptr, layout);
-    }
-  }
-  
-  pub fn as_i64<T: AsI64>(t: T) -> i64 {
-    t.as_i64()
-  }
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base14 = l2;
+          let len14 = l3;
+          let mut result14 = _rt::Vec::with_capacity(len14);
+          for i in 0..len14 {
+            let base = base14.add(i * (7*::core::mem::size_of::<*const u8>()));
+            let e14 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+              let l10 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len12 = l11;
+              let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+              let l13 = i32::from(*base.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>());
 
-  pub trait AsI64 {
-    fn as_i64(self) -> i64;
-  }
+              ToolInfo{
+                name: _rt::string_lift(bytes6),
+                description: _rt::string_lift(bytes9),
+                plugin: _rt::string_lift(bytes12),
+                effects: super::super::super::pinion::plugin::types::Effects::empty() | super::super::super::pinion::plugin::types::Effects::from_bits_retain(((l13 as u8) << 0) as _),
+              }
+            };
+            result14.push(e14);
+          }
+          _rt::cabi_dealloc(base14, len14 * (7*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result15 = result14;
+          result15
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn commands() -> _rt::Vec::<CommandInfo>{
+        unsafe {
 
-  impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-    fn as_i64(self) -> i64 {
-      (*self).as_i64()
-    }
-  }
-  
-  impl AsI64 for i64 {
-    #[inline]
-    fn as_i64(self) -> i64 {
-      self as i64
-    }
-  }
-  
-  impl AsI64 for u64 {
-    #[inline]
-    fn as_i64(self) -> i64 {
-      self as i64
-    }
-  }
-  extern crate alloc as alloc_crate;
-}
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "commands"]
+            fn wit_import1(_: *mut u8, );
+          }
 
-#[cfg(target_arch = "wasm32")]
-#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
-#[doc(hidden)]
-#[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3091] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x95\x17\x01A\x02\x01\
-A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
-s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
-}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
-s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
-own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
-ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
-p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
-ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
-\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
-cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
-plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base17 = l2;
+          let len17 = l3;
+          let mut result17 = _rt::Vec::with_capacity(len17);
+          for i in 0..len17 {
+            let base = base17.add(i * (9*::core::mem::size_of::<*const u8>()));
+            let e17 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+              let l10 = i32::from(*base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+              let l14 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l15 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len16 = l15;
+              let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+              CommandInfo{
+                name: _rt::string_lift(bytes6),
+                description: _rt::string_lift(bytes9),
+                argument_hint: match l10 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+                plugin: _rt::string_lift(bytes16),
+              }
+            };
+            result17.push(e17);
+          }
+          _rt::cabi_dealloc(base17, len17 * (9*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result18 = result17;
+          result18
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn plugins() -> _rt::Vec::<PluginInfo>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "plugins"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base34 = l2;
+          let len34 = l3;
+          let mut result34 = _rt::Vec::with_capacity(len34);
+          for i in 0..len34 {
+            let base = base34.add(i * (14*::core::mem::size_of::<*const u8>()));
+            let e34 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+              let l10 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len12 = l11;
+              let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+              let l13 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<i32>();
+              let l14 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l15 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len16 = l15;
+              let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+              let l17 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l18 = *base.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let base29 = l17;
+              let len29 = l18;
+              let mut result29 = _rt::Vec::with_capacity(len29);
+              for i in 0..len29 {
+                let base = base29.add(i * (7*::core::mem::size_of::<*const u8>()));
+                let e29 = {
+                  let l19 = *base.add(0).cast::<*mut u8>();
+                  let l20 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len21 = l20;
+                  let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+                  let l22 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l23 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let len24 = l23;
+                  let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+                  let l25 = i32::from(*base.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                  CapabilityInfo{
+                    name: _rt::string_lift(bytes21),
+                    description: _rt::string_lift(bytes24),
+                    granted: match l25 {
+                      0 => None,
+                      1 => {
+                        let e = {
+                          let l26 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l27 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len28 = l27;
+                          let bytes28 = _rt::Vec::from_raw_parts(l26.cast(), len28, len28);
+
+                          _rt::string_lift(bytes28)
+                        };
+                        Some(e)
+                      }
+                      _ => _rt::invalid_enum_discriminant(),
+                    },
+                  }
+                };
+                result29.push(e29);
+              }
+              _rt::cabi_dealloc(base29, len29 * (7*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+              let l30 = i32::from(*base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+              PluginInfo{
+                name: _rt::string_lift(bytes6),
+                version: _rt::string_lift(bytes9),
+                description: _rt::string_lift(bytes12),
+                generation: l13 as u32,
+                source: _rt::string_lift(bytes16),
+                capabilities: result29,
+                problem: match l30 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l31 = *base.add(12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l32 = *base.add(13*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len33 = l32;
+                      let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                      _rt::string_lift(bytes33)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                },
+              }
+            };
+            result34.push(e34);
+          }
+          _rt::cabi_dealloc(base34, len34 * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result35 = result34;
+          result35
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn models() -> _rt::Vec::<ModelInfo>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "models"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base8 = l2;
+          let len8 = l3;
+          let mut result8 = _rt::Vec::with_capacity(len8);
+          for i in 0..len8 {
+            let base = base8.add(i * (3*::core::mem::size_of::<*const u8>()));
+            let e8 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+              ModelInfo{
+                name: _rt::string_lift(bytes6),
+                current: _rt::bool_lift(l7 as u8),
+              }
+            };
+            result8.push(e8);
+          }
+          _rt::cabi_dealloc(base8, len8 * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result9 = result8;
+          result9
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn usage() -> UsageInfo{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 40]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 40]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/catalog@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "usage"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<i32>();
+          let l3 = *ptr0.add(4).cast::<i32>();
+          let l4 = *ptr0.add(8).cast::<i32>();
+          let l5 = *ptr0.add(12).cast::<i32>();
+          let l6 = *ptr0.add(16).cast::<i32>();
+          let l7 = i32::from(*ptr0.add(24).cast::<u8>());
+          let result9 = UsageInfo{
+            requests: l2 as u32,
+            input_tokens: l3 as u32,
+            output_tokens: l4 as u32,
+            cache_read_tokens: l5 as u32,
+            cache_write_tokens: l6 as u32,
+            cost: match l7 {
+              0 => None,
+              1 => {
+                let e = {
+                  let l8 = *ptr0.add(32).cast::<f64>();
+
+                  l8
+                };
+                Some(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            },
+          };
+          result9
+        }
+      }
+
+    }
+
+    /// Programs outside the sandbox. Needs the grant `process` and, in tools, the effect `executes`.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod process {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      /// The value of an environment variable.
+      #[derive(Clone)]
+      pub enum Variable {
+        Text(_rt::String),
+        /// The name of a secret that the plugin was granted. The host inserts its value.
+        Secret(_rt::String),
+      }
+      impl ::core::fmt::Debug for Variable {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Variable::Text(e) => {
+              f.debug_tuple("Variable::Text").field(e).finish()
+            }
+            Variable::Secret(e) => {
+              f.debug_tuple("Variable::Secret").field(e).finish()
+            }
+          }
+        }
+      }
+      #[derive(Clone)]
+      pub struct Command {
+        /// A name to look up in the granted PATH, or an absolute path.
+        pub program: _rt::String,
+        pub args: _rt::Vec::<_rt::String>,
+        /// Absolute, or relative to the workspace root; by default the workspace root.
+        pub working_directory: Option<_rt::String>,
+        /// Variables in addition to those that the grant names. The program inherits nothing else from the host.
+        pub environment: _rt::Vec::<(_rt::String,Variable,)>,
+        /// The whole standard input of the program.
+        pub stdin: _rt::Vec::<u8>,
+        /// The time after which the host kills the program; by default the call's deadline.
+        pub timeout_ms: Option<u32>,
+        /// Bytes to keep of each output stream, half from its start and half from its end. At most 1 MiB.
+        pub max_output: u32,
+        /// A JSON object with further settings; members that the host does not know are ignored.
+        pub extra: Option<Json>,
+      }
+      impl ::core::fmt::Debug for Command {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Command").field("program", &self.program).field("args", &self.args).field("working-directory", &self.working_directory).field("environment", &self.environment).field("stdin", &self.stdin).field("timeout-ms", &self.timeout_ms).field("max-output", &self.max_output).field("extra", &self.extra).finish()
+        }
+      }
+      /// The kept part of an output stream.
+      #[derive(Clone)]
+      pub struct Captured {
+        /// The start; the whole output when `tail` is empty.
+        pub head: _rt::Vec::<u8>,
+        /// The end, when the middle was dropped.
+        pub tail: _rt::Vec::<u8>,
+        /// Bytes that the program wrote.
+        pub total: u64,
+      }
+      impl ::core::fmt::Debug for Captured {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Captured").field("head", &self.head).field("tail", &self.tail).field("total", &self.total).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Output {
+        /// None when a signal ended the program.
+        pub exit_code: Option<i32>,
+        pub signal: Option<i32>,
+        pub stdout: Captured,
+        pub stderr: Captured,
+        /// A file with both streams, interleaved as they arrived, when one of them exceeded `max-output`; the first 64 MiB of
+        /// them. The host removes it later: the oldest first, once the files of a session take 512 MiB.
+        pub spilled_to: Option<_rt::String>,
+        pub duration_ms: u32,
+      }
+      impl ::core::fmt::Debug for Output {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Output").field("exit-code", &self.exit_code).field("signal", &self.signal).field("stdout", &self.stdout).field("stderr", &self.stderr).field("spilled-to", &self.spilled_to).field("duration-ms", &self.duration_ms).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum ProcessError {
+        /// `process` was not granted, or the tool does not declare `executes`.
+        Denied(_rt::String),
+        /// The program or the working directory does not exist.
+        NotFound(_rt::String),
+        /// The host killed the process group after `timeout-ms`.
+        TimedOut(Output),
+        /// The host killed the process group because the call was cancelled.
+        Cancelled(Output),
+        Io(_rt::String),
+      }
+      impl ::core::fmt::Debug for ProcessError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ProcessError::Denied(e) => {
+              f.debug_tuple("ProcessError::Denied").field(e).finish()
+            }
+            ProcessError::NotFound(e) => {
+              f.debug_tuple("ProcessError::NotFound").field(e).finish()
+            }
+            ProcessError::TimedOut(e) => {
+              f.debug_tuple("ProcessError::TimedOut").field(e).finish()
+            }
+            ProcessError::Cancelled(e) => {
+              f.debug_tuple("ProcessError::Cancelled").field(e).finish()
+            }
+            ProcessError::Io(e) => {
+              f.debug_tuple("ProcessError::Io").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for ProcessError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for ProcessError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Runs a program in its own process group and waits for it, then kills what is left of the group. While the program
+      /// runs, the host shows its output as the call's progress.
+      #[allow(async_fn_in_trait)]
+      pub fn run(command: &Command,) -> Result<Output,ProcessError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 48+12*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 48+12*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let Command{ program:program1, args:args1, working_directory:working_directory1, environment:environment1, stdin:stdin1, timeout_ms:timeout_ms1, max_output:max_output1, extra:extra1, } = command;
+          let vec2 = program1;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+          *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+          let vec4 = args1;
+          let len4 = vec4.len();
+          let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
+            let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
+            {
+              let vec3 = e;
+              let ptr3 = vec3.as_ptr().cast::<u8>();
+              let len3 = vec3.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+              *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
+            }
+          }
+          *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+          *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
+          match working_directory1 {
+            Some(e) => {
+              *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec5 = e;
+              let ptr5 = vec5.as_ptr().cast::<u8>();
+              let len5 = vec5.len();
+              *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+              *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr5.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let vec10 = environment1;
+          let len10 = vec10.len();
+          let layout10 = _rt::alloc::Layout::from_size_align(vec10.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result10, _cleanup10) = ::wit_bindgen::rt::Cleanup::new(layout10);for (i, e) in vec10.into_iter().enumerate() {
+            let base = result10.add(i * (5*::core::mem::size_of::<*const u8>()));
+            {
+              let (t6_0, t6_1, ) = e;
+              let vec7 = t6_0;
+              let ptr7 = vec7.as_ptr().cast::<u8>();
+              let len7 = vec7.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+              *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
+              match t6_1 {
+                Variable::Text(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  let vec8 = e;
+                  let ptr8 = vec8.as_ptr().cast::<u8>();
+                  let len8 = vec8.len();
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+                },
+                Variable::Secret(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  let vec9 = e;
+                  let ptr9 = vec9.as_ptr().cast::<u8>();
+                  let len9 = vec9.len();
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9.cast_mut();
+                },
+              }
+            }
+          }
+          *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+          *ptr0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result10;
+          let vec11 = stdin1;
+          let ptr11 = vec11.as_ptr().cast::<u8>();
+          let len11 = vec11.len();
+          *ptr0.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+          *ptr0.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+          match timeout_ms1 {
+            Some(e) => {
+              *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(4+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };*ptr0.add(8+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_output1);
+          match extra1 {
+            Some(e) => {
+              *ptr0.add(8+12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec12 = e;
+              let ptr12 = vec12.as_ptr().cast::<u8>();
+              let len12 = vec12.len();
+              *ptr0.add(8+14*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+              *ptr0.add(8+13*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(8+12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let ptr13 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/process@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "run"]
+            fn wit_import14(_: *mut u8, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import14(_: *mut u8, _: *mut u8, ) { unreachable!() }
+          wit_import14(ptr0, ptr13);
+          let l15 = i32::from(*ptr13.add(0).cast::<u8>());
+          let result96 = match l15 {
+            0 => {
+              let e = {
+                let l16 = i32::from(*ptr13.add(8).cast::<u8>());
+                let l18 = i32::from(*ptr13.add(16).cast::<u8>());
+                let l20 = *ptr13.add(24).cast::<*mut u8>();
+                let l21 = *ptr13.add(24+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len22 = l21;
+                let l23 = *ptr13.add(24+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l24 = *ptr13.add(24+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len25 = l24;
+                let l26 = *ptr13.add(24+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                let l27 = *ptr13.add(32+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l28 = *ptr13.add(32+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len29 = l28;
+                let l30 = *ptr13.add(32+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l31 = *ptr13.add(32+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len32 = l31;
+                let l33 = *ptr13.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                let l34 = i32::from(*ptr13.add(40+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l38 = *ptr13.add(40+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                Output{
+                  exit_code: match l16 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l17 = *ptr13.add(12).cast::<i32>();
+
+                        l17
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  signal: match l18 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l19 = *ptr13.add(20).cast::<i32>();
+
+                        l19
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  stdout: Captured{
+                    head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l20.cast(), len22, len22)),
+                    tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l23.cast(), len25, len25)),
+                    total: l26 as u64,
+                  },
+                  stderr: Captured{
+                    head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l27.cast(), len29, len29)),
+                    tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l30.cast(), len32, len32)),
+                    total: l33 as u64,
+                  },
+                  spilled_to: match l34 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l35 = *ptr13.add(40+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l36 = *ptr13.add(40+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len37 = l36;
+                        let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+
+                        _rt::string_lift(bytes37)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  duration_ms: l38 as u32,
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l39 = i32::from(*ptr13.add(8).cast::<u8>());
+                let v95 = match l39 {
+                  0 => {
+                    let e95 = {
+                      let l40 = *ptr13.add(16).cast::<*mut u8>();
+                      let l41 = *ptr13.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len42 = l41;
+                      let bytes42 = _rt::Vec::from_raw_parts(l40.cast(), len42, len42);
+
+                      _rt::string_lift(bytes42)
+                    };
+                    ProcessError::Denied(e95)
+                  }
+                  1 => {
+                    let e95 = {
+                      let l43 = *ptr13.add(16).cast::<*mut u8>();
+                      let l44 = *ptr13.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len45 = l44;
+                      let bytes45 = _rt::Vec::from_raw_parts(l43.cast(), len45, len45);
+
+                      _rt::string_lift(bytes45)
+                    };
+                    ProcessError::NotFound(e95)
+                  }
+                  2 => {
+                    let e95 = {
+                      let l46 = i32::from(*ptr13.add(16).cast::<u8>());
+                      let l48 = i32::from(*ptr13.add(24).cast::<u8>());
+                      let l50 = *ptr13.add(32).cast::<*mut u8>();
+                      let l51 = *ptr13.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len52 = l51;
+                      let l53 = *ptr13.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l54 = *ptr13.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len55 = l54;
+                      let l56 = *ptr13.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l57 = *ptr13.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l58 = *ptr13.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len59 = l58;
+                      let l60 = *ptr13.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l61 = *ptr13.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len62 = l61;
+                      let l63 = *ptr13.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l64 = i32::from(*ptr13.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l68 = *ptr13.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      Output{
+                        exit_code: match l46 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l47 = *ptr13.add(20).cast::<i32>();
+
+                              l47
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        signal: match l48 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l49 = *ptr13.add(28).cast::<i32>();
+
+                              l49
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        stdout: Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l50.cast(), len52, len52)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l53.cast(), len55, len55)),
+                          total: l56 as u64,
+                        },
+                        stderr: Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l57.cast(), len59, len59)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l60.cast(), len62, len62)),
+                          total: l63 as u64,
+                        },
+                        spilled_to: match l64 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l65 = *ptr13.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l66 = *ptr13.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len67 = l66;
+                              let bytes67 = _rt::Vec::from_raw_parts(l65.cast(), len67, len67);
+
+                              _rt::string_lift(bytes67)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        duration_ms: l68 as u32,
+                      }
+                    };
+                    ProcessError::TimedOut(e95)
+                  }
+                  3 => {
+                    let e95 = {
+                      let l69 = i32::from(*ptr13.add(16).cast::<u8>());
+                      let l71 = i32::from(*ptr13.add(24).cast::<u8>());
+                      let l73 = *ptr13.add(32).cast::<*mut u8>();
+                      let l74 = *ptr13.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len75 = l74;
+                      let l76 = *ptr13.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l77 = *ptr13.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len78 = l77;
+                      let l79 = *ptr13.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l80 = *ptr13.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l81 = *ptr13.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len82 = l81;
+                      let l83 = *ptr13.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l84 = *ptr13.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len85 = l84;
+                      let l86 = *ptr13.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l87 = i32::from(*ptr13.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l91 = *ptr13.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      Output{
+                        exit_code: match l69 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l70 = *ptr13.add(20).cast::<i32>();
+
+                              l70
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        signal: match l71 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l72 = *ptr13.add(28).cast::<i32>();
+
+                              l72
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        stdout: Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l73.cast(), len75, len75)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l76.cast(), len78, len78)),
+                          total: l79 as u64,
+                        },
+                        stderr: Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l80.cast(), len82, len82)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l83.cast(), len85, len85)),
+                          total: l86 as u64,
+                        },
+                        spilled_to: match l87 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l88 = *ptr13.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l89 = *ptr13.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len90 = l89;
+                              let bytes90 = _rt::Vec::from_raw_parts(l88.cast(), len90, len90);
+
+                              _rt::string_lift(bytes90)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        duration_ms: l91 as u32,
+                      }
+                    };
+                    ProcessError::Cancelled(e95)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e95 = {
+                      let l92 = *ptr13.add(16).cast::<*mut u8>();
+                      let l93 = *ptr13.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len94 = l93;
+                      let bytes94 = _rt::Vec::from_raw_parts(l92.cast(), len94, len94);
+
+                      _rt::string_lift(bytes94)
+                    };
+                    ProcessError::Io(e95)
+                  }
+                };
+
+                v95
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result96
+        }
+      }
+
+    }
+
+    /// Programs that a plugin talks to while they run. Needs the grant `process` and, in tools, the effect `executes`.
+    ///
+    /// The host kills the process group when the resource is dropped, and at the latest when the call ends.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod child_process {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Command = super::super::super::pinion::plugin::process::Command;
+      pub type ProcessError = super::super::super::pinion::plugin::process::ProcessError;
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum OutputStream {
+        Stdout,
+        Stderr,
+      }
+      impl ::core::fmt::Debug for OutputStream {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            OutputStream::Stdout => {
+              f.debug_tuple("OutputStream::Stdout").finish()
+            }
+            OutputStream::Stderr => {
+              f.debug_tuple("OutputStream::Stderr").finish()
+            }
+          }
+        }
+      }
+
+      impl OutputStream{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> OutputStream{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => OutputStream::Stdout,
+            1 => OutputStream::Stderr,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      #[derive(Clone)]
+      pub enum ReadResult {
+        /// At least one byte.
+        Data(_rt::Vec::<u8>),
+        /// The program has closed the stream.
+        End,
+        /// Nothing arrived within the time.
+        TimedOut,
+      }
+      impl ::core::fmt::Debug for ReadResult {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ReadResult::Data(e) => {
+              f.debug_tuple("ReadResult::Data").field(e).finish()
+            }
+            ReadResult::End => {
+              f.debug_tuple("ReadResult::End").finish()
+            }
+            ReadResult::TimedOut => {
+              f.debug_tuple("ReadResult::TimedOut").finish()
+            }
+          }
+        }
+      }
+      #[repr(C)]
+      #[derive(Clone, Copy)]
+      pub struct Exit {
+        /// None when a signal ended the program.
+        pub code: Option<i32>,
+        pub signal: Option<i32>,
+      }
+      impl ::core::fmt::Debug for Exit {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Exit").field("code", &self.code).field("signal", &self.signal).finish()
+        }
+      }
+
+      #[derive(Debug)]
+      #[repr(transparent)]
+      pub struct Child{
+        handle: _rt::Resource<Child>,
+      }
+
+      impl Child{
+        #[doc(hidden)]
+        pub unsafe fn from_handle(handle: u32) -> Self {
+          Self {
+            handle: unsafe { _rt::Resource::from_handle(handle) },
+          }
+        }
+
+        #[doc(hidden)]
+        pub fn take_handle(&self) -> u32 {
+          _rt::Resource::take_handle(&self.handle)
+        }
+
+        #[doc(hidden)]
+        pub fn handle(&self) -> u32 {
+          _rt::Resource::handle(&self.handle)
+        }
+      }
+      
+
+      unsafe impl _rt::WasmResource for Child{
+        #[inline]
+        unsafe fn drop(_handle: u32) {
+          
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "[resource-drop]child"]
+            fn drop(_: i32, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn drop(_: i32, ) { unreachable!() }
+          
+          unsafe { drop(_handle as i32); }
+        }
+      }
+      
+      impl Child {
+        #[allow(unused_unsafe, clippy::all)]
+        /// Writes to the program's standard input and returns the number of bytes written, which is 0 after `timeout-ms`.
+        #[allow(async_fn_in_trait)]
+        pub fn write(&self,data: &[u8],timeout_ms: u32,) -> Result<u32,ProcessError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 48+12*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 48+12*::core::mem::size_of::<*const u8>()]);
+            let vec0 = data;
+            let ptr0 = vec0.as_ptr().cast::<u8>();
+            let len0 = vec0.len();
+            let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "[method]child.write"]
+              fn wit_import2(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
+            wit_import2((self).handle() as i32, ptr0.cast_mut(), len0, _rt::as_i32(&timeout_ms), ptr1);
+            let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+            let result62 = match l3 {
+              0 => {
+                let e = {
+                  let l4 = *ptr1.add(8).cast::<i32>();
+
+                  l4 as u32
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l5 = i32::from(*ptr1.add(8).cast::<u8>());
+                  use super::super::super::pinion::plugin::process::ProcessError as V61;
+                  let v61 = match l5 {
+                    0 => {
+                      let e61 = {
+                        let l6 = *ptr1.add(16).cast::<*mut u8>();
+                        let l7 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len8 = l7;
+                        let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                        _rt::string_lift(bytes8)
+                      };
+                      V61::Denied(e61)
+                    }
+                    1 => {
+                      let e61 = {
+                        let l9 = *ptr1.add(16).cast::<*mut u8>();
+                        let l10 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len11 = l10;
+                        let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                        _rt::string_lift(bytes11)
+                      };
+                      V61::NotFound(e61)
+                    }
+                    2 => {
+                      let e61 = {
+                        let l12 = i32::from(*ptr1.add(16).cast::<u8>());
+                        let l14 = i32::from(*ptr1.add(24).cast::<u8>());
+                        let l16 = *ptr1.add(32).cast::<*mut u8>();
+                        let l17 = *ptr1.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len18 = l17;
+                        let l19 = *ptr1.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l20 = *ptr1.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len21 = l20;
+                        let l22 = *ptr1.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l23 = *ptr1.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l24 = *ptr1.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len25 = l24;
+                        let l26 = *ptr1.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l27 = *ptr1.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len28 = l27;
+                        let l29 = *ptr1.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l30 = i32::from(*ptr1.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l34 = *ptr1.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l12 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l13 = *ptr1.add(20).cast::<i32>();
+
+                                l13
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l14 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l15 = *ptr1.add(28).cast::<i32>();
+
+                                l15
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l16.cast(), len18, len18)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l19.cast(), len21, len21)),
+                            total: l22 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l23.cast(), len25, len25)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l26.cast(), len28, len28)),
+                            total: l29 as u64,
+                          },
+                          spilled_to: match l30 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l31 = *ptr1.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l32 = *ptr1.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len33 = l32;
+                                let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                                _rt::string_lift(bytes33)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l34 as u32,
+                        }
+                      };
+                      V61::TimedOut(e61)
+                    }
+                    3 => {
+                      let e61 = {
+                        let l35 = i32::from(*ptr1.add(16).cast::<u8>());
+                        let l37 = i32::from(*ptr1.add(24).cast::<u8>());
+                        let l39 = *ptr1.add(32).cast::<*mut u8>();
+                        let l40 = *ptr1.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len41 = l40;
+                        let l42 = *ptr1.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l43 = *ptr1.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len44 = l43;
+                        let l45 = *ptr1.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l46 = *ptr1.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l47 = *ptr1.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len48 = l47;
+                        let l49 = *ptr1.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l50 = *ptr1.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len51 = l50;
+                        let l52 = *ptr1.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l53 = i32::from(*ptr1.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l57 = *ptr1.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l35 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l36 = *ptr1.add(20).cast::<i32>();
+
+                                l36
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l37 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l38 = *ptr1.add(28).cast::<i32>();
+
+                                l38
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l39.cast(), len41, len41)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l42.cast(), len44, len44)),
+                            total: l45 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l46.cast(), len48, len48)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l49.cast(), len51, len51)),
+                            total: l52 as u64,
+                          },
+                          spilled_to: match l53 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l54 = *ptr1.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l55 = *ptr1.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len56 = l55;
+                                let bytes56 = _rt::Vec::from_raw_parts(l54.cast(), len56, len56);
+
+                                _rt::string_lift(bytes56)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l57 as u32,
+                        }
+                      };
+                      V61::Cancelled(e61)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e61 = {
+                        let l58 = *ptr1.add(16).cast::<*mut u8>();
+                        let l59 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len60 = l59;
+                        let bytes60 = _rt::Vec::from_raw_parts(l58.cast(), len60, len60);
+
+                        _rt::string_lift(bytes60)
+                      };
+                      V61::Io(e61)
+                    }
+                  };
+
+                  v61
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result62
+          }
+        }
+      }
+      impl Child {
+        #[allow(unused_unsafe, clippy::all)]
+        /// Closes the program's standard input.
+        #[allow(async_fn_in_trait)]
+        pub fn close_stdin(&self,) -> (){
+          unsafe {
+
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "[method]child.close-stdin"]
+              fn wit_import0(_: i32, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import0(_: i32, ) { unreachable!() }
+            wit_import0((self).handle() as i32);
+          }
+        }
+      }
+      impl Child {
+        #[allow(unused_unsafe, clippy::all)]
+        /// Reads at most `limit` bytes, 1 to 1 MiB, of an output stream. The host holds at most 256 KiB that were not read; then
+        /// the program waits.
+        #[allow(async_fn_in_trait)]
+        pub fn read(&self,source: OutputStream,limit: u32,timeout_ms: u32,) -> Result<ReadResult,ProcessError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 48+12*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 48+12*::core::mem::size_of::<*const u8>()]);
+            let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "[method]child.read"]
+              fn wit_import1(_: i32, _: i32, _: i32, _: i32, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: i32, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
+            wit_import1((self).handle() as i32, source.clone() as i32, _rt::as_i32(&limit), _rt::as_i32(&timeout_ms), ptr0);
+            let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+            let result65 = match l2 {
+              0 => {
+                let e = {
+                  let l3 = i32::from(*ptr0.add(8).cast::<u8>());
+                  let v7 = match l3 {
+                    0 => {
+                      let e7 = {
+                        let l4 = *ptr0.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l5 = *ptr0.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len6 = l5;
+
+                        <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6))
+                      };
+                      ReadResult::Data(e7)
+                    }
+                    1 => {
+                      ReadResult::End
+                    }
+                    n => {
+                      debug_assert_eq!(n, 2, "invalid enum discriminant");
+                      ReadResult::TimedOut
+                    }
+                  };
+
+                  v7
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l8 = i32::from(*ptr0.add(8).cast::<u8>());
+                  use super::super::super::pinion::plugin::process::ProcessError as V64;
+                  let v64 = match l8 {
+                    0 => {
+                      let e64 = {
+                        let l9 = *ptr0.add(16).cast::<*mut u8>();
+                        let l10 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len11 = l10;
+                        let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                        _rt::string_lift(bytes11)
+                      };
+                      V64::Denied(e64)
+                    }
+                    1 => {
+                      let e64 = {
+                        let l12 = *ptr0.add(16).cast::<*mut u8>();
+                        let l13 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len14 = l13;
+                        let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                        _rt::string_lift(bytes14)
+                      };
+                      V64::NotFound(e64)
+                    }
+                    2 => {
+                      let e64 = {
+                        let l15 = i32::from(*ptr0.add(16).cast::<u8>());
+                        let l17 = i32::from(*ptr0.add(24).cast::<u8>());
+                        let l19 = *ptr0.add(32).cast::<*mut u8>();
+                        let l20 = *ptr0.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len21 = l20;
+                        let l22 = *ptr0.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l23 = *ptr0.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len24 = l23;
+                        let l25 = *ptr0.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l26 = *ptr0.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l27 = *ptr0.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len28 = l27;
+                        let l29 = *ptr0.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l30 = *ptr0.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len31 = l30;
+                        let l32 = *ptr0.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l33 = i32::from(*ptr0.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l37 = *ptr0.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l15 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l16 = *ptr0.add(20).cast::<i32>();
+
+                                l16
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l17 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l18 = *ptr0.add(28).cast::<i32>();
+
+                                l18
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l19.cast(), len21, len21)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l22.cast(), len24, len24)),
+                            total: l25 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l26.cast(), len28, len28)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l29.cast(), len31, len31)),
+                            total: l32 as u64,
+                          },
+                          spilled_to: match l33 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l34 = *ptr0.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l35 = *ptr0.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len36 = l35;
+                                let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                                _rt::string_lift(bytes36)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l37 as u32,
+                        }
+                      };
+                      V64::TimedOut(e64)
+                    }
+                    3 => {
+                      let e64 = {
+                        let l38 = i32::from(*ptr0.add(16).cast::<u8>());
+                        let l40 = i32::from(*ptr0.add(24).cast::<u8>());
+                        let l42 = *ptr0.add(32).cast::<*mut u8>();
+                        let l43 = *ptr0.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len44 = l43;
+                        let l45 = *ptr0.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l46 = *ptr0.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len47 = l46;
+                        let l48 = *ptr0.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l49 = *ptr0.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l50 = *ptr0.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len51 = l50;
+                        let l52 = *ptr0.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l53 = *ptr0.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len54 = l53;
+                        let l55 = *ptr0.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l56 = i32::from(*ptr0.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l60 = *ptr0.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l38 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l39 = *ptr0.add(20).cast::<i32>();
+
+                                l39
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l40 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l41 = *ptr0.add(28).cast::<i32>();
+
+                                l41
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l42.cast(), len44, len44)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l45.cast(), len47, len47)),
+                            total: l48 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l49.cast(), len51, len51)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l52.cast(), len54, len54)),
+                            total: l55 as u64,
+                          },
+                          spilled_to: match l56 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l57 = *ptr0.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l58 = *ptr0.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len59 = l58;
+                                let bytes59 = _rt::Vec::from_raw_parts(l57.cast(), len59, len59);
+
+                                _rt::string_lift(bytes59)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l60 as u32,
+                        }
+                      };
+                      V64::Cancelled(e64)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e64 = {
+                        let l61 = *ptr0.add(16).cast::<*mut u8>();
+                        let l62 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len63 = l62;
+                        let bytes63 = _rt::Vec::from_raw_parts(l61.cast(), len63, len63);
+
+                        _rt::string_lift(bytes63)
+                      };
+                      V64::Io(e64)
+                    }
+                  };
+
+                  v64
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result65
+          }
+        }
+      }
+      impl Child {
+        #[allow(unused_unsafe, clippy::all)]
+        /// Waits for the end of the program; none after `timeout-ms`.
+        #[allow(async_fn_in_trait)]
+        pub fn wait(&self,timeout_ms: u32,) -> Result<Option<Exit>,ProcessError>{
+          unsafe {
+
+            #[repr(align(8))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 48+12*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 48+12*::core::mem::size_of::<*const u8>()]);
+            let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "[method]child.wait"]
+              fn wit_import1(_: i32, _: i32, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import1(_: i32, _: i32, _: *mut u8, ) { unreachable!() }
+            wit_import1((self).handle() as i32, _rt::as_i32(&timeout_ms), ptr0);
+            let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+            let result65 = match l2 {
+              0 => {
+                let e = {
+                  let l3 = i32::from(*ptr0.add(8).cast::<u8>());
+
+                  match l3 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l4 = i32::from(*ptr0.add(12).cast::<u8>());
+                        let l6 = i32::from(*ptr0.add(20).cast::<u8>());
+
+                        Exit{
+                          code: match l4 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l5 = *ptr0.add(16).cast::<i32>();
+
+                                l5
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l6 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l7 = *ptr0.add(24).cast::<i32>();
+
+                                l7
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                        }
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  }
+                };
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l8 = i32::from(*ptr0.add(8).cast::<u8>());
+                  use super::super::super::pinion::plugin::process::ProcessError as V64;
+                  let v64 = match l8 {
+                    0 => {
+                      let e64 = {
+                        let l9 = *ptr0.add(16).cast::<*mut u8>();
+                        let l10 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len11 = l10;
+                        let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                        _rt::string_lift(bytes11)
+                      };
+                      V64::Denied(e64)
+                    }
+                    1 => {
+                      let e64 = {
+                        let l12 = *ptr0.add(16).cast::<*mut u8>();
+                        let l13 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len14 = l13;
+                        let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                        _rt::string_lift(bytes14)
+                      };
+                      V64::NotFound(e64)
+                    }
+                    2 => {
+                      let e64 = {
+                        let l15 = i32::from(*ptr0.add(16).cast::<u8>());
+                        let l17 = i32::from(*ptr0.add(24).cast::<u8>());
+                        let l19 = *ptr0.add(32).cast::<*mut u8>();
+                        let l20 = *ptr0.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len21 = l20;
+                        let l22 = *ptr0.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l23 = *ptr0.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len24 = l23;
+                        let l25 = *ptr0.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l26 = *ptr0.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l27 = *ptr0.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len28 = l27;
+                        let l29 = *ptr0.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l30 = *ptr0.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len31 = l30;
+                        let l32 = *ptr0.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l33 = i32::from(*ptr0.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l37 = *ptr0.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l15 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l16 = *ptr0.add(20).cast::<i32>();
+
+                                l16
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l17 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l18 = *ptr0.add(28).cast::<i32>();
+
+                                l18
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l19.cast(), len21, len21)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l22.cast(), len24, len24)),
+                            total: l25 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l26.cast(), len28, len28)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l29.cast(), len31, len31)),
+                            total: l32 as u64,
+                          },
+                          spilled_to: match l33 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l34 = *ptr0.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l35 = *ptr0.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len36 = l35;
+                                let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                                _rt::string_lift(bytes36)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l37 as u32,
+                        }
+                      };
+                      V64::TimedOut(e64)
+                    }
+                    3 => {
+                      let e64 = {
+                        let l38 = i32::from(*ptr0.add(16).cast::<u8>());
+                        let l40 = i32::from(*ptr0.add(24).cast::<u8>());
+                        let l42 = *ptr0.add(32).cast::<*mut u8>();
+                        let l43 = *ptr0.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len44 = l43;
+                        let l45 = *ptr0.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l46 = *ptr0.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len47 = l46;
+                        let l48 = *ptr0.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l49 = *ptr0.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l50 = *ptr0.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len51 = l50;
+                        let l52 = *ptr0.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l53 = *ptr0.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len54 = l53;
+                        let l55 = *ptr0.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l56 = i32::from(*ptr0.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l60 = *ptr0.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        super::super::super::pinion::plugin::process::Output{
+                          exit_code: match l38 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l39 = *ptr0.add(20).cast::<i32>();
+
+                                l39
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          signal: match l40 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l41 = *ptr0.add(28).cast::<i32>();
+
+                                l41
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          stdout: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l42.cast(), len44, len44)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l45.cast(), len47, len47)),
+                            total: l48 as u64,
+                          },
+                          stderr: super::super::super::pinion::plugin::process::Captured{
+                            head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l49.cast(), len51, len51)),
+                            tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l52.cast(), len54, len54)),
+                            total: l55 as u64,
+                          },
+                          spilled_to: match l56 {
+                            0 => None,
+                            1 => {
+                              let e = {
+                                let l57 = *ptr0.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l58 = *ptr0.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len59 = l58;
+                                let bytes59 = _rt::Vec::from_raw_parts(l57.cast(), len59, len59);
+
+                                _rt::string_lift(bytes59)
+                              };
+                              Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                          },
+                          duration_ms: l60 as u32,
+                        }
+                      };
+                      V64::Cancelled(e64)
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e64 = {
+                        let l61 = *ptr0.add(16).cast::<*mut u8>();
+                        let l62 = *ptr0.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len63 = l62;
+                        let bytes63 = _rt::Vec::from_raw_parts(l61.cast(), len63, len63);
+
+                        _rt::string_lift(bytes63)
+                      };
+                      V64::Io(e64)
+                    }
+                  };
+
+                  v64
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result65
+          }
+        }
+      }
+      impl Child {
+        #[allow(unused_unsafe, clippy::all)]
+        /// Kills the process group.
+        #[allow(async_fn_in_trait)]
+        pub fn kill(&self,) -> (){
+          unsafe {
+
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "[method]child.kill"]
+              fn wit_import0(_: i32, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import0(_: i32, ) { unreachable!() }
+            wit_import0((self).handle() as i32);
+          }
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Starts a program. `stdin` is what it reads first; its standard input stays open. `max-output` has no meaning. At most 8
+      /// run in a call.
+      #[allow(async_fn_in_trait)]
+      pub fn spawn(command: &Command,) -> Result<Child,ProcessError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 48+12*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 48+12*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let super::super::super::pinion::plugin::process::Command{ program:program1, args:args1, working_directory:working_directory1, environment:environment1, stdin:stdin1, timeout_ms:timeout_ms1, max_output:max_output1, extra:extra1, } = command;
+          let vec2 = program1;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+          *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+          let vec4 = args1;
+          let len4 = vec4.len();
+          let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
+            let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
+            {
+              let vec3 = e;
+              let ptr3 = vec3.as_ptr().cast::<u8>();
+              let len3 = vec3.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+              *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
+            }
+          }
+          *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+          *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
+          match working_directory1 {
+            Some(e) => {
+              *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec5 = e;
+              let ptr5 = vec5.as_ptr().cast::<u8>();
+              let len5 = vec5.len();
+              *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+              *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr5.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let vec11 = environment1;
+          let len11 = vec11.len();
+          let layout11 = _rt::alloc::Layout::from_size_align(vec11.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result11, _cleanup11) = ::wit_bindgen::rt::Cleanup::new(layout11);for (i, e) in vec11.into_iter().enumerate() {
+            let base = result11.add(i * (5*::core::mem::size_of::<*const u8>()));
+            {
+              let (t6_0, t6_1, ) = e;
+              let vec7 = t6_0;
+              let ptr7 = vec7.as_ptr().cast::<u8>();
+              let len7 = vec7.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+              *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
+              use super::super::super::pinion::plugin::process::Variable as V10;
+              match t6_1 {
+                V10::Text(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  let vec8 = e;
+                  let ptr8 = vec8.as_ptr().cast::<u8>();
+                  let len8 = vec8.len();
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+                },
+                V10::Secret(e) => {
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  let vec9 = e;
+                  let ptr9 = vec9.as_ptr().cast::<u8>();
+                  let len9 = vec9.len();
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9.cast_mut();
+                },
+              }
+            }
+          }
+          *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+          *ptr0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result11;
+          let vec12 = stdin1;
+          let ptr12 = vec12.as_ptr().cast::<u8>();
+          let len12 = vec12.len();
+          *ptr0.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+          *ptr0.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+          match timeout_ms1 {
+            Some(e) => {
+              *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(4+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };*ptr0.add(8+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_output1);
+          match extra1 {
+            Some(e) => {
+              *ptr0.add(8+12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec13 = e;
+              let ptr13 = vec13.as_ptr().cast::<u8>();
+              let len13 = vec13.len();
+              *ptr0.add(8+14*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+              *ptr0.add(8+13*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(8+12*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let ptr14 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/child-process@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "spawn"]
+            fn wit_import15(_: *mut u8, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import15(_: *mut u8, _: *mut u8, ) { unreachable!() }
+          wit_import15(ptr0, ptr14);
+          let l16 = i32::from(*ptr14.add(0).cast::<u8>());
+          let result75 = match l16 {
+            0 => {
+              let e = {
+                let l17 = *ptr14.add(8).cast::<i32>();
+
+                Child::from_handle(l17 as u32)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l18 = i32::from(*ptr14.add(8).cast::<u8>());
+                use super::super::super::pinion::plugin::process::ProcessError as V74;
+                let v74 = match l18 {
+                  0 => {
+                    let e74 = {
+                      let l19 = *ptr14.add(16).cast::<*mut u8>();
+                      let l20 = *ptr14.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len21 = l20;
+                      let bytes21 = _rt::Vec::from_raw_parts(l19.cast(), len21, len21);
+
+                      _rt::string_lift(bytes21)
+                    };
+                    V74::Denied(e74)
+                  }
+                  1 => {
+                    let e74 = {
+                      let l22 = *ptr14.add(16).cast::<*mut u8>();
+                      let l23 = *ptr14.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len24 = l23;
+                      let bytes24 = _rt::Vec::from_raw_parts(l22.cast(), len24, len24);
+
+                      _rt::string_lift(bytes24)
+                    };
+                    V74::NotFound(e74)
+                  }
+                  2 => {
+                    let e74 = {
+                      let l25 = i32::from(*ptr14.add(16).cast::<u8>());
+                      let l27 = i32::from(*ptr14.add(24).cast::<u8>());
+                      let l29 = *ptr14.add(32).cast::<*mut u8>();
+                      let l30 = *ptr14.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len31 = l30;
+                      let l32 = *ptr14.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l33 = *ptr14.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len34 = l33;
+                      let l35 = *ptr14.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l36 = *ptr14.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l37 = *ptr14.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len38 = l37;
+                      let l39 = *ptr14.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l40 = *ptr14.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len41 = l40;
+                      let l42 = *ptr14.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l43 = i32::from(*ptr14.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l47 = *ptr14.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      super::super::super::pinion::plugin::process::Output{
+                        exit_code: match l25 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l26 = *ptr14.add(20).cast::<i32>();
+
+                              l26
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        signal: match l27 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l28 = *ptr14.add(28).cast::<i32>();
+
+                              l28
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        stdout: super::super::super::pinion::plugin::process::Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l29.cast(), len31, len31)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l32.cast(), len34, len34)),
+                          total: l35 as u64,
+                        },
+                        stderr: super::super::super::pinion::plugin::process::Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l36.cast(), len38, len38)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l39.cast(), len41, len41)),
+                          total: l42 as u64,
+                        },
+                        spilled_to: match l43 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l44 = *ptr14.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l45 = *ptr14.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len46 = l45;
+                              let bytes46 = _rt::Vec::from_raw_parts(l44.cast(), len46, len46);
+
+                              _rt::string_lift(bytes46)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        duration_ms: l47 as u32,
+                      }
+                    };
+                    V74::TimedOut(e74)
+                  }
+                  3 => {
+                    let e74 = {
+                      let l48 = i32::from(*ptr14.add(16).cast::<u8>());
+                      let l50 = i32::from(*ptr14.add(24).cast::<u8>());
+                      let l52 = *ptr14.add(32).cast::<*mut u8>();
+                      let l53 = *ptr14.add(32+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len54 = l53;
+                      let l55 = *ptr14.add(32+2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l56 = *ptr14.add(32+3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len57 = l56;
+                      let l58 = *ptr14.add(32+4*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l59 = *ptr14.add(40+4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l60 = *ptr14.add(40+5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len61 = l60;
+                      let l62 = *ptr14.add(40+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l63 = *ptr14.add(40+7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len64 = l63;
+                      let l65 = *ptr14.add(40+8*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                      let l66 = i32::from(*ptr14.add(48+8*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                      let l70 = *ptr14.add(48+11*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      super::super::super::pinion::plugin::process::Output{
+                        exit_code: match l48 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l49 = *ptr14.add(20).cast::<i32>();
+
+                              l49
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        signal: match l50 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l51 = *ptr14.add(28).cast::<i32>();
+
+                              l51
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        stdout: super::super::super::pinion::plugin::process::Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l52.cast(), len54, len54)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l55.cast(), len57, len57)),
+                          total: l58 as u64,
+                        },
+                        stderr: super::super::super::pinion::plugin::process::Captured{
+                          head: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l59.cast(), len61, len61)),
+                          tail: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l62.cast(), len64, len64)),
+                          total: l65 as u64,
+                        },
+                        spilled_to: match l66 {
+                          0 => None,
+                          1 => {
+                            let e = {
+                              let l67 = *ptr14.add(48+9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                              let l68 = *ptr14.add(48+10*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                              let len69 = l68;
+                              let bytes69 = _rt::Vec::from_raw_parts(l67.cast(), len69, len69);
+
+                              _rt::string_lift(bytes69)
+                            };
+                            Some(e)
+                          }
+                          _ => _rt::invalid_enum_discriminant(),
+                        },
+                        duration_ms: l70 as u32,
+                      }
+                    };
+                    V74::Cancelled(e74)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e74 = {
+                      let l71 = *ptr14.add(16).cast::<*mut u8>();
+                      let l72 = *ptr14.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len73 = l72;
+                      let bytes73 = _rt::Vec::from_raw_parts(l71.cast(), len73, len73);
+
+                      _rt::string_lift(bytes73)
+                    };
+                    V74::Io(e74)
+                  }
+                };
+
+                v74
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result75
+        }
+      }
+
+    }
+
+    /// Requests to the servers that the user granted. Needs the grant `http` and, in tools, the effect `network`.
+    ///
+    /// A grant names hosts, and optionally ports, path prefixes and methods. Addresses that are not public are refused unless
+    /// they are granted by name, whatever a name resolves to and wherever a redirect leads. The plugin may also use
+    /// `wasi:http`, under the same rules.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod http {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      #[derive(Clone)]
+      pub struct Request {
+        /// Such as "GET".
+        pub method: _rt::String,
+        /// An absolute URL with the scheme https or http.
+        pub url: _rt::String,
+        /// The host sets `host`, `content-length` and the headers of the connection itself, and refuses them here.
+        pub headers: _rt::Vec::<(_rt::String,_rt::String,)>,
+        /// At most 16 MiB.
+        pub body: _rt::Vec::<u8>,
+        /// The name of a secret that the plugin was granted. The host inserts it in the way that the user configured, and only
+        /// for the servers that it is meant for.
+        pub credential: Option<_rt::String>,
+        /// The time after which the request is given up; by default 30,000, and never later than the call's deadline.
+        pub timeout_ms: Option<u32>,
+        /// The most redirects to follow, at most 10, which is the default.
+        pub max_redirects: Option<u32>,
+        /// The largest body to accept; by default 4 MiB, at most 16 MiB.
+        pub max_body: Option<u32>,
+        /// A JSON object with further settings; members that the host does not know are ignored.
+        pub extra: Option<Json>,
+      }
+      impl ::core::fmt::Debug for Request {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Request").field("method", &self.method).field("url", &self.url).field("headers", &self.headers).field("body", &self.body).field("credential", &self.credential).field("timeout-ms", &self.timeout_ms).field("max-redirects", &self.max_redirects).field("max-body", &self.max_body).field("extra", &self.extra).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Response {
+        pub status: u16,
+        pub headers: _rt::Vec::<(_rt::String,_rt::String,)>,
+        pub body: _rt::Vec::<u8>,
+        /// The URL that answered, after redirects.
+        pub url: _rt::String,
+      }
+      impl ::core::fmt::Debug for Response {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Response").field("status", &self.status).field("headers", &self.headers).field("body", &self.body).field("url", &self.url).finish()
+        }
+      }
+      /// A failure, and whether the server may have received the request.
+      #[derive(Clone)]
+      pub struct Failure {
+        pub message: _rt::String,
+        pub request_sent: bool,
+      }
+      impl ::core::fmt::Debug for Failure {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Failure").field("message", &self.message).field("request-sent", &self.request_sent).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum HttpError {
+        /// Not granted; the text names the rule that is missing.
+        Denied(_rt::String),
+        /// The request is malformed.
+        Invalid(_rt::String),
+        /// The answer exceeds `max-body`.
+        TooLarge(u32),
+        TimedOut(Failure),
+        Cancelled(Failure),
+        Failed(Failure),
+      }
+      impl ::core::fmt::Debug for HttpError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            HttpError::Denied(e) => {
+              f.debug_tuple("HttpError::Denied").field(e).finish()
+            }
+            HttpError::Invalid(e) => {
+              f.debug_tuple("HttpError::Invalid").field(e).finish()
+            }
+            HttpError::TooLarge(e) => {
+              f.debug_tuple("HttpError::TooLarge").field(e).finish()
+            }
+            HttpError::TimedOut(e) => {
+              f.debug_tuple("HttpError::TimedOut").field(e).finish()
+            }
+            HttpError::Cancelled(e) => {
+              f.debug_tuple("HttpError::Cancelled").field(e).finish()
+            }
+            HttpError::Failed(e) => {
+              f.debug_tuple("HttpError::Failed").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for HttpError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for HttpError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Sends a request and waits for the whole answer. Every status is a success.
+      #[allow(async_fn_in_trait)]
+      pub fn send(request: &Request,) -> Result<Response,HttpError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 24+14*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 24+14*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let Request{ method:method1, url:url1, headers:headers1, body:body1, credential:credential1, timeout_ms:timeout_ms1, max_redirects:max_redirects1, max_body:max_body1, extra:extra1, } = request;
+          let vec2 = method1;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+          *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+          let vec3 = url1;
+          let ptr3 = vec3.as_ptr().cast::<u8>();
+          let len3 = vec3.len();
+          *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+          *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
+          let vec7 = headers1;
+          let len7 = vec7.len();
+          let layout7 = _rt::alloc::Layout::from_size_align(vec7.len() * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result7, _cleanup7) = ::wit_bindgen::rt::Cleanup::new(layout7);for (i, e) in vec7.into_iter().enumerate() {
+            let base = result7.add(i * (4*::core::mem::size_of::<*const u8>()));
+            {
+              let (t4_0, t4_1, ) = e;
+              let vec5 = t4_0;
+              let ptr5 = vec5.as_ptr().cast::<u8>();
+              let len5 = vec5.len();
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+              *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+              let vec6 = t4_1;
+              let ptr6 = vec6.as_ptr().cast::<u8>();
+              let len6 = vec6.len();
+              *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr6.cast_mut();
+            }
+          }
+          *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+          *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result7;
+          let vec8 = body1;
+          let ptr8 = vec8.as_ptr().cast::<u8>();
+          let len8 = vec8.len();
+          *ptr0.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+          *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+          match credential1 {
+            Some(e) => {
+              *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec9 = e;
+              let ptr9 = vec9.as_ptr().cast::<u8>();
+              let len9 = vec9.len();
+              *ptr0.add(10*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+              *ptr0.add(9*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match timeout_ms1 {
+            Some(e) => {
+              *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(4+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match max_redirects1 {
+            Some(e) => {
+              *ptr0.add(8+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(12+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(8+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match max_body1 {
+            Some(e) => {
+              *ptr0.add(16+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              *ptr0.add(20+11*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+            },
+            None => {
+              {
+                *ptr0.add(16+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };match extra1 {
+            Some(e) => {
+              *ptr0.add(24+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+              let vec10 = e;
+              let ptr10 = vec10.as_ptr().cast::<u8>();
+              let len10 = vec10.len();
+              *ptr0.add(24+13*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+              *ptr0.add(24+12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+            },
+            None => {
+              {
+                *ptr0.add(24+11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+              }
+            },
+          };let ptr11 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/http@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "send"]
+            fn wit_import12(_: *mut u8, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import12(_: *mut u8, _: *mut u8, ) { unreachable!() }
+          wit_import12(ptr0, ptr11);
+          let l13 = i32::from(*ptr11.add(0).cast::<u8>());
+          let result51 = match l13 {
+            0 => {
+              let e = {
+                let l14 = i32::from(*ptr11.add(::core::mem::size_of::<*const u8>()).cast::<u16>());
+                let l15 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l16 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base23 = l15;
+                let len23 = l16;
+                let mut result23 = _rt::Vec::with_capacity(len23);
+                for i in 0..len23 {
+                  let base = base23.add(i * (4*::core::mem::size_of::<*const u8>()));
+                  let e23 = {
+                    let l17 = *base.add(0).cast::<*mut u8>();
+                    let l18 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len19 = l18;
+                    let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+                    let l20 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l21 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len22 = l21;
+                    let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                    (_rt::string_lift(bytes19), _rt::string_lift(bytes22))
+                  };
+                  result23.push(e23);
+                }
+                _rt::cabi_dealloc(base23, len23 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                let l24 = *ptr11.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l25 = *ptr11.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len26 = l25;
+                let l27 = *ptr11.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l28 = *ptr11.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len29 = l28;
+                let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
+
+                Response{
+                  status: l14 as u16,
+                  headers: result23,
+                  body: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l24.cast(), len26, len26)),
+                  url: _rt::string_lift(bytes29),
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l30 = i32::from(*ptr11.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v50 = match l30 {
+                  0 => {
+                    let e50 = {
+                      let l31 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l32 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len33 = l32;
+                      let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                      _rt::string_lift(bytes33)
+                    };
+                    HttpError::Denied(e50)
+                  }
+                  1 => {
+                    let e50 = {
+                      let l34 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l35 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len36 = l35;
+                      let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                      _rt::string_lift(bytes36)
+                    };
+                    HttpError::Invalid(e50)
+                  }
+                  2 => {
+                    let e50 = {
+                      let l37 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      l37 as u32
+                    };
+                    HttpError::TooLarge(e50)
+                  }
+                  3 => {
+                    let e50 = {
+                      let l38 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l39 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len40 = l39;
+                      let bytes40 = _rt::Vec::from_raw_parts(l38.cast(), len40, len40);
+                      let l41 = i32::from(*ptr11.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes40),
+                        request_sent: _rt::bool_lift(l41 as u8),
+                      }
+                    };
+                    HttpError::TimedOut(e50)
+                  }
+                  4 => {
+                    let e50 = {
+                      let l42 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l43 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len44 = l43;
+                      let bytes44 = _rt::Vec::from_raw_parts(l42.cast(), len44, len44);
+                      let l45 = i32::from(*ptr11.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes44),
+                        request_sent: _rt::bool_lift(l45 as u8),
+                      }
+                    };
+                    HttpError::Cancelled(e50)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 5, "invalid enum discriminant");
+                    let e50 = {
+                      let l46 = *ptr11.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l47 = *ptr11.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len48 = l47;
+                      let bytes48 = _rt::Vec::from_raw_parts(l46.cast(), len48, len48);
+                      let l49 = i32::from(*ptr11.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                      Failure{
+                        message: _rt::string_lift(bytes48),
+                        request_sent: _rt::bool_lift(l49 as u8),
+                      }
+                    };
+                    HttpError::Failed(e50)
+                  }
+                };
+
+                v50
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result51
+        }
+      }
+
+    }
+
+    /// Calls of other tools. Needs the grant `invoke`, which may name the tools. Works only during a tool call.
+    ///
+    /// A call gets no more authority than the calling tool declares as its effects, and passes the same approval and hooks as a
+    /// call of the model. At most 4 calls may be nested, and a plugin cannot call its own tools.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod invoke {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      pub type ToolOutput = super::super::super::pinion::plugin::types::ToolOutput;
+      pub type ToolError = super::super::super::pinion::plugin::types::ToolError;
+      /// A tool that can be called.
+      #[derive(Clone)]
+      pub struct Callable {
+        pub name: _rt::String,
+        pub description: _rt::String,
+        pub input_schema: Json,
+      }
+      impl ::core::fmt::Debug for Callable {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Callable").field("name", &self.name).field("description", &self.description).field("input-schema", &self.input_schema).finish()
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Lists the tools that the running call can call. Empty without the grant.
+      #[allow(async_fn_in_trait)]
+      pub fn tools() -> _rt::Vec::<Callable>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/invoke@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "tools"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let base13 = l2;
+          let len13 = l3;
+          let mut result13 = _rt::Vec::with_capacity(len13);
+          for i in 0..len13 {
+            let base = base13.add(i * (6*::core::mem::size_of::<*const u8>()));
+            let e13 = {
+              let l4 = *base.add(0).cast::<*mut u8>();
+              let l5 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len6 = l5;
+              let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+              let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len9 = l8;
+              let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+              let l10 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l11 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let len12 = l11;
+              let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+              Callable{
+                name: _rt::string_lift(bytes6),
+                description: _rt::string_lift(bytes9),
+                input_schema: _rt::string_lift(bytes12),
+              }
+            };
+            result13.push(e13);
+          }
+          _rt::cabi_dealloc(base13, len13 * (6*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+          let result14 = result13;
+          result14
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Calls a tool and waits for its result.
+      #[allow(async_fn_in_trait)]
+      pub fn call_tool(name: &str,input: &str,) -> Result<ToolOutput,ToolError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 16*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16*::core::mem::size_of::<*const u8>()]);
+          let vec0 = name;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = input;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/invoke@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "call-tool"]
+            fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+          let result76 = match l4 {
+            0 => {
+              let e = {
+                let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base21 = l5;
+                let len21 = l6;
+                let mut result21 = _rt::Vec::with_capacity(len21);
+                for i in 0..len21 {
+                  let base = base21.add(i * (5*::core::mem::size_of::<*const u8>()));
+                  let e21 = {
+                    let l7 = i32::from(*base.add(0).cast::<u8>());
+                    use super::super::super::pinion::plugin::types::Content as V20;
+                    let v20 = match l7 {
+                      0 => {
+                        let e20 = {
+                          let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len10 = l9;
+                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                          _rt::string_lift(bytes10)
+                        };
+                        V20::Text(e20)
+                      }
+                      1 => {
+                        let e20 = {
+                          let l11 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l12 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len13 = l12;
+                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+                          let l14 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l15 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len16 = l15;
+
+                          super::super::super::pinion::plugin::types::Image{
+                            media_type: _rt::string_lift(bytes13),
+                            data: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l14.cast(), len16, len16)),
+                          }
+                        };
+                        V20::Image(e20)
+                      }
+                      n => {
+                        debug_assert_eq!(n, 2, "invalid enum discriminant");
+                        let e20 = {
+                          let l17 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l18 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len19 = l18;
+                          let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                          _rt::string_lift(bytes19)
+                        };
+                        V20::Other(e20)
+                      }
+                    };
+
+                    v20
+                  };
+                  result21.push(e21);
+                }
+                _rt::cabi_dealloc(base21, len21 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                let l22 = i32::from(*ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l26 = i32::from(*ptr2.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                use super::super::super::pinion::plugin::types::Display as V33;
+                let v33 = match l26 {
+                  0 => {
+                    V33::Plain
+                  }
+                  1 => {
+                    V33::Markdown
+                  }
+                  2 => {
+                    V33::Diff
+                  }
+                  3 => {
+                    let e33 = {
+                      let l27 = *ptr2.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l28 = *ptr2.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len29 = l28;
+                      let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
+
+                      _rt::string_lift(bytes29)
+                    };
+                    V33::Code(e33)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e33 = {
+                      let l30 = *ptr2.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr2.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+
+                      _rt::string_lift(bytes32)
+                    };
+                    V33::Other(e33)
+                  }
+                };
+                let l34 = i32::from(*ptr2.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                super::super::super::pinion::plugin::types::ToolOutput{
+                  content: result21,
+                  details: match l22 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l23 = *ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l24 = *ptr2.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len25 = l24;
+                        let bytes25 = _rt::Vec::from_raw_parts(l23.cast(), len25, len25);
+
+                        _rt::string_lift(bytes25)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  display: v33,
+                  extra: match l34 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l35 = *ptr2.add(10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l36 = *ptr2.add(11*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len37 = l36;
+                        let bytes37 = _rt::Vec::from_raw_parts(l35.cast(), len37, len37);
+
+                        _rt::string_lift(bytes37)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l38 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l39 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l40 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len41 = l40;
+                let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+                let l42 = i32::from(*ptr2.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l43 = *ptr2.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l44 = *ptr2.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base59 = l43;
+                let len59 = l44;
+                let mut result59 = _rt::Vec::with_capacity(len59);
+                for i in 0..len59 {
+                  let base = base59.add(i * (5*::core::mem::size_of::<*const u8>()));
+                  let e59 = {
+                    let l45 = i32::from(*base.add(0).cast::<u8>());
+                    use super::super::super::pinion::plugin::types::Content as V58;
+                    let v58 = match l45 {
+                      0 => {
+                        let e58 = {
+                          let l46 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l47 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len48 = l47;
+                          let bytes48 = _rt::Vec::from_raw_parts(l46.cast(), len48, len48);
+
+                          _rt::string_lift(bytes48)
+                        };
+                        V58::Text(e58)
+                      }
+                      1 => {
+                        let e58 = {
+                          let l49 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l50 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len51 = l50;
+                          let bytes51 = _rt::Vec::from_raw_parts(l49.cast(), len51, len51);
+                          let l52 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l53 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len54 = l53;
+
+                          super::super::super::pinion::plugin::types::Image{
+                            media_type: _rt::string_lift(bytes51),
+                            data: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l52.cast(), len54, len54)),
+                          }
+                        };
+                        V58::Image(e58)
+                      }
+                      n => {
+                        debug_assert_eq!(n, 2, "invalid enum discriminant");
+                        let e58 = {
+                          let l55 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l56 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len57 = l56;
+                          let bytes57 = _rt::Vec::from_raw_parts(l55.cast(), len57, len57);
+
+                          _rt::string_lift(bytes57)
+                        };
+                        V58::Other(e58)
+                      }
+                    };
+
+                    v58
+                  };
+                  result59.push(e59);
+                }
+                _rt::cabi_dealloc(base59, len59 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                let l60 = i32::from(*ptr2.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let l64 = i32::from(*ptr2.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                use super::super::super::pinion::plugin::types::Display as V71;
+                let v71 = match l64 {
+                  0 => {
+                    V71::Plain
+                  }
+                  1 => {
+                    V71::Markdown
+                  }
+                  2 => {
+                    V71::Diff
+                  }
+                  3 => {
+                    let e71 = {
+                      let l65 = *ptr2.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l66 = *ptr2.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len67 = l66;
+                      let bytes67 = _rt::Vec::from_raw_parts(l65.cast(), len67, len67);
+
+                      _rt::string_lift(bytes67)
+                    };
+                    V71::Code(e71)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e71 = {
+                      let l68 = *ptr2.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l69 = *ptr2.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len70 = l69;
+                      let bytes70 = _rt::Vec::from_raw_parts(l68.cast(), len70, len70);
+
+                      _rt::string_lift(bytes70)
+                    };
+                    V71::Other(e71)
+                  }
+                };
+                let l72 = i32::from(*ptr2.add(13*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                super::super::super::pinion::plugin::types::ToolError{
+                  kind: super::super::super::pinion::plugin::types::ErrorKind::_lift(l38 as u8),
+                  message: _rt::string_lift(bytes41),
+                  retryable: _rt::bool_lift(l42 as u8),
+                  content: result59,
+                  details: match l60 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l61 = *ptr2.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l62 = *ptr2.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len63 = l62;
+                        let bytes63 = _rt::Vec::from_raw_parts(l61.cast(), len63, len63);
+
+                        _rt::string_lift(bytes63)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                  display: v71,
+                  extra: match l72 {
+                    0 => None,
+                    1 => {
+                      let e = {
+                        let l73 = *ptr2.add(14*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l74 = *ptr2.add(15*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len75 = l74;
+                        let bytes75 = _rt::Vec::from_raw_parts(l73.cast(), len75, len75);
+
+                        _rt::string_lift(bytes75)
+                      };
+                      Some(e)
+                    }
+                    _ => _rt::invalid_enum_discriminant(),
+                  },
+                }
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result76
+        }
+      }
+
+    }
+
+    /// Completions by a model. Needs the grant `model` and, in tools, the effect `delegates`. Their usage counts as the agent's,
+    /// and they share its limits.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod model {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      pub type Content = super::super::super::pinion::plugin::types::Content;
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum Role {
+        User,
+        Assistant,
+      }
+      impl ::core::fmt::Debug for Role {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Role::User => {
+              f.debug_tuple("Role::User").finish()
+            }
+            Role::Assistant => {
+              f.debug_tuple("Role::Assistant").finish()
+            }
+          }
+        }
+      }
+
+      impl Role{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> Role{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => Role::User,
+            1 => Role::Assistant,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      #[derive(Clone)]
+      pub struct Message {
+        pub role: Role,
+        pub content: _rt::Vec::<Content>,
+      }
+      impl ::core::fmt::Debug for Message {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Message").field("role", &self.role).field("content", &self.content).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct CompletionRequest {
+        pub system: Option<_rt::String>,
+        /// Alternating, beginning and ending with the user's.
+        pub messages: _rt::Vec::<Message>,
+        /// A model that the grant names, in the form of `--model`; none for that of the conversation.
+        pub model: Option<_rt::String>,
+        /// At most what is left of the grant's tokens.
+        pub max_tokens: u32,
+        /// JSON Schema of the answer; none for text.
+        pub schema: Option<Json>,
+        /// A JSON object with further settings; members that the host does not know are ignored.
+        pub extra: Option<Json>,
+      }
+      impl ::core::fmt::Debug for CompletionRequest {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("CompletionRequest").field("system", &self.system).field("messages", &self.messages).field("model", &self.model).field("max-tokens", &self.max_tokens).field("schema", &self.schema).field("extra", &self.extra).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Completion {
+        /// The answer; JSON that matches the schema if there is one.
+        pub text: _rt::String,
+        /// The model that answered.
+        pub model: _rt::String,
+        pub input_tokens: u32,
+        pub output_tokens: u32,
+      }
+      impl ::core::fmt::Debug for Completion {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Completion").field("text", &self.text).field("model", &self.model).field("input-tokens", &self.input_tokens).field("output-tokens", &self.output_tokens).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum ModelError {
+        /// `model` was not granted, the tool does not declare `delegates`, or the grant does not cover the model.
+        Denied(_rt::String),
+        /// The request is invalid; the text says what would be valid.
+        Invalid(_rt::String),
+        /// The tokens of the grant, or the limits of the run, are used up.
+        BudgetExceeded(_rt::String),
+        Cancelled,
+        Failed(_rt::String),
+      }
+      impl ::core::fmt::Debug for ModelError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            ModelError::Denied(e) => {
+              f.debug_tuple("ModelError::Denied").field(e).finish()
+            }
+            ModelError::Invalid(e) => {
+              f.debug_tuple("ModelError::Invalid").field(e).finish()
+            }
+            ModelError::BudgetExceeded(e) => {
+              f.debug_tuple("ModelError::BudgetExceeded").field(e).finish()
+            }
+            ModelError::Cancelled => {
+              f.debug_tuple("ModelError::Cancelled").finish()
+            }
+            ModelError::Failed(e) => {
+              f.debug_tuple("ModelError::Failed").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for ModelError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for ModelError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Sends one request, without tools, and waits for the answer.
+      #[allow(async_fn_in_trait)]
+      pub fn complete(request: &CompletionRequest,) -> Result<Completion,ModelError>{
+        unsafe {
+          let mut cleanup_list = _rt::Vec::new();
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8+5*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8+5*::core::mem::size_of::<*const u8>()]);
+          let CompletionRequest{ system:system0, messages:messages0, model:model0, max_tokens:max_tokens0, schema:schema0, extra:extra0, } = request;
+          let (result2_0,result2_1,result2_2,) = match system0 {
+            Some(e) => {
+              let vec1 = e;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+
+              (1i32, ptr1.cast_mut(), len1)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let vec11 = messages0;
+          let len11 = vec11.len();
+          let layout11 = _rt::alloc::Layout::from_size_align(vec11.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result11, _cleanup11) = ::wit_bindgen::rt::Cleanup::new(layout11);for (i, e) in vec11.into_iter().enumerate() {
+            let base = result11.add(i * (3*::core::mem::size_of::<*const u8>()));
+            {
+              let Message{ role:role3, content:content3, } = e;
+              *base.add(0).cast::<u8>() = (role3.clone() as i32) as u8;
+              let vec10 = content3;
+              let len10 = vec10.len();
+              let layout10 = _rt::alloc::Layout::from_size_align(vec10.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result10, _cleanup10) = ::wit_bindgen::rt::Cleanup::new(layout10);cleanup_list.extend(_cleanup10);
+              for (i, e) in vec10.into_iter().enumerate() {
+                let base = result10.add(i * (5*::core::mem::size_of::<*const u8>()));
+                {
+                  use super::super::super::pinion::plugin::types::Content as V9;
+                  match e {
+                    V9::Text(e) => {
+                      *base.add(0).cast::<u8>() = (0i32) as u8;
+                      let vec4 = e;
+                      let ptr4 = vec4.as_ptr().cast::<u8>();
+                      let len4 = vec4.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
+                    },
+                    V9::Image(e) => {
+                      *base.add(0).cast::<u8>() = (1i32) as u8;
+                      let super::super::super::pinion::plugin::types::Image{ media_type:media_type5, data:data5, } = e;
+                      let vec6 = media_type5;
+                      let ptr6 = vec6.as_ptr().cast::<u8>();
+                      let len6 = vec6.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr6.cast_mut();
+                      let vec7 = data5;
+                      let ptr7 = vec7.as_ptr().cast::<u8>();
+                      let len7 = vec7.len();
+                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7.cast_mut();
+                    },
+                    V9::Other(e) => {
+                      *base.add(0).cast::<u8>() = (2i32) as u8;
+                      let vec8 = e;
+                      let ptr8 = vec8.as_ptr().cast::<u8>();
+                      let len8 = vec8.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+                    },
+                  }
+                }
+              }
+              *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+              *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result10;
+            }
+          }
+          let (result13_0,result13_1,result13_2,) = match model0 {
+            Some(e) => {
+              let vec12 = e;
+              let ptr12 = vec12.as_ptr().cast::<u8>();
+              let len12 = vec12.len();
+
+              (1i32, ptr12.cast_mut(), len12)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let (result15_0,result15_1,result15_2,) = match schema0 {
+            Some(e) => {
+              let vec14 = e;
+              let ptr14 = vec14.as_ptr().cast::<u8>();
+              let len14 = vec14.len();
+
+              (1i32, ptr14.cast_mut(), len14)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let (result17_0,result17_1,result17_2,) = match extra0 {
+            Some(e) => {
+              let vec16 = e;
+              let ptr16 = vec16.as_ptr().cast::<u8>();
+              let len16 = vec16.len();
+
+              (1i32, ptr16.cast_mut(), len16)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr18 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/model@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "complete"]
+            fn wit_import19(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import19(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import19(result2_0, result2_1, result2_2, result11, len11, result13_0, result13_1, result13_2, _rt::as_i32(max_tokens0), result15_0, result15_1, result15_2, result17_0, result17_1, result17_2, ptr18);
+          let l20 = i32::from(*ptr18.add(0).cast::<u8>());
+          let result43 = match l20 {
+            0 => {
+              let e = {
+                let l21 = *ptr18.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l22 = *ptr18.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len23 = l22;
+                let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+                let l24 = *ptr18.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l25 = *ptr18.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len26 = l25;
+                let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
+                let l27 = *ptr18.add(5*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                let l28 = *ptr18.add(4+5*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                Completion{
+                  text: _rt::string_lift(bytes23),
+                  model: _rt::string_lift(bytes26),
+                  input_tokens: l27 as u32,
+                  output_tokens: l28 as u32,
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l29 = i32::from(*ptr18.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v42 = match l29 {
+                  0 => {
+                    let e42 = {
+                      let l30 = *ptr18.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l31 = *ptr18.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len32 = l31;
+                      let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+
+                      _rt::string_lift(bytes32)
+                    };
+                    ModelError::Denied(e42)
+                  }
+                  1 => {
+                    let e42 = {
+                      let l33 = *ptr18.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l34 = *ptr18.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len35 = l34;
+                      let bytes35 = _rt::Vec::from_raw_parts(l33.cast(), len35, len35);
+
+                      _rt::string_lift(bytes35)
+                    };
+                    ModelError::Invalid(e42)
+                  }
+                  2 => {
+                    let e42 = {
+                      let l36 = *ptr18.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l37 = *ptr18.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len38 = l37;
+                      let bytes38 = _rt::Vec::from_raw_parts(l36.cast(), len38, len38);
+
+                      _rt::string_lift(bytes38)
+                    };
+                    ModelError::BudgetExceeded(e42)
+                  }
+                  3 => {
+                    ModelError::Cancelled
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e42 = {
+                      let l39 = *ptr18.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l40 = *ptr18.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len41 = l40;
+                      let bytes41 = _rt::Vec::from_raw_parts(l39.cast(), len41, len41);
+
+                      _rt::string_lift(bytes41)
+                    };
+                    ModelError::Failed(e42)
+                  }
+                };
+
+                v42
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result43
+        }
+      }
+
+    }
+
+    /// Needs no grant.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod offers_host {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      #[allow(unused_unsafe, clippy::all)]
+      /// Says that `offers.list` would now return something else. Never blocks and never fails; several calls within 250 ms count
+      /// as one.
+      #[allow(async_fn_in_trait)]
+      pub fn changed() -> (){
+        unsafe {
+
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/offers-host@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "changed"]
+            fn wit_import0();
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import0() { unreachable!() }
+          wit_import0();
+        }
+      }
+
+    }
+
+    /// The secrets that the user granted to the plugin. Needs the grant `secrets`.
+    ///
+    /// A plugin uses a secret by its name, in `http` and `process`, and can never read one.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod secrets {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      #[allow(unused_unsafe, clippy::all)]
+      /// Returns whether a secret of this name is granted and has a value.
+      #[allow(async_fn_in_trait)]
+      pub fn has(name: &str,) -> bool{
+        unsafe {
+          let vec0 = name;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/secrets@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "has"]
+            fn wit_import1(_: *mut u8, _: usize, ) -> i32;
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) -> i32 { unreachable!() }
+          let ret = wit_import1(ptr0.cast_mut(), len0);
+          _rt::bool_lift(ret as u8)
+        }
+      }
+
+    }
+
+    /// The conversation that the call belongs to. Needs the grant `session`: `"read"`, or `"write"` to add entries as well.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod session {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      /// An entry on the current branch of the session.
+      #[derive(Clone)]
+      pub struct Entry {
+        pub id: _rt::String,
+        /// The entry in the format of session files.
+        pub data: Json,
+      }
+      impl ::core::fmt::Debug for Entry {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Entry").field("id", &self.id).field("data", &self.data).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum SessionError {
+        /// `session` was not granted, or does not allow this.
+        Denied(_rt::String),
+        /// There is no such entry, or the data is invalid; the text says which.
+        Invalid(_rt::String),
+        Io(_rt::String),
+      }
+      impl ::core::fmt::Debug for SessionError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            SessionError::Denied(e) => {
+              f.debug_tuple("SessionError::Denied").field(e).finish()
+            }
+            SessionError::Invalid(e) => {
+              f.debug_tuple("SessionError::Invalid").field(e).finish()
+            }
+            SessionError::Io(e) => {
+              f.debug_tuple("SessionError::Io").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for SessionError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for SessionError {}
+      #[allow(unused_unsafe, clippy::all)]
+      /// Returns the entries after the one with this id, or from the start; oldest first, at most `limit`, 1 to 1,000, and 4 MiB.
+      #[allow(async_fn_in_trait)]
+      pub fn entries(after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<Entry>,SessionError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let (result1_0,result1_1,result1_2,) = match after {
+            Some(e) => {
+              let vec0 = e;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+
+              (1i32, ptr0.cast_mut(), len0)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "entries"]
+            fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
+          wit_import3(result1_0, result1_1, result1_2, _rt::as_i32(&limit), ptr2);
+          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+          let result25 = match l4 {
+            0 => {
+              let e = {
+                let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base13 = l5;
+                let len13 = l6;
+                let mut result13 = _rt::Vec::with_capacity(len13);
+                for i in 0..len13 {
+                  let base = base13.add(i * (4*::core::mem::size_of::<*const u8>()));
+                  let e13 = {
+                    let l7 = *base.add(0).cast::<*mut u8>();
+                    let l8 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len9 = l8;
+                    let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+                    let l10 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l11 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len12 = l11;
+                    let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                    Entry{
+                      id: _rt::string_lift(bytes9),
+                      data: _rt::string_lift(bytes12),
+                    }
+                  };
+                  result13.push(e13);
+                }
+                _rt::cabi_dealloc(base13, len13 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                result13
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l14 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v24 = match l14 {
+                  0 => {
+                    let e24 = {
+                      let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len17 = l16;
+                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                      _rt::string_lift(bytes17)
+                    };
+                    SessionError::Denied(e24)
+                  }
+                  1 => {
+                    let e24 = {
+                      let l18 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l19 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len20 = l19;
+                      let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                      _rt::string_lift(bytes20)
+                    };
+                    SessionError::Invalid(e24)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 2, "invalid enum discriminant");
+                    let e24 = {
+                      let l21 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l22 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len23 = l22;
+                      let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                      _rt::string_lift(bytes23)
+                    };
+                    SessionError::Io(e24)
+                  }
+                };
+
+                v24
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result25
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Adds an entry of the plugin's own, and returns its id. The model does not see it. Copies of the session keep it. At most
+      /// 64 KiB of data, and 1,000 entries of a plugin in a session.
+      #[allow(async_fn_in_trait)]
+      pub fn append(data: &str,) -> Result<_rt::String,SessionError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = data;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "append"]
+            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result18 = match l3 {
+            0 => {
+              let e = {
+                let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let len6 = l5;
+                let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                _rt::string_lift(bytes6)
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v17 = match l7 {
+                  0 => {
+                    let e17 = {
+                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    SessionError::Denied(e17)
+                  }
+                  1 => {
+                    let e17 = {
+                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    SessionError::Invalid(e17)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 2, "invalid enum discriminant");
+                    let e17 = {
+                      let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len16 = l15;
+                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                      _rt::string_lift(bytes16)
+                    };
+                    SessionError::Io(e17)
+                  }
+                };
+
+                v17
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result18
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Returns the title of the session.
+      #[allow(async_fn_in_trait)]
+      pub fn title() -> Result<Option<_rt::String>,SessionError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "title"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+          let result18 = match l2 {
+            0 => {
+              let e = {
+                let l3 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                match l3 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l4 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l5 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len6 = l5;
+                      let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                      _rt::string_lift(bytes6)
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l7 = i32::from(*ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v17 = match l7 {
+                  0 => {
+                    let e17 = {
+                      let l8 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l9 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    SessionError::Denied(e17)
+                  }
+                  1 => {
+                    let e17 = {
+                      let l11 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    SessionError::Invalid(e17)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 2, "invalid enum discriminant");
+                    let e17 = {
+                      let l14 = *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l15 = *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len16 = l15;
+                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                      _rt::string_lift(bytes16)
+                    };
+                    SessionError::Io(e17)
+                  }
+                };
+
+                v17
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result18
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Sets the title of the session, at most 200 bytes.
+      #[allow(async_fn_in_trait)]
+      pub fn set_title(title: &str,) -> Result<(),SessionError>{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = title;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/session@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "set-title"]
+            fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result15 = match l3 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                let v14 = match l4 {
+                  0 => {
+                    let e14 = {
+                      let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                      _rt::string_lift(bytes7)
+                    };
+                    SessionError::Denied(e14)
+                  }
+                  1 => {
+                    let e14 = {
+                      let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    SessionError::Invalid(e14)
+                  }
+                  n => {
+                    debug_assert_eq!(n, 2, "invalid enum discriminant");
+                    let e14 = {
+                      let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    SessionError::Io(e14)
+                  }
+                };
+
+                v14
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result15
+        }
+      }
+
+    }
+
+    /// The plugin's own section of the config. Needs no grant.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod settings {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      #[allow(unused_unsafe, clippy::all)]
+      /// Returns the section as a JSON object, as it is now; `{}` when there is none. `lifecycle.init` gets the same object when
+      /// the instance is created.
+      #[allow(async_fn_in_trait)]
+      pub fn current() -> Json{
+        unsafe {
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 2*::core::mem::size_of::<*const u8>()]);
+          let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/settings@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "current"]
+            fn wit_import1(_: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: *mut u8, ) { unreachable!() }
+          wit_import1(ptr0);
+          let l2 = *ptr0.add(0).cast::<*mut u8>();
+          let l3 = *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+          let len4 = l3;
+          let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+          let result5 = _rt::string_lift(bytes4);
+          result5
+        }
+      }
+
+    }
+
+    /// Values that the host keeps for the plugin. Needs the grant `storage`. No other plugin can read them.
+    ///
+    /// Keys are 1 to 256 bytes, values at most 1 MiB. The values of a scope take at most 16 MiB by default.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod storage {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum Scope {
+        /// Kept until the plugin is removed.
+        Plugin,
+        /// Kept for this workspace.
+        Workspace,
+        /// Kept for the session. Copies of the session start with its values.
+        Session,
+      }
+      impl ::core::fmt::Debug for Scope {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Scope::Plugin => {
+              f.debug_tuple("Scope::Plugin").finish()
+            }
+            Scope::Workspace => {
+              f.debug_tuple("Scope::Workspace").finish()
+            }
+            Scope::Session => {
+              f.debug_tuple("Scope::Session").finish()
+            }
+          }
+        }
+      }
+
+      impl Scope{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> Scope{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => Scope::Plugin,
+            1 => Scope::Workspace,
+            2 => Scope::Session,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      /// A value and its version, which changes whenever the value is written.
+      #[derive(Clone)]
+      pub struct Stored {
+        pub value: _rt::Vec::<u8>,
+        pub version: u32,
+      }
+      impl ::core::fmt::Debug for Stored {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Stored").field("value", &self.value).field("version", &self.version).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub enum StorageError {
+        /// `storage` was not granted, or the call belongs to no session.
+        Denied(_rt::String),
+        /// The key is empty or too long, or the value too large; the text says which.
+        Invalid(_rt::String),
+        /// The value would not fit; the number of bytes that are left.
+        QuotaExceeded(u64),
+        /// The value has another version than expected. Nothing was written.
+        Changed,
+        Io(_rt::String),
+      }
+      impl ::core::fmt::Debug for StorageError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            StorageError::Denied(e) => {
+              f.debug_tuple("StorageError::Denied").field(e).finish()
+            }
+            StorageError::Invalid(e) => {
+              f.debug_tuple("StorageError::Invalid").field(e).finish()
+            }
+            StorageError::QuotaExceeded(e) => {
+              f.debug_tuple("StorageError::QuotaExceeded").field(e).finish()
+            }
+            StorageError::Changed => {
+              f.debug_tuple("StorageError::Changed").finish()
+            }
+            StorageError::Io(e) => {
+              f.debug_tuple("StorageError::Io").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for StorageError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for StorageError {}
+      #[allow(unused_unsafe, clippy::all)]
+      #[allow(async_fn_in_trait)]
+      pub fn get(scope: Scope,key: &str,) -> Result<Option<Stored>,StorageError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 8+4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 8+4*::core::mem::size_of::<*const u8>()]);
+          let vec0 = key;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "get"]
+            fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result21 = match l3 {
+            0 => {
+              let e = {
+                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+
+                match l4 {
+                  0 => None,
+                  1 => {
+                    let e = {
+                      let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l6 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let l8 = *ptr1.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                      Stored{
+                        value: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l5.cast(), len7, len7)),
+                        version: l8 as u32,
+                      }
+                    };
+                    Some(e)
+                  }
+                  _ => _rt::invalid_enum_discriminant(),
+                }
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l9 = i32::from(*ptr1.add(8).cast::<u8>());
+                let v20 = match l9 {
+                  0 => {
+                    let e20 = {
+                      let l10 = *ptr1.add(16).cast::<*mut u8>();
+                      let l11 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    StorageError::Denied(e20)
+                  }
+                  1 => {
+                    let e20 = {
+                      let l13 = *ptr1.add(16).cast::<*mut u8>();
+                      let l14 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    StorageError::Invalid(e20)
+                  }
+                  2 => {
+                    let e20 = {
+                      let l16 = *ptr1.add(16).cast::<i64>();
+
+                      l16 as u64
+                    };
+                    StorageError::QuotaExceeded(e20)
+                  }
+                  3 => {
+                    StorageError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e20 = {
+                      let l17 = *ptr1.add(16).cast::<*mut u8>();
+                      let l18 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len19 = l18;
+                      let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                      _rt::string_lift(bytes19)
+                    };
+                    StorageError::Io(e20)
+                  }
+                };
+
+                v20
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result21
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Writes a value and returns its version. It is on the disk when the function returns.
+      #[allow(async_fn_in_trait)]
+      pub fn set(scope: Scope,key: &str,value: &[u8],) -> Result<u32,StorageError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+          let vec0 = key;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let vec1 = value;
+          let ptr1 = vec1.as_ptr().cast::<u8>();
+          let len1 = vec1.len();
+          let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "set"]
+            fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import3(_: i32, _: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import3(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+          let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+          let result18 = match l4 {
+            0 => {
+              let e = {
+                let l5 = *ptr2.add(8).cast::<i32>();
+
+                l5 as u32
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l6 = i32::from(*ptr2.add(8).cast::<u8>());
+                let v17 = match l6 {
+                  0 => {
+                    let e17 = {
+                      let l7 = *ptr2.add(16).cast::<*mut u8>();
+                      let l8 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len9 = l8;
+                      let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
+
+                      _rt::string_lift(bytes9)
+                    };
+                    StorageError::Denied(e17)
+                  }
+                  1 => {
+                    let e17 = {
+                      let l10 = *ptr2.add(16).cast::<*mut u8>();
+                      let l11 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len12 = l11;
+                      let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                      _rt::string_lift(bytes12)
+                    };
+                    StorageError::Invalid(e17)
+                  }
+                  2 => {
+                    let e17 = {
+                      let l13 = *ptr2.add(16).cast::<i64>();
+
+                      l13 as u64
+                    };
+                    StorageError::QuotaExceeded(e17)
+                  }
+                  3 => {
+                    StorageError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e17 = {
+                      let l14 = *ptr2.add(16).cast::<*mut u8>();
+                      let l15 = *ptr2.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len16 = l15;
+                      let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                      _rt::string_lift(bytes16)
+                    };
+                    StorageError::Io(e17)
+                  }
+                };
+
+                v17
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result18
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Writes a value that still has the expected version; none if there must be no value. Calls of a plugin run concurrently:
+      /// to change a value, read it, and write it with this function until it succeeds.
+      #[allow(async_fn_in_trait)]
+      pub fn replace(scope: Scope,key: &str,expected: Option<u32>,value: &[u8],) -> Result<u32,StorageError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+          let vec0 = key;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let (result1_0,result1_1,) = match expected {
+            Some(e) => (1i32, _rt::as_i32(e)),
+            None => {
+              (0i32, 0i32)
+            },
+          };let vec2 = value;
+          let ptr2 = vec2.as_ptr().cast::<u8>();
+          let len2 = vec2.len();
+          let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "replace"]
+            fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result1_0, result1_1, ptr2.cast_mut(), len2, ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result19 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<i32>();
+
+                l6 as u32
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l7 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v18 = match l7 {
+                  0 => {
+                    let e18 = {
+                      let l8 = *ptr3.add(16).cast::<*mut u8>();
+                      let l9 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    StorageError::Denied(e18)
+                  }
+                  1 => {
+                    let e18 = {
+                      let l11 = *ptr3.add(16).cast::<*mut u8>();
+                      let l12 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len13 = l12;
+                      let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                      _rt::string_lift(bytes13)
+                    };
+                    StorageError::Invalid(e18)
+                  }
+                  2 => {
+                    let e18 = {
+                      let l14 = *ptr3.add(16).cast::<i64>();
+
+                      l14 as u64
+                    };
+                    StorageError::QuotaExceeded(e18)
+                  }
+                  3 => {
+                    StorageError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e18 = {
+                      let l15 = *ptr3.add(16).cast::<*mut u8>();
+                      let l16 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len17 = l16;
+                      let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                      _rt::string_lift(bytes17)
+                    };
+                    StorageError::Io(e18)
+                  }
+                };
+
+                v18
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result19
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Removes a value, if there is one.
+      #[allow(async_fn_in_trait)]
+      pub fn remove(scope: Scope,key: &str,) -> Result<(),StorageError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+          let vec0 = key;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "remove"]
+            fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+          wit_import2(scope.clone() as i32, ptr0.cast_mut(), len0, ptr1);
+          let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+          let result16 = match l3 {
+            0 => {
+              let e = ();
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l4 = i32::from(*ptr1.add(8).cast::<u8>());
+                let v15 = match l4 {
+                  0 => {
+                    let e15 = {
+                      let l5 = *ptr1.add(16).cast::<*mut u8>();
+                      let l6 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len7 = l6;
+                      let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                      _rt::string_lift(bytes7)
+                    };
+                    StorageError::Denied(e15)
+                  }
+                  1 => {
+                    let e15 = {
+                      let l8 = *ptr1.add(16).cast::<*mut u8>();
+                      let l9 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len10 = l9;
+                      let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                      _rt::string_lift(bytes10)
+                    };
+                    StorageError::Invalid(e15)
+                  }
+                  2 => {
+                    let e15 = {
+                      let l11 = *ptr1.add(16).cast::<i64>();
+
+                      l11 as u64
+                    };
+                    StorageError::QuotaExceeded(e15)
+                  }
+                  3 => {
+                    StorageError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e15 = {
+                      let l12 = *ptr1.add(16).cast::<*mut u8>();
+                      let l13 = *ptr1.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len14 = l13;
+                      let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                      _rt::string_lift(bytes14)
+                    };
+                    StorageError::Io(e15)
+                  }
+                };
+
+                v15
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result16
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Lists keys that begin with `prefix` and follow `after`, in the order of their bytes; at most `limit`, 1 to 1,000.
+      #[allow(async_fn_in_trait)]
+      pub fn keys(scope: Scope,prefix: &str,after: Option<&str>,limit: u32,) -> Result<_rt::Vec::<_rt::String>,StorageError>{
+        unsafe {
+
+          #[repr(align(8))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+          let vec0 = prefix;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+          let (result2_0,result2_1,result2_2,) = match after {
+            Some(e) => {
+              let vec1 = e;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+
+              (1i32, ptr1.cast_mut(), len1)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/storage@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "keys"]
+            fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import4(_: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: i32, _: *mut u8, ) { unreachable!() }
+          wit_import4(scope.clone() as i32, ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, _rt::as_i32(&limit), ptr3);
+          let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+          let result24 = match l5 {
+            0 => {
+              let e = {
+                let l6 = *ptr3.add(8).cast::<*mut u8>();
+                let l7 = *ptr3.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base11 = l6;
+                let len11 = l7;
+                let mut result11 = _rt::Vec::with_capacity(len11);
+                for i in 0..len11 {
+                  let base = base11.add(i * (2*::core::mem::size_of::<*const u8>()));
+                  let e11 = {
+                    let l8 = *base.add(0).cast::<*mut u8>();
+                    let l9 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len10 = l9;
+                    let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                    _rt::string_lift(bytes10)
+                  };
+                  result11.push(e11);
+                }
+                _rt::cabi_dealloc(base11, len11 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+
+                result11
+              };
+              Ok(e)
+            }
+            1 => {
+              let e = {
+                let l12 = i32::from(*ptr3.add(8).cast::<u8>());
+                let v23 = match l12 {
+                  0 => {
+                    let e23 = {
+                      let l13 = *ptr3.add(16).cast::<*mut u8>();
+                      let l14 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len15 = l14;
+                      let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                      _rt::string_lift(bytes15)
+                    };
+                    StorageError::Denied(e23)
+                  }
+                  1 => {
+                    let e23 = {
+                      let l16 = *ptr3.add(16).cast::<*mut u8>();
+                      let l17 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len18 = l17;
+                      let bytes18 = _rt::Vec::from_raw_parts(l16.cast(), len18, len18);
+
+                      _rt::string_lift(bytes18)
+                    };
+                    StorageError::Invalid(e23)
+                  }
+                  2 => {
+                    let e23 = {
+                      let l19 = *ptr3.add(16).cast::<i64>();
+
+                      l19 as u64
+                    };
+                    StorageError::QuotaExceeded(e23)
+                  }
+                  3 => {
+                    StorageError::Changed
+                  }
+                  n => {
+                    debug_assert_eq!(n, 4, "invalid enum discriminant");
+                    let e23 = {
+                      let l20 = *ptr3.add(16).cast::<*mut u8>();
+                      let l21 = *ptr3.add(16+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      let len22 = l21;
+                      let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                      _rt::string_lift(bytes22)
+                    };
+                    StorageError::Io(e23)
+                  }
+                };
+
+                v23
+              };
+              Err(e)
+            }
+            _ => _rt::invalid_enum_discriminant(),
+          };
+          result24
+        }
+      }
+
+    }
+
+    /// The user. Needs the grant `ui`. Everything that is shown carries the plugin's name; control characters are removed.
+    ///
+    /// Dialogs wait for the user, and the call's deadline waits with them. They are answered by the user's keys alone: never by
+    /// time, and never by what was typed before they appeared.
+    #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+    pub mod ui {
+      #[used]
+      #[doc(hidden)]
+      static __FORCE_SECTION_REF: fn() =
+      super::super::super::__link_custom_section_describing_imports;
+      
+      use super::super::super::_rt;
+      pub type Json = super::super::super::pinion::plugin::types::Json;
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum Severity {
+        Info,
+        Warning,
+        Error,
+      }
+      impl ::core::fmt::Debug for Severity {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Severity::Info => {
+              f.debug_tuple("Severity::Info").finish()
+            }
+            Severity::Warning => {
+              f.debug_tuple("Severity::Warning").finish()
+            }
+            Severity::Error => {
+              f.debug_tuple("Severity::Error").finish()
+            }
+          }
+        }
+      }
+
+      impl Severity{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> Severity{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => Severity::Info,
+            1 => Severity::Warning,
+            2 => Severity::Error,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      #[derive(Clone)]
+      pub enum UiError {
+        /// `ui` was not granted, or the call may not ask.
+        Denied(_rt::String),
+        /// Nobody can be asked, because no user is present.
+        Headless,
+        /// The user closed the dialog without an answer.
+        Dismissed,
+        /// The call was cancelled.
+        Cancelled,
+        /// The dialog is invalid, or the plugin has asked too often; the text says which.
+        Invalid(_rt::String),
+      }
+      impl ::core::fmt::Debug for UiError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            UiError::Denied(e) => {
+              f.debug_tuple("UiError::Denied").field(e).finish()
+            }
+            UiError::Headless => {
+              f.debug_tuple("UiError::Headless").finish()
+            }
+            UiError::Dismissed => {
+              f.debug_tuple("UiError::Dismissed").finish()
+            }
+            UiError::Cancelled => {
+              f.debug_tuple("UiError::Cancelled").finish()
+            }
+            UiError::Invalid(e) => {
+              f.debug_tuple("UiError::Invalid").field(e).finish()
+            }
+          }
+        }
+      }
+      impl ::core::fmt::Display for UiError {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          write!(f, "{:?}", self)
+        }
+      }
+
+      impl ::core::error::Error for UiError {}
+      /// The appearance of a piece of text, in the colours of the user's theme.
+      #[repr(u8)]
+      #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+      pub enum Style {
+        Plain,
+        Strong,
+        Dim,
+        Accent,
+        Success,
+        Warning,
+        Error,
+      }
+      impl ::core::fmt::Debug for Style {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Style::Plain => {
+              f.debug_tuple("Style::Plain").finish()
+            }
+            Style::Strong => {
+              f.debug_tuple("Style::Strong").finish()
+            }
+            Style::Dim => {
+              f.debug_tuple("Style::Dim").finish()
+            }
+            Style::Accent => {
+              f.debug_tuple("Style::Accent").finish()
+            }
+            Style::Success => {
+              f.debug_tuple("Style::Success").finish()
+            }
+            Style::Warning => {
+              f.debug_tuple("Style::Warning").finish()
+            }
+            Style::Error => {
+              f.debug_tuple("Style::Error").finish()
+            }
+          }
+        }
+      }
+
+      impl Style{
+        #[doc(hidden)]
+        pub unsafe fn _lift(val: u8) -> Style{
+          if !cfg!(debug_assertions) {
+            return unsafe { ::core::mem::transmute(val) };
+          }
+
+          match val {
+            0 => Style::Plain,
+            1 => Style::Strong,
+            2 => Style::Dim,
+            3 => Style::Accent,
+            4 => Style::Success,
+            5 => Style::Warning,
+            6 => Style::Error,
+
+            _ => panic!("invalid enum discriminant"),
+          }
+        }
+      }
+
+      #[derive(Clone)]
+      pub struct Span {
+        pub text: _rt::String,
+        pub style: Style,
+      }
+      impl ::core::fmt::Debug for Span {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Span").field("text", &self.text).field("style", &self.style).finish()
+        }
+      }
+      /// Columns of a table; rows with fewer cells are filled, longer ones cut.
+      #[derive(Clone)]
+      pub struct Table {
+        pub header: _rt::Vec::<_rt::String>,
+        pub rows: _rt::Vec::<_rt::Vec::<_rt::String>>,
+      }
+      impl ::core::fmt::Debug for Table {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Table").field("header", &self.header).field("rows", &self.rows).finish()
+        }
+      }
+      #[derive(Clone)]
+      pub struct Bar {
+        pub label: _rt::String,
+        pub done: u32,
+        /// None when the end is unknown.
+        pub total: Option<u32>,
+      }
+      impl ::core::fmt::Debug for Bar {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          f.debug_struct("Bar").field("label", &self.label).field("done", &self.done).field("total", &self.total).finish()
+        }
+      }
+      /// A part of a drawing.
+      #[derive(Clone)]
+      pub enum Block {
+        /// Lines of styled text.
+        Lines(_rt::Vec::<_rt::Vec::<Span>>),
+        Table(Table),
+        /// A unified diff.
+        Diff(_rt::String),
+        Markdown(_rt::String),
+        Bar(Bar),
+        /// A part that has no case of its own, as a JSON object. A host that does not know it shows its member `text`.
+        Other(Json),
+      }
+      impl ::core::fmt::Debug for Block {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+          match self {
+            Block::Lines(e) => {
+              f.debug_tuple("Block::Lines").field(e).finish()
+            }
+            Block::Table(e) => {
+              f.debug_tuple("Block::Table").field(e).finish()
+            }
+            Block::Diff(e) => {
+              f.debug_tuple("Block::Diff").field(e).finish()
+            }
+            Block::Markdown(e) => {
+              f.debug_tuple("Block::Markdown").field(e).finish()
+            }
+            Block::Bar(e) => {
+              f.debug_tuple("Block::Bar").field(e).finish()
+            }
+            Block::Other(e) => {
+              f.debug_tuple("Block::Other").field(e).finish()
+            }
+          }
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Shows one line to the user. Dropped without the grant, and beyond 60 a minute.
+      #[allow(async_fn_in_trait)]
+      pub fn notify(severity: Severity,message: &str,) -> (){
+        unsafe {
+          let vec0 = message;
+          let ptr0 = vec0.as_ptr().cast::<u8>();
+          let len0 = vec0.len();
+
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "notify"]
+            fn wit_import1(_: i32, _: *mut u8, _: usize, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+          wit_import1(severity.clone() as i32, ptr0.cast_mut(), len0);
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Shows a segment of the status line, at most 40 columns, until the plugin replaces or removes it. Dropped without the
+      /// grant.
+      #[allow(async_fn_in_trait)]
+      pub fn status(text: Option<&str>,) -> (){
+        unsafe {
+          let (result1_0,result1_1,result1_2,) = match text {
+            Some(e) => {
+              let vec0 = e;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+
+              (1i32, ptr0.cast_mut(), len0)
+            },
+            None => {
+              (0i32, ::core::ptr::null_mut(), 0usize)
+            },
+          };
+          #[cfg(target_arch = "wasm32")]
+          #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+          unsafe extern "C" {
+            #[link_name = "status"]
+            fn wit_import2(_: i32, _: *mut u8, _: usize, );
+          }
+
+          #[cfg(not(target_arch = "wasm32"))]
+          unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+          wit_import2(result1_0, result1_1, result1_2);
+        }
+      }
+      #[allow(unused_unsafe, clippy::all)]
+      /// Draws the running call for people, in place of the row with its input. The model does not see it. At most 200 rows.
+      #[allow(async_fn_in_trait)]
+      pub fn draw_call(blocks: &[Block],) -> Result<(),UiError>{
+        unsafe {
+          let mut cleanup_list = _rt::Vec::new();
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+          let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+          let vec15 = blocks;
+          let len15 = vec15.len();
+          let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (8+4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+          let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);for (i, e) in vec15.into_iter().enumerate() {
+            let base = result15.add(i * (8+4*::core::mem::size_of::<*const u8>()));
+            {
+              match e {
+                Block::Lines(e) => {
+                  *base.add(0).cast::<u8>() = (0i32) as u8;
+                  let vec3 = e;
+                  let len3 = vec3.len();
+                  let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                  let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);cleanup_list.extend(_cleanup3);
+                  for (i, e) in vec3.into_iter().enumerate() {
+                    let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
+                    {
+                      let vec2 = e;
+                      let len2 = vec2.len();
+                      let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);cleanup_list.extend(_cleanup2);
+                      for (i, e) in vec2.into_iter().enumerate() {
+                        let base = result2.add(i * (3*::core::mem::size_of::<*const u8>()));
+                        {
+                          let Span{ text:text0, style:style0, } = e;
+                          let vec1 = text0;
+                          let ptr1 = vec1.as_ptr().cast::<u8>();
+                          let len1 = vec1.len();
+                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+                          *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                          *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (style0.clone() as i32) as u8;
+                        }
+                      }
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                      *base.add(0).cast::<*mut u8>() = result2;
+                    }
+                  }
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result3;
+                },
+                Block::Table(e) => {
+                  *base.add(0).cast::<u8>() = (1i32) as u8;
+                  let Table{ header:header4, rows:rows4, } = e;
+                  let vec6 = header4;
+                  let len6 = vec6.len();
+                  let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                  let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);cleanup_list.extend(_cleanup6);
+                  for (i, e) in vec6.into_iter().enumerate() {
+                    let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
+                    {
+                      let vec5 = e;
+                      let ptr5 = vec5.as_ptr().cast::<u8>();
+                      let len5 = vec5.len();
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+                      *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                    }
+                  }
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+                  let vec9 = rows4;
+                  let len9 = vec9.len();
+                  let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                  let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);cleanup_list.extend(_cleanup9);
+                  for (i, e) in vec9.into_iter().enumerate() {
+                    let base = result9.add(i * (2*::core::mem::size_of::<*const u8>()));
+                    {
+                      let vec8 = e;
+                      let len8 = vec8.len();
+                      let layout8 = _rt::alloc::Layout::from_size_align(vec8.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                      let (result8, _cleanup8) = ::wit_bindgen::rt::Cleanup::new(layout8);cleanup_list.extend(_cleanup8);
+                      for (i, e) in vec8.into_iter().enumerate() {
+                        let base = result8.add(i * (2*::core::mem::size_of::<*const u8>()));
+                        {
+                          let vec7 = e;
+                          let ptr7 = vec7.as_ptr().cast::<u8>();
+                          let len7 = vec7.len();
+                          *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+                          *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
+                        }
+                      }
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                      *base.add(0).cast::<*mut u8>() = result8;
+                    }
+                  }
+                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result9;
+                },
+                Block::Diff(e) => {
+                  *base.add(0).cast::<u8>() = (2i32) as u8;
+                  let vec10 = e;
+                  let ptr10 = vec10.as_ptr().cast::<u8>();
+                  let len10 = vec10.len();
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+                },
+                Block::Markdown(e) => {
+                  *base.add(0).cast::<u8>() = (3i32) as u8;
+                  let vec11 = e;
+                  let ptr11 = vec11.as_ptr().cast::<u8>();
+                  let len11 = vec11.len();
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                },
+                Block::Bar(e) => {
+                  *base.add(0).cast::<u8>() = (4i32) as u8;
+                  let Bar{ label:label12, done:done12, total:total12, } = e;
+                  let vec13 = label12;
+                  let ptr13 = vec13.as_ptr().cast::<u8>();
+                  let len13 = vec13.len();
+                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
+                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(done12);
+                  match total12 {
+                    Some(e) => {
+                      *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                      *base.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                    },
+                    None => {
+                      {
+                        *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                      }
+                    },
+                  };},
+                  Block::Other(e) => {
+                    *base.add(0).cast::<u8>() = (5i32) as u8;
+                    let vec14 = e;
+                    let ptr14 = vec14.as_ptr().cast::<u8>();
+                    let len14 = vec14.len();
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
+                  },
+                }
+              }
+            }
+            let ptr16 = ret_area.0.as_mut_ptr().cast::<u8>();
+            #[cfg(target_arch = "wasm32")]
+            #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+            unsafe extern "C" {
+              #[link_name = "draw-call"]
+              fn wit_import17(_: *mut u8, _: usize, _: *mut u8, );
+            }
+
+            #[cfg(not(target_arch = "wasm32"))]
+            unsafe extern "C" fn wit_import17(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+            wit_import17(result15, len15, ptr16);
+            let l18 = i32::from(*ptr16.add(0).cast::<u8>());
+            let result27 = match l18 {
+              0 => {
+                let e = ();
+                Ok(e)
+              }
+              1 => {
+                let e = {
+                  let l19 = i32::from(*ptr16.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  let v26 = match l19 {
+                    0 => {
+                      let e26 = {
+                        let l20 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l21 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len22 = l21;
+                        let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                        _rt::string_lift(bytes22)
+                      };
+                      UiError::Denied(e26)
+                    }
+                    1 => {
+                      UiError::Headless
+                    }
+                    2 => {
+                      UiError::Dismissed
+                    }
+                    3 => {
+                      UiError::Cancelled
+                    }
+                    n => {
+                      debug_assert_eq!(n, 4, "invalid enum discriminant");
+                      let e26 = {
+                        let l23 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l24 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len25 = l24;
+                        let bytes25 = _rt::Vec::from_raw_parts(l23.cast(), len25, len25);
+
+                        _rt::string_lift(bytes25)
+                      };
+                      UiError::Invalid(e26)
+                    }
+                  };
+
+                  v26
+                };
+                Err(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            };
+            result27
+          }
+        }
+        #[allow(unused_unsafe, clippy::all)]
+        /// Draws the result of the running call for people, in place of its content.
+        #[allow(async_fn_in_trait)]
+        pub fn draw_result(blocks: &[Block],) -> Result<(),UiError>{
+          unsafe {
+            let mut cleanup_list = _rt::Vec::new();
+
+            #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+            #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+            struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+            let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+            let vec15 = blocks;
+            let len15 = vec15.len();
+            let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (8+4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);for (i, e) in vec15.into_iter().enumerate() {
+              let base = result15.add(i * (8+4*::core::mem::size_of::<*const u8>()));
+              {
+                match e {
+                  Block::Lines(e) => {
+                    *base.add(0).cast::<u8>() = (0i32) as u8;
+                    let vec3 = e;
+                    let len3 = vec3.len();
+                    let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                    let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);cleanup_list.extend(_cleanup3);
+                    for (i, e) in vec3.into_iter().enumerate() {
+                      let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
+                      {
+                        let vec2 = e;
+                        let len2 = vec2.len();
+                        let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (3*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                        let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);cleanup_list.extend(_cleanup2);
+                        for (i, e) in vec2.into_iter().enumerate() {
+                          let base = result2.add(i * (3*::core::mem::size_of::<*const u8>()));
+                          {
+                            let Span{ text:text0, style:style0, } = e;
+                            let vec1 = text0;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+                            *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                            *base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>() = (style0.clone() as i32) as u8;
+                          }
+                        }
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                        *base.add(0).cast::<*mut u8>() = result2;
+                      }
+                    }
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result3;
+                  },
+                  Block::Table(e) => {
+                    *base.add(0).cast::<u8>() = (1i32) as u8;
+                    let Table{ header:header4, rows:rows4, } = e;
+                    let vec6 = header4;
+                    let len6 = vec6.len();
+                    let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                    let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);cleanup_list.extend(_cleanup6);
+                    for (i, e) in vec6.into_iter().enumerate() {
+                      let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
+                      {
+                        let vec5 = e;
+                        let ptr5 = vec5.as_ptr().cast::<u8>();
+                        let len5 = vec5.len();
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+                        *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                      }
+                    }
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+                    let vec9 = rows4;
+                    let len9 = vec9.len();
+                    let layout9 = _rt::alloc::Layout::from_size_align(vec9.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                    let (result9, _cleanup9) = ::wit_bindgen::rt::Cleanup::new(layout9);cleanup_list.extend(_cleanup9);
+                    for (i, e) in vec9.into_iter().enumerate() {
+                      let base = result9.add(i * (2*::core::mem::size_of::<*const u8>()));
+                      {
+                        let vec8 = e;
+                        let len8 = vec8.len();
+                        let layout8 = _rt::alloc::Layout::from_size_align(vec8.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+                        let (result8, _cleanup8) = ::wit_bindgen::rt::Cleanup::new(layout8);cleanup_list.extend(_cleanup8);
+                        for (i, e) in vec8.into_iter().enumerate() {
+                          let base = result8.add(i * (2*::core::mem::size_of::<*const u8>()));
+                          {
+                            let vec7 = e;
+                            let ptr7 = vec7.as_ptr().cast::<u8>();
+                            let len7 = vec7.len();
+                            *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
+                            *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
+                          }
+                        }
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+                        *base.add(0).cast::<*mut u8>() = result8;
+                      }
+                    }
+                    *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                    *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result9;
+                  },
+                  Block::Diff(e) => {
+                    *base.add(0).cast::<u8>() = (2i32) as u8;
+                    let vec10 = e;
+                    let ptr10 = vec10.as_ptr().cast::<u8>();
+                    let len10 = vec10.len();
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+                  },
+                  Block::Markdown(e) => {
+                    *base.add(0).cast::<u8>() = (3i32) as u8;
+                    let vec11 = e;
+                    let ptr11 = vec11.as_ptr().cast::<u8>();
+                    let len11 = vec11.len();
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                  },
+                  Block::Bar(e) => {
+                    *base.add(0).cast::<u8>() = (4i32) as u8;
+                    let Bar{ label:label12, done:done12, total:total12, } = e;
+                    let vec13 = label12;
+                    let ptr13 = vec13.as_ptr().cast::<u8>();
+                    let len13 = vec13.len();
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
+                    *base.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(done12);
+                    match total12 {
+                      Some(e) => {
+                        *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                        *base.add(8+3*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                      },
+                      None => {
+                        {
+                          *base.add(4+3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                        }
+                      },
+                    };},
+                    Block::Other(e) => {
+                      *base.add(0).cast::<u8>() = (5i32) as u8;
+                      let vec14 = e;
+                      let ptr14 = vec14.as_ptr().cast::<u8>();
+                      let len14 = vec14.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
+                    },
+                  }
+                }
+              }
+              let ptr16 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "draw-result"]
+                fn wit_import17(_: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import17(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import17(result15, len15, ptr16);
+              let l18 = i32::from(*ptr16.add(0).cast::<u8>());
+              let result27 = match l18 {
+                0 => {
+                  let e = ();
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l19 = i32::from(*ptr16.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v26 = match l19 {
+                      0 => {
+                        let e26 = {
+                          let l20 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l21 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len22 = l21;
+                          let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+
+                          _rt::string_lift(bytes22)
+                        };
+                        UiError::Denied(e26)
+                      }
+                      1 => {
+                        UiError::Headless
+                      }
+                      2 => {
+                        UiError::Dismissed
+                      }
+                      3 => {
+                        UiError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e26 = {
+                          let l23 = *ptr16.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l24 = *ptr16.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len25 = l24;
+                          let bytes25 = _rt::Vec::from_raw_parts(l23.cast(), len25, len25);
+
+                          _rt::string_lift(bytes25)
+                        };
+                        UiError::Invalid(e26)
+                      }
+                    };
+
+                    v26
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result27
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Asks a question with the answers yes and no.
+          #[allow(async_fn_in_trait)]
+          pub fn confirm(question: &str,) -> Result<bool,UiError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = question;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "confirm"]
+                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import2(ptr0.cast_mut(), len0, ptr1);
+              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+              let result13 = match l3 {
+                0 => {
+                  let e = {
+                    let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                    _rt::bool_lift(l4 as u8)
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l5 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v12 = match l5 {
+                      0 => {
+                        let e12 = {
+                          let l6 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l7 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len8 = l7;
+                          let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                          _rt::string_lift(bytes8)
+                        };
+                        UiError::Denied(e12)
+                      }
+                      1 => {
+                        UiError::Headless
+                      }
+                      2 => {
+                        UiError::Dismissed
+                      }
+                      3 => {
+                        UiError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e12 = {
+                          let l9 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l10 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len11 = l10;
+                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                          _rt::string_lift(bytes11)
+                        };
+                        UiError::Invalid(e12)
+                      }
+                    };
+
+                    v12
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result13
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Asks the user to choose one of 1 to 100 options, and returns its index.
+          #[allow(async_fn_in_trait)]
+          pub fn select(question: &str,options: &[_rt::String],) -> Result<u32,UiError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = question;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let vec2 = options;
+              let len2 = vec2.len();
+              let layout2 = _rt::alloc::Layout::from_size_align(vec2.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);for (i, e) in vec2.into_iter().enumerate() {
+                let base = result2.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec1 = e;
+                  let ptr1 = vec1.as_ptr().cast::<u8>();
+                  let len1 = vec1.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len1;
+                  *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                }
+              }
+              let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "select"]
+                fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import4(ptr0.cast_mut(), len0, result2, len2, ptr3);
+              let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+              let result15 = match l5 {
+                0 => {
+                  let e = {
+                    let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                    l6 as u32
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l7 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v14 = match l7 {
+                      0 => {
+                        let e14 = {
+                          let l8 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len10 = l9;
+                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                          _rt::string_lift(bytes10)
+                        };
+                        UiError::Denied(e14)
+                      }
+                      1 => {
+                        UiError::Headless
+                      }
+                      2 => {
+                        UiError::Dismissed
+                      }
+                      3 => {
+                        UiError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e14 = {
+                          let l11 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l12 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len13 = l12;
+                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                          _rt::string_lift(bytes13)
+                        };
+                        UiError::Invalid(e14)
+                      }
+                    };
+
+                    v14
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result15
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Asks for a line of text. `initial` is already typed.
+          #[allow(async_fn_in_trait)]
+          pub fn input(question: &str,initial: Option<&str>,) -> Result<_rt::String,UiError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = question;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let (result2_0,result2_1,result2_2,) = match initial {
+                Some(e) => {
+                  let vec1 = e;
+                  let ptr1 = vec1.as_ptr().cast::<u8>();
+                  let len1 = vec1.len();
+
+                  (1i32, ptr1.cast_mut(), len1)
+                },
+                None => {
+                  (0i32, ::core::ptr::null_mut(), 0usize)
+                },
+              };let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "input"]
+                fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import4(_: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import4(ptr0.cast_mut(), len0, result2_0, result2_1, result2_2, ptr3);
+              let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+              let result17 = match l5 {
+                0 => {
+                  let e = {
+                    let l6 = *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l7 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len8 = l7;
+                    let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                    _rt::string_lift(bytes8)
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l9 = i32::from(*ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v16 = match l9 {
+                      0 => {
+                        let e16 = {
+                          let l10 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l11 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len12 = l11;
+                          let bytes12 = _rt::Vec::from_raw_parts(l10.cast(), len12, len12);
+
+                          _rt::string_lift(bytes12)
+                        };
+                        UiError::Denied(e16)
+                      }
+                      1 => {
+                        UiError::Headless
+                      }
+                      2 => {
+                        UiError::Dismissed
+                      }
+                      3 => {
+                        UiError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e16 = {
+                          let l13 = *ptr3.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l14 = *ptr3.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len15 = l14;
+                          let bytes15 = _rt::Vec::from_raw_parts(l13.cast(), len15, len15);
+
+                          _rt::string_lift(bytes15)
+                        };
+                        UiError::Invalid(e16)
+                      }
+                    };
+
+                    v16
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result17
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Asks for the values of an object with this JSON Schema: an object schema whose properties are strings, numbers, booleans
+          /// and enumerations. The answer matches the schema.
+          #[allow(async_fn_in_trait)]
+          pub fn form(question: &str,schema: &str,) -> Result<Json,UiError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = question;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let vec1 = schema;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+              let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/ui@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "form"]
+                fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+              let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+              let result16 = match l4 {
+                0 => {
+                  let e = {
+                    let l5 = *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len7 = l6;
+                    let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                    _rt::string_lift(bytes7)
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l8 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v15 = match l8 {
+                      0 => {
+                        let e15 = {
+                          let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len11 = l10;
+                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                          _rt::string_lift(bytes11)
+                        };
+                        UiError::Denied(e15)
+                      }
+                      1 => {
+                        UiError::Headless
+                      }
+                      2 => {
+                        UiError::Dismissed
+                      }
+                      3 => {
+                        UiError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e15 = {
+                          let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len14 = l13;
+                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                          _rt::string_lift(bytes14)
+                        };
+                        UiError::Invalid(e15)
+                      }
+                    };
+
+                    v15
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result16
+            }
+          }
+
+        }
+
+        /// Bulk operations on granted directories, which the host runs on all cores. Needs the grant `files`; never leaves the
+        /// granted directories and does not follow symbolic links.
+        ///
+        /// Use it to walk, to search and to replace whole files, and to read files where the language has no files of its own. Use
+        /// WASI (`std::fs`, `open`, …) for everything else.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod workspace {
+          #[used]
+          #[doc(hidden)]
+          static __FORCE_SECTION_REF: fn() =
+          super::super::super::__link_custom_section_describing_imports;
+          
+          use super::super::super::_rt;
+          #[repr(u8)]
+          #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+          pub enum Kind {
+            File,
+            Directory,
+            Symlink,
+            Other,
+          }
+          impl ::core::fmt::Debug for Kind {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              match self {
+                Kind::File => {
+                  f.debug_tuple("Kind::File").finish()
+                }
+                Kind::Directory => {
+                  f.debug_tuple("Kind::Directory").finish()
+                }
+                Kind::Symlink => {
+                  f.debug_tuple("Kind::Symlink").finish()
+                }
+                Kind::Other => {
+                  f.debug_tuple("Kind::Other").finish()
+                }
+              }
+            }
+          }
+
+          impl Kind{
+            #[doc(hidden)]
+            pub unsafe fn _lift(val: u8) -> Kind{
+              if !cfg!(debug_assertions) {
+                return unsafe { ::core::mem::transmute(val) };
+              }
+
+              match val {
+                0 => Kind::File,
+                1 => Kind::Directory,
+                2 => Kind::Symlink,
+                3 => Kind::Other,
+
+                _ => panic!("invalid enum discriminant"),
+              }
+            }
+          }
+
+          #[derive(Clone)]
+          pub struct Entry {
+            /// Relative to `walk-options.root`, with '/' between the components.
+            pub path: _rt::String,
+            pub kind: Kind,
+            /// Size in bytes; 0 unless the entry is a file.
+            pub size: u64,
+            /// Milliseconds since 1970-01-01 UTC; 0 when the file system does not report it.
+            pub modified_ms: u64,
+          }
+          impl ::core::fmt::Debug for Entry {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("Entry").field("path", &self.path).field("kind", &self.kind).field("size", &self.size).field("modified-ms", &self.modified_ms).finish()
+            }
+          }
+          /// Selects files.
+          #[derive(Clone)]
+          pub struct WalkOptions {
+            /// A directory or one file; relative to the workspace root, or absolute inside a granted directory.
+            pub root: _rt::String,
+            /// Globs in .gitignore syntax, matched against paths below `root`. If there is a plain glob, only matching entries are
+            /// returned, although every directory is walked. Entries that match a glob with a leading '!' are skipped, and so is
+            /// everything below them. At most 100 globs of 16 KiB together, each of at most 1 KiB and 8 levels of braces.
+            pub globs: _rt::Vec::<_rt::String>,
+            /// Names of file types, such as "rust" or "py"; if there are any, only files of these types are returned. At most 100.
+            pub types: _rt::Vec::<_rt::String>,
+            /// The depth limit; 1 for the entries of the root alone, none for no limit.
+            pub max_depth: Option<u32>,
+            /// Whether to return files whose name starts with a dot.
+            pub hidden: bool,
+            /// Whether to respect .gitignore, .ignore and .git/info/exclude in the granted directory.
+            pub ignore_files: bool,
+            /// The most entries, or matching files, to return; 1 to 100,000.
+            pub limit: u32,
+          }
+          impl ::core::fmt::Debug for WalkOptions {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("WalkOptions").field("root", &self.root).field("globs", &self.globs).field("types", &self.types).field("max-depth", &self.max_depth).field("hidden", &self.hidden).field("ignore-files", &self.ignore_files).field("limit", &self.limit).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub struct WalkResult {
+            /// Sorted by path.
+            pub entries: _rt::Vec::<Entry>,
+            /// Whether entries are missing: there are more than `limit`, the result would exceed the host's memory limit, or a
+            /// directory is nested deeper than the host walks.
+            pub truncated: bool,
+          }
+          impl ::core::fmt::Debug for WalkResult {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("WalkResult").field("entries", &self.entries).field("truncated", &self.truncated).finish()
+            }
+          }
+          /// Selects lines in files.
+          #[derive(Clone)]
+          pub struct SearchOptions {
+            /// At most 16 KiB.
+            pub pattern: _rt::String,
+            /// Whether the pattern is a regular expression (syntax of the Rust crate `regex`) or a plain string.
+            pub regex: bool,
+            pub case_sensitive: bool,
+            /// Whether a match may span lines. Files of more than 8 MiB, or less for complex patterns, are then skipped, and the
+            /// result is truncated.
+            pub multiline: bool,
+            /// Context lines before and after each match; at most 100 each.
+            pub before: u32,
+            pub after: u32,
+            /// The most matches in all files together; 1 to 100,000.
+            pub max_matches: u32,
+            pub max_matches_per_file: u32,
+            /// Longer lines are cut around the match, and marked.
+            pub max_line_bytes: u32,
+          }
+          impl ::core::fmt::Debug for SearchOptions {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("SearchOptions").field("pattern", &self.pattern).field("regex", &self.regex).field("case-sensitive", &self.case_sensitive).field("multiline", &self.multiline).field("before", &self.before).field("after", &self.after).field("max-matches", &self.max_matches).field("max-matches-per-file", &self.max_matches_per_file).field("max-line-bytes", &self.max_line_bytes).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub struct Line {
+            /// Line number, starting at 1.
+            pub number: u32,
+            /// The text without its line ending. Invalid UTF-8 is replaced.
+            pub text: _rt::String,
+            /// Whether the line is a match or context.
+            pub is_match: bool,
+          }
+          impl ::core::fmt::Debug for Line {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("Line").field("number", &self.number).field("text", &self.text).field("is-match", &self.is_match).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub struct FileMatches {
+            /// Relative to `walk-options.root`; empty when the root is this file.
+            pub path: _rt::String,
+            pub lines: _rt::Vec::<Line>,
+            /// The number of matching lines in `lines`.
+            pub matches: u32,
+          }
+          impl ::core::fmt::Debug for FileMatches {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("FileMatches").field("path", &self.path).field("lines", &self.lines).field("matches", &self.matches).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub struct SearchResult {
+            /// Sorted by path.
+            pub files: _rt::Vec::<FileMatches>,
+            pub matches: u32,
+            /// The number of files searched. Binary files, which contain a NUL byte, are skipped.
+            pub searched: u32,
+            /// Whether a limit was reached, so that there may be more matches.
+            pub truncated: bool,
+          }
+          impl ::core::fmt::Debug for SearchResult {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("SearchResult").field("files", &self.files).field("matches", &self.matches).field("searched", &self.searched).field("truncated", &self.truncated).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub enum WorkspaceError {
+            /// The root is in no granted directory, or the grant does not allow the access.
+            Denied(_rt::String),
+            NotFound(_rt::String),
+            /// A glob, a file type or the pattern is invalid; the text says which and why.
+            InvalidPattern(_rt::String),
+            Cancelled,
+            Io(_rt::String),
+          }
+          impl ::core::fmt::Debug for WorkspaceError {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              match self {
+                WorkspaceError::Denied(e) => {
+                  f.debug_tuple("WorkspaceError::Denied").field(e).finish()
+                }
+                WorkspaceError::NotFound(e) => {
+                  f.debug_tuple("WorkspaceError::NotFound").field(e).finish()
+                }
+                WorkspaceError::InvalidPattern(e) => {
+                  f.debug_tuple("WorkspaceError::InvalidPattern").field(e).finish()
+                }
+                WorkspaceError::Cancelled => {
+                  f.debug_tuple("WorkspaceError::Cancelled").finish()
+                }
+                WorkspaceError::Io(e) => {
+                  f.debug_tuple("WorkspaceError::Io").field(e).finish()
+                }
+              }
+            }
+          }
+          impl ::core::fmt::Display for WorkspaceError {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              write!(f, "{:?}", self)
+            }
+          }
+
+          impl ::core::error::Error for WorkspaceError {}
+          /// A part of a file.
+          #[derive(Clone)]
+          pub struct Chunk {
+            pub content: _rt::Vec::<u8>,
+            /// Size of the whole file.
+            pub size: u64,
+          }
+          impl ::core::fmt::Debug for Chunk {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              f.debug_struct("Chunk").field("content", &self.content).field("size", &self.size).finish()
+            }
+          }
+          #[derive(Clone)]
+          pub enum ReplaceError {
+            /// The file is not in the expected state. Nothing was written.
+            Changed,
+            Other(WorkspaceError),
+          }
+          impl ::core::fmt::Debug for ReplaceError {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              match self {
+                ReplaceError::Changed => {
+                  f.debug_tuple("ReplaceError::Changed").finish()
+                }
+                ReplaceError::Other(e) => {
+                  f.debug_tuple("ReplaceError::Other").field(e).finish()
+                }
+              }
+            }
+          }
+          impl ::core::fmt::Display for ReplaceError {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              write!(f, "{:?}", self)
+            }
+          }
+
+          impl ::core::error::Error for ReplaceError {}
+          #[allow(unused_unsafe, clippy::all)]
+          /// Returns the absolute path for a path that a model or a user wrote: relative paths start at the workspace root, and `.`
+          /// and `..` are resolved by name. Denied outside the granted directories. Pass the result to WASI's functions: many
+          /// C libraries take an absolute path outside the granted directories for a relative one.
+          #[allow(async_fn_in_trait)]
+          pub fn resolve(path: &str,) -> Result<_rt::String,WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "resolve"]
+                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import2(ptr0.cast_mut(), len0, ptr1);
+              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+              let result21 = match l3 {
+                0 => {
+                  let e = {
+                    let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len6 = l5;
+                    let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                    _rt::string_lift(bytes6)
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v20 = match l7 {
+                      0 => {
+                        let e20 = {
+                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len10 = l9;
+                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                          _rt::string_lift(bytes10)
+                        };
+                        WorkspaceError::Denied(e20)
+                      }
+                      1 => {
+                        let e20 = {
+                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len13 = l12;
+                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                          _rt::string_lift(bytes13)
+                        };
+                        WorkspaceError::NotFound(e20)
+                      }
+                      2 => {
+                        let e20 = {
+                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len16 = l15;
+                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                          _rt::string_lift(bytes16)
+                        };
+                        WorkspaceError::InvalidPattern(e20)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e20 = {
+                          let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len19 = l18;
+                          let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                          _rt::string_lift(bytes19)
+                        };
+                        WorkspaceError::Io(e20)
+                      }
+                    };
+
+                    v20
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result21
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Reads at most `limit` bytes of a file, 1 to 16 MiB, from `offset`. Fewer, or none, are left at its end.
+          #[allow(async_fn_in_trait)]
+          pub fn read_file(path: &str,offset: u64,limit: u32,) -> Result<Chunk,WorkspaceError>{
+            unsafe {
+
+              #[repr(align(8))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 16+2*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 16+2*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "read-file"]
+                fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8, ) { unreachable!() }
+              wit_import2(ptr0.cast_mut(), len0, _rt::as_i64(&offset), _rt::as_i32(&limit), ptr1);
+              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+              let result22 = match l3 {
+                0 => {
+                  let e = {
+                    let l4 = *ptr1.add(8).cast::<*mut u8>();
+                    let l5 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len6 = l5;
+                    let l7 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+
+                    Chunk{
+                      content: <_ as From<_rt::Vec<_>>>::from(_rt::Vec::from_raw_parts(l4.cast(), len6, len6)),
+                      size: l7 as u64,
+                    }
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l8 = i32::from(*ptr1.add(8).cast::<u8>());
+                    let v21 = match l8 {
+                      0 => {
+                        let e21 = {
+                          let l9 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l10 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len11 = l10;
+                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                          _rt::string_lift(bytes11)
+                        };
+                        WorkspaceError::Denied(e21)
+                      }
+                      1 => {
+                        let e21 = {
+                          let l12 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l13 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len14 = l13;
+                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                          _rt::string_lift(bytes14)
+                        };
+                        WorkspaceError::NotFound(e21)
+                      }
+                      2 => {
+                        let e21 = {
+                          let l15 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l16 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len17 = l16;
+                          let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                          _rt::string_lift(bytes17)
+                        };
+                        WorkspaceError::InvalidPattern(e21)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e21 = {
+                          let l18 = *ptr1.add(8+1*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l19 = *ptr1.add(8+2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len20 = l19;
+                          let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                          _rt::string_lift(bytes20)
+                        };
+                        WorkspaceError::Io(e21)
+                      }
+                    };
+
+                    v21
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result22
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Reads a whole text file of at most 16 MiB. A file that is not UTF-8 is an error.
+          #[allow(async_fn_in_trait)]
+          pub fn read_text(path: &str,) -> Result<_rt::String,WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "read-text"]
+                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import2(ptr0.cast_mut(), len0, ptr1);
+              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+              let result21 = match l3 {
+                0 => {
+                  let e = {
+                    let l4 = *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let len6 = l5;
+                    let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
+
+                    _rt::string_lift(bytes6)
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l7 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v20 = match l7 {
+                      0 => {
+                        let e20 = {
+                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len10 = l9;
+                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                          _rt::string_lift(bytes10)
+                        };
+                        WorkspaceError::Denied(e20)
+                      }
+                      1 => {
+                        let e20 = {
+                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len13 = l12;
+                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                          _rt::string_lift(bytes13)
+                        };
+                        WorkspaceError::NotFound(e20)
+                      }
+                      2 => {
+                        let e20 = {
+                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len16 = l15;
+                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                          _rt::string_lift(bytes16)
+                        };
+                        WorkspaceError::InvalidPattern(e20)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e20 = {
+                          let l17 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l18 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len19 = l18;
+                          let bytes19 = _rt::Vec::from_raw_parts(l17.cast(), len19, len19);
+
+                          _rt::string_lift(bytes19)
+                        };
+                        WorkspaceError::Io(e20)
+                      }
+                    };
+
+                    v20
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result21
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Replaces the content of a file. Creates missing directories. An existing file keeps its owner, its extended attributes
+          /// (access control lists among them) and its mode except for setuid and setgid; a symbolic link to a file in the granted
+          /// directory is followed and kept. WASI cannot do this, because it has no file modes.
+          ///
+          /// Readers see either the old or the new content, even after a crash, unless a new file could not stand in for the old
+          /// one: it has hard links, it is a mount point, the host may not give a new file the same owner and attributes, or its
+          /// directory admits no new file. The host then writes in place.
+          ///
+          /// Needs a grant to write files and, in tools, the effect `writes`.
+          #[allow(async_fn_in_trait)]
+          pub fn replace_file(path: &str,content: &[u8],) -> Result<(),WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let vec1 = content;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+              let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "replace-file"]
+                fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import3(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+              let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+              let result19 = match l4 {
+                0 => {
+                  let e = ();
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l5 = i32::from(*ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v18 = match l5 {
+                      0 => {
+                        let e18 = {
+                          let l6 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l7 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len8 = l7;
+                          let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+
+                          _rt::string_lift(bytes8)
+                        };
+                        WorkspaceError::Denied(e18)
+                      }
+                      1 => {
+                        let e18 = {
+                          let l9 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l10 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len11 = l10;
+                          let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                          _rt::string_lift(bytes11)
+                        };
+                        WorkspaceError::NotFound(e18)
+                      }
+                      2 => {
+                        let e18 = {
+                          let l12 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l13 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len14 = l13;
+                          let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                          _rt::string_lift(bytes14)
+                        };
+                        WorkspaceError::InvalidPattern(e18)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e18 = {
+                          let l15 = *ptr2.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l16 = *ptr2.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len17 = l16;
+                          let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                          _rt::string_lift(bytes17)
+                        };
+                        WorkspaceError::Io(e18)
+                      }
+                    };
+
+                    v18
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result19
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Notes the version of a file that the session of the call is about to read, for `replace-unchanged`. Call it before
+          /// reading. The host forgets notes when it ends; when a session is resumed, every file that changed since its last message
+          /// counts as one in a state that differs from the noted one.
+          #[allow(async_fn_in_trait)]
+          pub fn note_read(path: &str,) -> Result<(),WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "note-read"]
+                fn wit_import2(_: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import2(ptr0.cast_mut(), len0, ptr1);
+              let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+              let result18 = match l3 {
+                0 => {
+                  let e = ();
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l4 = i32::from(*ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v17 = match l4 {
+                      0 => {
+                        let e17 = {
+                          let l5 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l6 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len7 = l6;
+                          let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+
+                          _rt::string_lift(bytes7)
+                        };
+                        WorkspaceError::Denied(e17)
+                      }
+                      1 => {
+                        let e17 = {
+                          let l8 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l9 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len10 = l9;
+                          let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+
+                          _rt::string_lift(bytes10)
+                        };
+                        WorkspaceError::NotFound(e17)
+                      }
+                      2 => {
+                        let e17 = {
+                          let l11 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l12 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len13 = l12;
+                          let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+
+                          _rt::string_lift(bytes13)
+                        };
+                        WorkspaceError::InvalidPattern(e17)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e17 = {
+                          let l14 = *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l15 = *ptr1.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len16 = l15;
+                          let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+
+                          _rt::string_lift(bytes16)
+                        };
+                        WorkspaceError::Io(e17)
+                      }
+                    };
+
+                    v17
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result18
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Replaces a file like `replace-file`, if it is in the expected state: with the content `expected`, or, by default, as
+          /// the session of the call last noted or replaced it. By default a file that does not exist, or that the session did not
+          /// note, is replaced in any state. Calls that replace the same file wait for each other, so that none overwrites what
+          /// another has just written.
+          #[allow(async_fn_in_trait)]
+          pub fn replace_unchanged(path: &str,content: &[u8],expected: Option<&[u8]>,) -> Result<(),ReplaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 5*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 5*::core::mem::size_of::<*const u8>()]);
+              let vec0 = path;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+              let vec1 = content;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+              let (result3_0,result3_1,result3_2,) = match expected {
+                Some(e) => {
+                  let vec2 = e;
+                  let ptr2 = vec2.as_ptr().cast::<u8>();
+                  let len2 = vec2.len();
+
+                  (1i32, ptr2.cast_mut(), len2)
+                },
+                None => {
+                  (0i32, ::core::ptr::null_mut(), 0usize)
+                },
+              };let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "replace-unchanged"]
+                fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import5(_: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: *mut u8, _: usize, _: *mut u8, ) { unreachable!() }
+              wit_import5(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, result3_0, result3_1, result3_2, ptr4);
+              let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+              let result23 = match l6 {
+                0 => {
+                  let e = ();
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l7 = i32::from(*ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v22 = match l7 {
+                      0 => {
+                        ReplaceError::Changed
+                      }
+                      n => {
+                        debug_assert_eq!(n, 1, "invalid enum discriminant");
+                        let e22 = {
+                          let l8 = i32::from(*ptr4.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                          let v21 = match l8 {
+                            0 => {
+                              let e21 = {
+                                let l9 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l10 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len11 = l10;
+                                let bytes11 = _rt::Vec::from_raw_parts(l9.cast(), len11, len11);
+
+                                _rt::string_lift(bytes11)
+                              };
+                              WorkspaceError::Denied(e21)
+                            }
+                            1 => {
+                              let e21 = {
+                                let l12 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l13 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len14 = l13;
+                                let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+
+                                _rt::string_lift(bytes14)
+                              };
+                              WorkspaceError::NotFound(e21)
+                            }
+                            2 => {
+                              let e21 = {
+                                let l15 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l16 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len17 = l16;
+                                let bytes17 = _rt::Vec::from_raw_parts(l15.cast(), len17, len17);
+
+                                _rt::string_lift(bytes17)
+                              };
+                              WorkspaceError::InvalidPattern(e21)
+                            }
+                            3 => {
+                              WorkspaceError::Cancelled
+                            }
+                            n => {
+                              debug_assert_eq!(n, 4, "invalid enum discriminant");
+                              let e21 = {
+                                let l18 = *ptr4.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                                let l19 = *ptr4.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                                let len20 = l19;
+                                let bytes20 = _rt::Vec::from_raw_parts(l18.cast(), len20, len20);
+
+                                _rt::string_lift(bytes20)
+                              };
+                              WorkspaceError::Io(e21)
+                            }
+                          };
+
+                          v21
+                        };
+                        ReplaceError::Other(e22)
+                      }
+                    };
+
+                    v22
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result23
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Lists files and directories.
+          #[allow(async_fn_in_trait)]
+          pub fn walk(options: &WalkOptions,) -> Result<WalkResult,WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 4*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 4*::core::mem::size_of::<*const u8>()]);
+              let WalkOptions{ root:root0, globs:globs0, types:types0, max_depth:max_depth0, hidden:hidden0, ignore_files:ignore_files0, limit:limit0, } = options;
+              let vec1 = root0;
+              let ptr1 = vec1.as_ptr().cast::<u8>();
+              let len1 = vec1.len();
+              let vec3 = globs0;
+              let len3 = vec3.len();
+              let layout3 = _rt::alloc::Layout::from_size_align(vec3.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);for (i, e) in vec3.into_iter().enumerate() {
+                let base = result3.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec2 = e;
+                  let ptr2 = vec2.as_ptr().cast::<u8>();
+                  let len2 = vec2.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                  *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                }
+              }
+              let vec5 = types0;
+              let len5 = vec5.len();
+              let layout5 = _rt::alloc::Layout::from_size_align(vec5.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result5, _cleanup5) = ::wit_bindgen::rt::Cleanup::new(layout5);for (i, e) in vec5.into_iter().enumerate() {
+                let base = result5.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec4 = e;
+                  let ptr4 = vec4.as_ptr().cast::<u8>();
+                  let len4 = vec4.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                  *base.add(0).cast::<*mut u8>() = ptr4.cast_mut();
+                }
+              }
+              let (result6_0,result6_1,) = match max_depth0 {
+                Some(e) => (1i32, _rt::as_i32(e)),
+                None => {
+                  (0i32, 0i32)
+                },
+              };let ptr7 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "walk"]
+                fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import8(_: *mut u8, _: usize, _: *mut u8, _: usize, _: *mut u8, _: usize, _: i32, _: i32, _: i32, _: i32, _: i32, _: *mut u8, ) { unreachable!() }
+              wit_import8(ptr1.cast_mut(), len1, result3, len3, result5, len5, result6_0, result6_1, match hidden0 { true => 1, false => 0 }, match ignore_files0 { true => 1, false => 0 }, _rt::as_i32(limit0), ptr7);
+              let l9 = i32::from(*ptr7.add(0).cast::<u8>());
+              let result34 = match l9 {
+                0 => {
+                  let e = {
+                    let l10 = *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l11 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let base18 = l10;
+                    let len18 = l11;
+                    let mut result18 = _rt::Vec::with_capacity(len18);
+                    for i in 0..len18 {
+                      let base = base18.add(i * (24+2*::core::mem::size_of::<*const u8>()));
+                      let e18 = {
+                        let l12 = *base.add(0).cast::<*mut u8>();
+                        let l13 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len14 = l13;
+                        let bytes14 = _rt::Vec::from_raw_parts(l12.cast(), len14, len14);
+                        let l15 = i32::from(*base.add(2*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                        let l16 = *base.add(8+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+                        let l17 = *base.add(16+2*::core::mem::size_of::<*const u8>()).cast::<i64>();
+
+                        Entry{
+                          path: _rt::string_lift(bytes14),
+                          kind: Kind::_lift(l15 as u8),
+                          size: l16 as u64,
+                          modified_ms: l17 as u64,
+                        }
+                      };
+                      result18.push(e18);
+                    }
+                    _rt::cabi_dealloc(base18, len18 * (24+2*::core::mem::size_of::<*const u8>()), 8);
+                    let l19 = i32::from(*ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                    WalkResult{
+                      entries: result18,
+                      truncated: _rt::bool_lift(l19 as u8),
+                    }
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l20 = i32::from(*ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v33 = match l20 {
+                      0 => {
+                        let e33 = {
+                          let l21 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l22 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len23 = l22;
+                          let bytes23 = _rt::Vec::from_raw_parts(l21.cast(), len23, len23);
+
+                          _rt::string_lift(bytes23)
+                        };
+                        WorkspaceError::Denied(e33)
+                      }
+                      1 => {
+                        let e33 = {
+                          let l24 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l25 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len26 = l25;
+                          let bytes26 = _rt::Vec::from_raw_parts(l24.cast(), len26, len26);
+
+                          _rt::string_lift(bytes26)
+                        };
+                        WorkspaceError::NotFound(e33)
+                      }
+                      2 => {
+                        let e33 = {
+                          let l27 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l28 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len29 = l28;
+                          let bytes29 = _rt::Vec::from_raw_parts(l27.cast(), len29, len29);
+
+                          _rt::string_lift(bytes29)
+                        };
+                        WorkspaceError::InvalidPattern(e33)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e33 = {
+                          let l30 = *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l31 = *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len32 = l31;
+                          let bytes32 = _rt::Vec::from_raw_parts(l30.cast(), len32, len32);
+
+                          _rt::string_lift(bytes32)
+                        };
+                        WorkspaceError::Io(e33)
+                      }
+                    };
+
+                    v33
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result34
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Searches files for a pattern.
+          #[allow(async_fn_in_trait)]
+          pub fn search(where_: &WalkOptions,what: &SearchOptions,) -> Result<SearchResult,WorkspaceError>{
+            unsafe {
+
+              #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+              #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+              struct RetArea([::core::mem::MaybeUninit::<u8>; 40+8*::core::mem::size_of::<*const u8>()]);
+              let mut ret_area = RetArea([::core::mem::MaybeUninit::uninit(); 40+8*::core::mem::size_of::<*const u8>()]);
+              let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();let WalkOptions{ root:root1, globs:globs1, types:types1, max_depth:max_depth1, hidden:hidden1, ignore_files:ignore_files1, limit:limit1, } = where_;
+              let vec2 = root1;
+              let ptr2 = vec2.as_ptr().cast::<u8>();
+              let len2 = vec2.len();
+              *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+              *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+              let vec4 = globs1;
+              let len4 = vec4.len();
+              let layout4 = _rt::alloc::Layout::from_size_align(vec4.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result4, _cleanup4) = ::wit_bindgen::rt::Cleanup::new(layout4);for (i, e) in vec4.into_iter().enumerate() {
+                let base = result4.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec3 = e;
+                  let ptr3 = vec3.as_ptr().cast::<u8>();
+                  let len3 = vec3.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                  *base.add(0).cast::<*mut u8>() = ptr3.cast_mut();
+                }
+              }
+              *ptr0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+              *ptr0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result4;
+              let vec6 = types1;
+              let len6 = vec6.len();
+              let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
+                let base = result6.add(i * (2*::core::mem::size_of::<*const u8>()));
+                {
+                  let vec5 = e;
+                  let ptr5 = vec5.as_ptr().cast::<u8>();
+                  let len5 = vec5.len();
+                  *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
+                  *base.add(0).cast::<*mut u8>() = ptr5.cast_mut();
+                }
+              }
+              *ptr0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len6;
+              *ptr0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result6;
+              match max_depth1 {
+                Some(e) => {
+                  *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  *ptr0.add(4+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(e);
+                },
+                None => {
+                  {
+                    *ptr0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  }
+                },
+              };*ptr0.add(8+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match hidden1 { true => 1, false => 0 }) as u8;
+              *ptr0.add(9+6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match ignore_files1 { true => 1, false => 0 }) as u8;
+              *ptr0.add(12+6*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(limit1);
+              let SearchOptions{ pattern:pattern7, regex:regex7, case_sensitive:case_sensitive7, multiline:multiline7, before:before7, after:after7, max_matches:max_matches7, max_matches_per_file:max_matches_per_file7, max_line_bytes:max_line_bytes7, } = what;
+              let vec8 = pattern7;
+              let ptr8 = vec8.as_ptr().cast::<u8>();
+              let len8 = vec8.len();
+              *ptr0.add(16+7*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
+              *ptr0.add(16+6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
+              *ptr0.add(16+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match regex7 { true => 1, false => 0 }) as u8;
+              *ptr0.add(17+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match case_sensitive7 { true => 1, false => 0 }) as u8;
+              *ptr0.add(18+8*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match multiline7 { true => 1, false => 0 }) as u8;
+              *ptr0.add(20+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(before7);
+              *ptr0.add(24+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(after7);
+              *ptr0.add(28+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches7);
+              *ptr0.add(32+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_matches_per_file7);
+              *ptr0.add(36+8*::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(max_line_bytes7);
+              let ptr9 = ret_area.0.as_mut_ptr().cast::<u8>();
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/workspace@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "search"]
+                fn wit_import10(_: *mut u8, _: *mut u8, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import10(_: *mut u8, _: *mut u8, ) { unreachable!() }
+              wit_import10(ptr0, ptr9);
+              let l11 = i32::from(*ptr9.add(0).cast::<u8>());
+              let result44 = match l11 {
+                0 => {
+                  let e = {
+                    let l12 = *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l13 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    let base26 = l12;
+                    let len26 = l13;
+                    let mut result26 = _rt::Vec::with_capacity(len26);
+                    for i in 0..len26 {
+                      let base = base26.add(i * (5*::core::mem::size_of::<*const u8>()));
+                      let e26 = {
+                        let l14 = *base.add(0).cast::<*mut u8>();
+                        let l15 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let len16 = l15;
+                        let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+                        let l17 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l18 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let base24 = l17;
+                        let len24 = l18;
+                        let mut result24 = _rt::Vec::with_capacity(len24);
+                        for i in 0..len24 {
+                          let base = base24.add(i * (4*::core::mem::size_of::<*const u8>()));
+                          let e24 = {
+                            let l19 = *base.add(0).cast::<i32>();
+                            let l20 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                            let l21 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                            let len22 = l21;
+                            let bytes22 = _rt::Vec::from_raw_parts(l20.cast(), len22, len22);
+                            let l23 = i32::from(*base.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                            Line{
+                              number: l19 as u32,
+                              text: _rt::string_lift(bytes22),
+                              is_match: _rt::bool_lift(l23 as u8),
+                            }
+                          };
+                          result24.push(e24);
+                        }
+                        _rt::cabi_dealloc(base24, len24 * (4*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                        let l25 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<i32>();
+
+                        FileMatches{
+                          path: _rt::string_lift(bytes16),
+                          lines: result24,
+                          matches: l25 as u32,
+                        }
+                      };
+                      result26.push(e26);
+                    }
+                    _rt::cabi_dealloc(base26, len26 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                    let l27 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                    let l28 = *ptr9.add(4+3*::core::mem::size_of::<*const u8>()).cast::<i32>();
+                    let l29 = i32::from(*ptr9.add(8+3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+
+                    SearchResult{
+                      files: result26,
+                      matches: l27 as u32,
+                      searched: l28 as u32,
+                      truncated: _rt::bool_lift(l29 as u8),
+                    }
+                  };
+                  Ok(e)
+                }
+                1 => {
+                  let e = {
+                    let l30 = i32::from(*ptr9.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
+                    let v43 = match l30 {
+                      0 => {
+                        let e43 = {
+                          let l31 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l32 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len33 = l32;
+                          let bytes33 = _rt::Vec::from_raw_parts(l31.cast(), len33, len33);
+
+                          _rt::string_lift(bytes33)
+                        };
+                        WorkspaceError::Denied(e43)
+                      }
+                      1 => {
+                        let e43 = {
+                          let l34 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l35 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len36 = l35;
+                          let bytes36 = _rt::Vec::from_raw_parts(l34.cast(), len36, len36);
+
+                          _rt::string_lift(bytes36)
+                        };
+                        WorkspaceError::NotFound(e43)
+                      }
+                      2 => {
+                        let e43 = {
+                          let l37 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l38 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len39 = l38;
+                          let bytes39 = _rt::Vec::from_raw_parts(l37.cast(), len39, len39);
+
+                          _rt::string_lift(bytes39)
+                        };
+                        WorkspaceError::InvalidPattern(e43)
+                      }
+                      3 => {
+                        WorkspaceError::Cancelled
+                      }
+                      n => {
+                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                        let e43 = {
+                          let l40 = *ptr9.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                          let l41 = *ptr9.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                          let len42 = l41;
+                          let bytes42 = _rt::Vec::from_raw_parts(l40.cast(), len42, len42);
+
+                          _rt::string_lift(bytes42)
+                        };
+                        WorkspaceError::Io(e43)
+                      }
+                    };
+
+                    v43
+                  };
+                  Err(e)
+                }
+                _ => _rt::invalid_enum_discriminant(),
+              };
+              result44
+            }
+          }
+
+        }
+
+        /// The host's log. Needs no grant.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod log {
+          #[used]
+          #[doc(hidden)]
+          static __FORCE_SECTION_REF: fn() =
+          super::super::super::__link_custom_section_describing_imports;
+          
+          #[repr(u8)]
+          #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+          pub enum Level {
+            Trace,
+            Debug,
+            Info,
+            Warn,
+            Error,
+          }
+          impl ::core::fmt::Debug for Level {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+              match self {
+                Level::Trace => {
+                  f.debug_tuple("Level::Trace").finish()
+                }
+                Level::Debug => {
+                  f.debug_tuple("Level::Debug").finish()
+                }
+                Level::Info => {
+                  f.debug_tuple("Level::Info").finish()
+                }
+                Level::Warn => {
+                  f.debug_tuple("Level::Warn").finish()
+                }
+                Level::Error => {
+                  f.debug_tuple("Level::Error").finish()
+                }
+              }
+            }
+          }
+
+          impl Level{
+            #[doc(hidden)]
+            pub unsafe fn _lift(val: u8) -> Level{
+              if !cfg!(debug_assertions) {
+                return unsafe { ::core::mem::transmute(val) };
+              }
+
+              match val {
+                0 => Level::Trace,
+                1 => Level::Debug,
+                2 => Level::Info,
+                3 => Level::Warn,
+                4 => Level::Error,
+
+                _ => panic!("invalid enum discriminant"),
+              }
+            }
+          }
+
+          #[allow(unused_unsafe, clippy::all)]
+          /// Writes one line under the plugin's name, cut at 4 KiB. Lines count towards the call's output limit; beyond it, or beyond
+          /// 1 MiB of log lines, they are dropped. Never blocks and never fails.
+          #[allow(async_fn_in_trait)]
+          pub fn log(level: Level,message: &str,) -> (){
+            unsafe {
+              let vec0 = message;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/log@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "log"]
+                fn wit_import1(_: i32, _: *mut u8, _: usize, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize, ) { unreachable!() }
+              wit_import1(level.clone() as i32, ptr0.cast_mut(), len0);
+            }
+          }
+
+        }
+
+        /// Progress of the current call. Needs no grant.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod progress {
+          #[used]
+          #[doc(hidden)]
+          static __FORCE_SECTION_REF: fn() =
+          super::super::super::__link_custom_section_describing_imports;
+          
+          use super::super::super::_rt;
+          pub type Content = super::super::super::pinion::plugin::types::Content;
+          #[allow(unused_unsafe, clippy::all)]
+          /// Shows a short line to the user, such as "compiling 12 of 80". Cut at 4 KiB; counts towards the call's output limit.
+          /// Never blocks and never fails.
+          #[allow(async_fn_in_trait)]
+          pub fn report(message: &str,) -> (){
+            unsafe {
+              let vec0 = message;
+              let ptr0 = vec0.as_ptr().cast::<u8>();
+              let len0 = vec0.len();
+
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "report"]
+                fn wit_import1(_: *mut u8, _: usize, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import1(_: *mut u8, _: usize, ) { unreachable!() }
+              wit_import1(ptr0.cast_mut(), len0);
+            }
+          }
+          #[allow(unused_unsafe, clippy::all)]
+          /// Shows the result so far in place of the previous one; at most 1,000 parts. Counts towards the call's output limit.
+          /// When updates arrive too fast, the user sees only the latest. Never blocks and never fails.
+          #[allow(async_fn_in_trait)]
+          pub fn update(partial: &[Content],) -> (){
+            unsafe {
+              let vec6 = partial;
+              let len6 = vec6.len();
+              let layout6 = _rt::alloc::Layout::from_size_align(vec6.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result6, _cleanup6) = ::wit_bindgen::rt::Cleanup::new(layout6);for (i, e) in vec6.into_iter().enumerate() {
+                let base = result6.add(i * (5*::core::mem::size_of::<*const u8>()));
+                {
+                  use super::super::super::pinion::plugin::types::Content as V5;
+                  match e {
+                    V5::Text(e) => {
+                      *base.add(0).cast::<u8>() = (0i32) as u8;
+                      let vec0 = e;
+                      let ptr0 = vec0.as_ptr().cast::<u8>();
+                      let len0 = vec0.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len0;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr0.cast_mut();
+                    },
+                    V5::Image(e) => {
+                      *base.add(0).cast::<u8>() = (1i32) as u8;
+                      let super::super::super::pinion::plugin::types::Image{ media_type:media_type1, data:data1, } = e;
+                      let vec2 = media_type1;
+                      let ptr2 = vec2.as_ptr().cast::<u8>();
+                      let len2 = vec2.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr2.cast_mut();
+                      let vec3 = data1;
+                      let ptr3 = vec3.as_ptr().cast::<u8>();
+                      let len3 = vec3.len();
+                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
+                    },
+                    V5::Other(e) => {
+                      *base.add(0).cast::<u8>() = (2i32) as u8;
+                      let vec4 = e;
+                      let ptr4 = vec4.as_ptr().cast::<u8>();
+                      let len4 = vec4.len();
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
+                    },
+                  }
+                }
+              }
+
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/progress@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "update"]
+                fn wit_import7(_: *mut u8, _: usize, );
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import7(_: *mut u8, _: usize, ) { unreachable!() }
+              wit_import7(result6, len6);
+            }
+          }
+
+        }
+
+        /// The state of the current call. Needs no grant.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod cancellation {
+          #[used]
+          #[doc(hidden)]
+          static __FORCE_SECTION_REF: fn() =
+          super::super::super::__link_custom_section_describing_imports;
+          
+          use super::super::super::_rt;
+          #[allow(unused_unsafe, clippy::all)]
+          /// Returns whether the user or the agent has cancelled the call. Cheap enough for inner loops. Once true, it stays true
+          /// for the rest of the call.
+          #[allow(async_fn_in_trait)]
+          pub fn cancelled() -> bool{
+            unsafe {
+
+              #[cfg(target_arch = "wasm32")]
+              #[link(wasm_import_module = "pinion:plugin/cancellation@0.1.0")]
+              unsafe extern "C" {
+                #[link_name = "cancelled"]
+                fn wit_import0() -> i32;
+              }
+
+              #[cfg(not(target_arch = "wasm32"))]
+              unsafe extern "C" fn wit_import0() -> i32 { unreachable!() }
+              let ret = wit_import0();
+              _rt::bool_lift(ret as u8)
+            }
+          }
+
+        }
+
+      }
+    }
+    mod _rt {
+      #![allow(dead_code, unused_imports, clippy::all)]
+      pub use alloc_crate::string::String;
+      pub use alloc_crate::vec::Vec;
+      pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+        if cfg!(debug_assertions) {
+          String::from_utf8(bytes).unwrap()
+        } else {
+          unsafe { String::from_utf8_unchecked(bytes) }
+        }
+      }
+      pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+          return;
+        }
+        unsafe {
+          let layout = alloc::Layout::from_size_align_unchecked(size, align);
+          alloc::dealloc(ptr, layout);
+        }
+      }
+      pub use alloc_crate::alloc;
+
+      pub fn as_i32<T: AsI32>(t: T) -> i32 {
+        t.as_i32()
+      }
+
+      pub trait AsI32 {
+        fn as_i32(self) -> i32;
+      }
+
+      impl<'a, T: Copy + AsI32> AsI32 for &'a T {
+        fn as_i32(self) -> i32 {
+          (*self).as_i32()
+        }
+      }
+      
+      impl AsI32 for i32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for u32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for i16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for u16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for i8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for u8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for char {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      
+      impl AsI32 for usize {
+        #[inline]
+        fn as_i32(self) -> i32 {
+          self as i32
+        }
+      }
+      pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+          panic!("invalid enum discriminant")
+        } else {
+          unsafe { core::hint::unreachable_unchecked() }
+        }
+      }
+      pub unsafe fn bool_lift(val: u8) -> bool {
+        if cfg!(debug_assertions) {
+          match val {
+            0 => false,
+            1 => true,
+            _ => panic!("invalid bool discriminant"),
+          }
+        } else {
+          val != 0
+        }
+      }
+      
+
+      use core::fmt;
+      use core::marker;
+      use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+      /// A type which represents a component model resource, either imported or
+      /// exported into this component.
+      ///
+      /// This is a low-level wrapper which handles the lifetime of the resource
+      /// (namely this has a destructor). The `T` provided defines the component model
+      /// intrinsics that this wrapper uses.
+      ///
+      /// One of the chief purposes of this type is to provide `Deref` implementations
+      /// to access the underlying data when it is owned.
+      ///
+      /// This type is primarily used in generated code for exported and imported
+      /// resources.
+      #[repr(transparent)]
+      pub struct Resource<T: WasmResource> {
+        // NB: This would ideally be `u32` but it is not. The fact that this has
+        // interior mutability is not exposed in the API of this type except for the
+        // `take_handle` method which is supposed to in theory be private.
+        //
+        // This represents, almost all the time, a valid handle value. When it's
+        // invalid it's stored as `u32::MAX`.
+        handle: AtomicU32,
+        _marker: marker::PhantomData<T>,
+      }
+
+      /// A trait which all wasm resources implement, namely providing the ability to
+      /// drop a resource.
+      ///
+      /// This generally is implemented by generated code, not user-facing code.
+      #[allow(clippy::missing_safety_doc)]
+      pub unsafe trait WasmResource {
+        /// Invokes the `[resource-drop]...` intrinsic.
+        unsafe fn drop(handle: u32);
+      }
+
+      impl<T: WasmResource> Resource<T> {
+        #[doc(hidden)]
+        pub unsafe fn from_handle(handle: u32) -> Self {
+          debug_assert!(handle != 0 && handle != u32::MAX);
+          Self {
+            handle: AtomicU32::new(handle),
+            _marker: marker::PhantomData,
+          }
+        }
+
+        /// Takes ownership of the handle owned by `resource`.
+        ///
+        /// Note that this ideally would be `into_handle` taking `Resource<T>` by
+        /// ownership. The code generator does not enable that in all situations,
+        /// unfortunately, so this is provided instead.
+        ///
+        /// Also note that `take_handle` is in theory only ever called on values
+        /// owned by a generated function. For example a generated function might
+        /// take `Resource<T>` as an argument but then call `take_handle` on a
+        /// reference to that argument. In that sense the dynamic nature of
+        /// `take_handle` should only be exposed internally to generated code, not
+        /// to user code.
+        #[doc(hidden)]
+        pub fn take_handle(resource: &Resource<T>) -> u32 {
+          resource.handle.swap(u32::MAX, Relaxed)
+        }
+
+        #[doc(hidden)]
+        pub fn handle(resource: &Resource<T>) -> u32 {
+          resource.handle.load(Relaxed)
+        }
+      }
+
+      impl<T: WasmResource> fmt::Debug for Resource<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+          f.debug_struct("Resource")
+          .field("handle", &self.handle)
+          .finish()
+        }
+      }
+
+      impl<T: WasmResource> Drop for Resource<T> {
+        fn drop(&mut self) {
+          unsafe {
+            match self.handle.load(Relaxed) {
+              // If this handle was "taken" then don't do anything in the
+              // destructor.
+              u32::MAX => {}
+
+              // ... but otherwise do actually destroy it with the imported
+              // component model intrinsic as defined through `T`.
+              other => T::drop(other),
+            }
+          }
+        }
+      }
+      
+      pub fn as_i64<T: AsI64>(t: T) -> i64 {
+        t.as_i64()
+      }
+
+      pub trait AsI64 {
+        fn as_i64(self) -> i64;
+      }
+
+      impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+        fn as_i64(self) -> i64 {
+          (*self).as_i64()
+        }
+      }
+      
+      impl AsI64 for i64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+          self as i64
+        }
+      }
+      
+      impl AsI64 for u64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+          self as i64
+        }
+      }
+      extern crate alloc as alloc_crate;
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:imports:encoded worldpinion-imports")]
+    #[doc(hidden)]
+    #[allow(clippy::octal_escapes)]
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 6643] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf52\x01A\x02\x01A+\x01\
+B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08executes\x07netw\
+ork\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08parallel\x0a\
+sequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-types\x04data\x06\
+\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\x05other\x01\
+\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\0\0\x04diff\0\
+\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01k\x01\x01r\x05\
+\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\x0d\x04\0\x0c\
+call-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\x0d\x07displa\
+y\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinvalid-input\x09n\
+ot-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\x13\x01r\x07\
+\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\x0d\x07displ\
+ay\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04names\x05lab\
+els\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\x03\x09exec\
+ution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\x04\x04name\
+s\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command-definition\x03\
+\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0bagent-depthy\x04\
+\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\0\x02\x03\0\0\x04\
+json\x01B\x1a\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01r\x02\x04names\x0bdes\
+criptions\x04\0\x04kind\x03\0\x02\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tok\
+ens\x05judge\x04\0\x06choice\x03\0\x04\x01r\x02\x05county\x06choice\x05\x04\0\x08\
+attempts\x03\0\x06\x01ks\x01ps\x01k\x09\x01ky\x01k\x07\x01k\x01\x01r\x07\x06prom\
+pts\x04kind\x08\x05tools\x0a\x09max-turns\x0b\x0atimeout-ms\x0b\x08attempts\x0c\x05\
+extra\x0d\x04\0\x0aassignment\x03\0\x0e\x01r\x06\x04texts\x09shortfall\x08\x07lo\
+op-ids\x05turnsy\x0cinput-tokensy\x0doutput-tokensy\x04\0\x06report\x03\0\x10\x01\
+q\x04\x06denied\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\
+\x0bagent-error\x03\0\x12\x01p\x03\x01@\0\0\x14\x04\0\x05kinds\x01\x15\x01j\x01\x11\
+\x01\x13\x01@\x01\x0aassignment\x0f\0\x16\x04\0\x03run\x01\x17\x03\0\x1apinion:p\
+lugin/agents@0.1.0\x05\x02\x02\x03\0\0\x07effects\x01B\x1f\x02\x03\x02\x01\x03\x04\
+\0\x07effects\x03\0\0\x01r\x04\x04names\x0bdescriptions\x06plugins\x07effects\x01\
+\x04\0\x09tool-info\x03\0\x02\x01ks\x01r\x04\x04names\x0bdescriptions\x0dargumen\
+t-hint\x04\x06plugins\x04\0\x0ccommand-info\x03\0\x05\x01r\x03\x04names\x0bdescr\
+iptions\x07granted\x04\x04\0\x0fcapability-info\x03\0\x07\x01p\x08\x01r\x07\x04n\
+ames\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\x09\x07\
+problem\x04\x04\0\x0bplugin-info\x03\0\x0a\x01r\x02\x04names\x07current\x7f\x04\0\
+\x0amodel-info\x03\0\x0c\x01ku\x01r\x06\x08requestsy\x0cinput-tokensy\x0doutput-\
+tokensy\x11cache-read-tokensy\x12cache-write-tokensy\x04cost\x0e\x04\0\x0ausage-\
+info\x03\0\x0f\x01p\x03\x01@\0\0\x11\x04\0\x05tools\x01\x12\x01p\x06\x01@\0\0\x13\
+\x04\0\x08commands\x01\x14\x01p\x0b\x01@\0\0\x15\x04\0\x07plugins\x01\x16\x01p\x0d\
+\x01@\0\0\x17\x04\0\x06models\x01\x18\x01@\0\0\x10\x04\0\x05usage\x01\x19\x03\0\x1b\
+pinion:plugin/catalog@0.1.0\x05\x04\x01B\x17\x02\x03\x02\x01\x01\x04\0\x04json\x03\
+\0\0\x01q\x02\x04text\x01s\0\x06secret\x01s\0\x04\0\x08variable\x03\0\x02\x01ps\x01\
+ks\x01o\x02s\x03\x01p\x06\x01p}\x01ky\x01k\x01\x01r\x08\x07programs\x04args\x04\x11\
+working-directory\x05\x0benvironment\x07\x05stdin\x08\x0atimeout-ms\x09\x0amax-o\
+utputy\x05extra\x0a\x04\0\x07command\x03\0\x0b\x01r\x03\x04head\x08\x04tail\x08\x05\
+totalw\x04\0\x08captured\x03\0\x0d\x01kz\x01r\x06\x09exit-code\x0f\x06signal\x0f\
+\x06stdout\x0e\x06stderr\x0e\x0aspilled-to\x05\x0bduration-msy\x04\0\x06output\x03\
+\0\x10\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x11\0\x09c\
+ancelled\x01\x11\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x12\x01j\x01\x11\x01\
+\x13\x01@\x01\x07command\x0c\0\x14\x04\0\x03run\x01\x15\x03\0\x1bpinion:plugin/p\
+rocess@0.1.0\x05\x05\x02\x03\0\x03\x07command\x02\x03\0\x03\x0dprocess-error\x01\
+B\x1f\x02\x03\x02\x01\x06\x04\0\x07command\x03\0\0\x02\x03\x02\x01\x07\x04\0\x0d\
+process-error\x03\0\x02\x01m\x02\x06stdout\x06stderr\x04\0\x0doutput-stream\x03\0\
+\x04\x01p}\x01q\x03\x04data\x01\x06\0\x03end\0\0\x09timed-out\0\0\x04\0\x0bread-\
+result\x03\0\x07\x01kz\x01r\x02\x04code\x09\x06signal\x09\x04\0\x04exit\x03\0\x0a\
+\x04\0\x05child\x03\x01\x01h\x0c\x01j\x01y\x01\x03\x01@\x03\x04self\x0d\x04data\x06\
+\x0atimeout-msy\0\x0e\x04\0\x13[method]child.write\x01\x0f\x01@\x01\x04self\x0d\x01\
+\0\x04\0\x19[method]child.close-stdin\x01\x10\x01j\x01\x08\x01\x03\x01@\x04\x04s\
+elf\x0d\x06source\x05\x05limity\x0atimeout-msy\0\x11\x04\0\x12[method]child.read\
+\x01\x12\x01k\x0b\x01j\x01\x13\x01\x03\x01@\x02\x04self\x0d\x0atimeout-msy\0\x14\
+\x04\0\x12[method]child.wait\x01\x15\x04\0\x12[method]child.kill\x01\x10\x01i\x0c\
+\x01j\x01\x16\x01\x03\x01@\x01\x07command\x01\0\x17\x04\0\x05spawn\x01\x18\x03\0\
+!pinion:plugin/child-process@0.1.0\x05\x08\x01B\x13\x02\x03\x02\x01\x01\x04\0\x04\
+json\x03\0\0\x01o\x02ss\x01p\x02\x01p}\x01ks\x01ky\x01k\x01\x01r\x09\x06methods\x03\
+urls\x07headers\x03\x04body\x04\x0acredential\x05\x0atimeout-ms\x06\x0dmax-redir\
+ects\x06\x08max-body\x06\x05extra\x07\x04\0\x07request\x03\0\x08\x01r\x04\x06sta\
+tus{\x07headers\x03\x04body\x04\x03urls\x04\0\x08response\x03\0\x0a\x01r\x02\x07\
+messages\x0crequest-sent\x7f\x04\0\x07failure\x03\0\x0c\x01q\x06\x06denied\x01s\0\
+\x07invalid\x01s\0\x09too-large\x01y\0\x09timed-out\x01\x0d\0\x09cancelled\x01\x0d\
+\0\x06failed\x01\x0d\0\x04\0\x0ahttp-error\x03\0\x0e\x01j\x01\x0b\x01\x0f\x01@\x01\
+\x07request\x09\0\x10\x04\0\x04send\x01\x11\x03\0\x18pinion:plugin/http@0.1.0\x05\
+\x09\x02\x03\0\0\x0btool-output\x02\x03\0\0\x0atool-error\x01B\x0e\x02\x03\x02\x01\
+\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0a\x04\0\x0btool-output\x03\0\x02\x02\
+\x03\x02\x01\x0b\x04\0\x0atool-error\x03\0\x04\x01r\x03\x04names\x0bdescriptions\
+\x0cinput-schema\x01\x04\0\x08callable\x03\0\x06\x01p\x07\x01@\0\0\x08\x04\0\x05\
+tools\x01\x09\x01j\x01\x03\x01\x05\x01@\x02\x04names\x05input\x01\0\x0a\x04\0\x09\
+call-tool\x01\x0b\x03\0\x1apinion:plugin/invoke@0.1.0\x05\x0c\x02\x03\0\0\x07con\
+tent\x01B\x15\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0d\x04\0\
+\x07content\x03\0\x02\x01m\x02\x04user\x09assistant\x04\0\x04role\x03\0\x04\x01p\
+\x03\x01r\x02\x04role\x05\x07content\x06\x04\0\x07message\x03\0\x07\x01ks\x01p\x08\
+\x01k\x01\x01r\x06\x06system\x09\x08messages\x0a\x05model\x09\x0amax-tokensy\x06\
+schema\x0b\x05extra\x0b\x04\0\x12completion-request\x03\0\x0c\x01r\x04\x04texts\x05\
+models\x0cinput-tokensy\x0doutput-tokensy\x04\0\x0acompletion\x03\0\x0e\x01q\x05\
+\x06denied\x01s\0\x07invalid\x01s\0\x0fbudget-exceeded\x01s\0\x09cancelled\0\0\x06\
+failed\x01s\0\x04\0\x0bmodel-error\x03\0\x10\x01j\x01\x0f\x01\x11\x01@\x01\x07re\
+quest\x0d\0\x12\x04\0\x08complete\x01\x13\x03\0\x19pinion:plugin/model@0.1.0\x05\
+\x0e\x01B\x02\x01@\0\x01\0\x04\0\x07changed\x01\0\x03\0\x1fpinion:plugin/offers-\
+host@0.1.0\x05\x0f\x01B\x02\x01@\x01\x04names\0\x7f\x04\0\x03has\x01\0\x03\0\x1b\
+pinion:plugin/secrets@0.1.0\x05\x10\x01B\x14\x02\x03\x02\x01\x01\x04\0\x04json\x03\
+\0\0\x01r\x02\x02ids\x04data\x01\x04\0\x05entry\x03\0\x02\x01q\x03\x06denied\x01\
+s\0\x07invalid\x01s\0\x02io\x01s\0\x04\0\x0dsession-error\x03\0\x04\x01ks\x01p\x03\
+\x01j\x01\x07\x01\x05\x01@\x02\x05after\x06\x05limity\0\x08\x04\0\x07entries\x01\
+\x09\x01j\x01s\x01\x05\x01@\x01\x04data\x01\0\x0a\x04\0\x06append\x01\x0b\x01j\x01\
+\x06\x01\x05\x01@\0\0\x0c\x04\0\x05title\x01\x0d\x01j\0\x01\x05\x01@\x01\x05titl\
+es\0\x0e\x04\0\x09set-title\x01\x0f\x03\0\x1bpinion:plugin/session@0.1.0\x05\x11\
+\x01B\x04\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01@\0\0\x01\x04\0\x07curren\
+t\x01\x02\x03\0\x1cpinion:plugin/settings@0.1.0\x05\x12\x01B\x19\x01m\x03\x06plu\
+gin\x09workspace\x07session\x04\0\x05scope\x03\0\0\x01p}\x01r\x02\x05value\x02\x07\
+versiony\x04\0\x06stored\x03\0\x03\x01q\x05\x06denied\x01s\0\x07invalid\x01s\0\x0e\
+quota-exceeded\x01w\0\x07changed\0\0\x02io\x01s\0\x04\0\x0dstorage-error\x03\0\x05\
+\x01k\x04\x01j\x01\x07\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x08\x04\0\x03get\x01\
+\x09\x01j\x01y\x01\x06\x01@\x03\x05scope\x01\x03keys\x05value\x02\0\x0a\x04\0\x03\
+set\x01\x0b\x01ky\x01@\x04\x05scope\x01\x03keys\x08expected\x0c\x05value\x02\0\x0a\
+\x04\0\x07replace\x01\x0d\x01j\0\x01\x06\x01@\x02\x05scope\x01\x03keys\0\x0e\x04\
+\0\x06remove\x01\x0f\x01ks\x01ps\x01j\x01\x11\x01\x06\x01@\x04\x05scope\x01\x06p\
+refixs\x05after\x10\x05limity\0\x12\x04\0\x04keys\x01\x13\x03\0\x1bpinion:plugin\
+/storage@0.1.0\x05\x13\x01B+\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x04\
+info\x07warning\x05error\x04\0\x08severity\x03\0\x02\x01q\x05\x06denied\x01s\0\x08\
+headless\0\0\x09dismissed\0\0\x09cancelled\0\0\x07invalid\x01s\0\x04\0\x08ui-err\
+or\x03\0\x04\x01m\x07\x05plain\x06strong\x03dim\x06accent\x07success\x07warning\x05\
+error\x04\0\x05style\x03\0\x06\x01r\x02\x04texts\x05style\x07\x04\0\x04span\x03\0\
+\x08\x01ps\x01p\x0a\x01r\x02\x06header\x0a\x04rows\x0b\x04\0\x05table\x03\0\x0c\x01\
+ky\x01r\x03\x05labels\x04doney\x05total\x0e\x04\0\x03bar\x03\0\x0f\x01p\x09\x01p\
+\x11\x01q\x06\x05lines\x01\x12\0\x05table\x01\x0d\0\x04diff\x01s\0\x08markdown\x01\
+s\0\x03bar\x01\x10\0\x05other\x01\x01\0\x04\0\x05block\x03\0\x13\x01@\x02\x08sev\
+erity\x03\x07messages\x01\0\x04\0\x06notify\x01\x15\x01ks\x01@\x01\x04text\x16\x01\
+\0\x04\0\x06status\x01\x17\x01p\x14\x01j\0\x01\x05\x01@\x01\x06blocks\x18\0\x19\x04\
+\0\x09draw-call\x01\x1a\x04\0\x0bdraw-result\x01\x1a\x01j\x01\x7f\x01\x05\x01@\x01\
+\x08questions\0\x1b\x04\0\x07confirm\x01\x1c\x01j\x01y\x01\x05\x01@\x02\x08quest\
+ions\x07options\x0a\0\x1d\x04\0\x06select\x01\x1e\x01j\x01s\x01\x05\x01@\x02\x08\
+questions\x07initial\x16\0\x1f\x04\0\x05input\x01\x20\x01j\x01\x01\x01\x05\x01@\x02\
+\x08questions\x06schema\x01\0!\x04\0\x04form\x01\"\x03\0\x16pinion:plugin/ui@0.1\
+.0\x05\x14\x01B2\x01m\x04\x04file\x09directory\x07symlink\x05other\x04\0\x04kind\
+\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0bmodified-msw\x04\0\x05entry\x03\
+\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\x05types\x04\x09max-depth\x05\x06\
+hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\x0cwalk-options\x03\0\x06\x01p\x03\
+\x01r\x02\x07entries\x08\x09truncated\x7f\x04\0\x0bwalk-result\x03\0\x09\x01r\x09\
+\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\x09multiline\x7f\x06beforey\x05a\
+ftery\x0bmax-matchesy\x14max-matches-per-filey\x0emax-line-bytesy\x04\0\x0esearc\
+h-options\x03\0\x0b\x01r\x03\x06numbery\x04texts\x08is-match\x7f\x04\0\x04line\x03\
+\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07matchesy\x04\0\x0cfile-matches\
+\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07matchesy\x08searchedy\x09truncated\x7f\
+\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x0f\
+invalid-pattern\x01s\0\x09cancelled\0\0\x02io\x01s\0\x04\0\x0fworkspace-error\x03\
+\0\x15\x01p}\x01r\x02\x07content\x17\x04sizew\x04\0\x05chunk\x03\0\x18\x01q\x02\x07\
+changed\0\0\x05other\x01\x16\0\x04\0\x0dreplace-error\x03\0\x1a\x01j\x01s\x01\x16\
+\x01@\x01\x04paths\0\x1c\x04\0\x07resolve\x01\x1d\x01j\x01\x19\x01\x16\x01@\x03\x04\
+paths\x06offsetw\x05limity\0\x1e\x04\0\x09read-file\x01\x1f\x04\0\x09read-text\x01\
+\x1d\x01j\0\x01\x16\x01@\x02\x04paths\x07content\x17\0\x20\x04\0\x0creplace-file\
+\x01!\x01@\x01\x04paths\0\x20\x04\0\x09note-read\x01\"\x01k\x17\x01j\0\x01\x1b\x01\
+@\x03\x04paths\x07content\x17\x08expected#\0$\x04\0\x11replace-unchanged\x01%\x01\
+j\x01\x0a\x01\x16\x01@\x01\x07options\x07\0&\x04\0\x04walk\x01'\x01j\x01\x14\x01\
+\x16\x01@\x02\x05where\x07\x04what\x0c\0(\x04\0\x06search\x01)\x03\0\x1dpinion:p\
+lugin/workspace@0.1.0\x05\x15\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04war\
+n\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03\
+log\x01\x02\x03\0\x17pinion:plugin/log@0.1.0\x05\x16\x01B\x07\x02\x03\x02\x01\x0d\
 \x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
 p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
-\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
-content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
-note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
-pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
-\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
-\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
-arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
-\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
-\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
-ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
-\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
-\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
-in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
-gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
-riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
-\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
-\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
-\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
-t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
-e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
-\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
-\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
-pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
-\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
-\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
-\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
-ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
-\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
-\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
-d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
-\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
-\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x04\0\
-\x1bpinion:plugin/imports@0.1.0\x04\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09pro\
-ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
-0.60.0";
+in/progress@0.1.0\x05\x17\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
+pinion:plugin/cancellation@0.1.0\x05\x18\x04\0\x1bpinion:plugin/imports@0.1.0\x04\
+\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dw\
+it-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 
-#[inline(never)]
-#[doc(hidden)]
-pub fn __link_custom_section_describing_imports() {
-  ::wit_bindgen::rt::maybe_link_cabi_realloc();
-}
-
+    #[inline(never)]
+    #[doc(hidden)]
+    pub fn __link_custom_section_describing_imports() {
+      ::wit_bindgen::rt::maybe_link_cabi_realloc();
+    }
+    

@@ -190,62 +190,72 @@ mod _rt {
 #[allow(unused_macros)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_lifecycle_plugin_impl {
+macro_rules! __export_sdk_lifecycle_impl {
   ($ty:ident) => ($crate::bindings::lifecycle::__export_lifecycle!($ty with_types_in $crate::bindings::lifecycle););
   ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
   $($path_to_types_root)*::exports::pinion::plugin::lifecycle::__export_pinion_plugin_lifecycle_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::lifecycle);
   const _: () = {
 
     #[cfg(target_arch = "wasm32")]
-    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:lifecycle-plugin:imports and exportspinion-lifecycle")]
+    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-lifecycle:imports and exportspinion-lifecycle")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 798] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x97\x05\x01A\x02\x01\
-A\x05\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1078] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb2\x07\x01A\x02\x01\
+A\x05\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
 s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
 parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
-s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\
-\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04\
-code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09wo\
-rkspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x03\
-\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\x11\x01\
-r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11invali\
-d-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06fail\
-ed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.0\x05\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
 \0\x02\x03\0\0\x04json\x01B\x07\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01j\0\
 \x01s\x01@\x01\x06config\x01\0\x02\x04\0\x04init\x01\x03\x01@\0\0\x02\x04\0\x09s\
-elf-test\x01\x04\x04\0\x1dpinion:plugin/lifecycle@0.1.0\x05\x02\x04\0$pinion:plu\
-gin/lifecycle-plugin@0.1.0\x04\0\x0b\x16\x01\0\x10lifecycle-plugin\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+elf-test\x01\x04\x04\0\x1dpinion:plugin/lifecycle@0.1.0\x05\x02\x04\0\x18pinion:\
+sdk/sdk-lifecycle\x04\0\x0b\x13\x01\0\x0dsdk-lifecycle\x03\0\0\0G\x09producers\x01\
+\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
   };
   )
 }
 #[doc(inline)]
-pub use __export_lifecycle_plugin_impl as __export_lifecycle;
+pub use __export_sdk_lifecycle_impl as __export_lifecycle;
 
 #[cfg(target_arch = "wasm32")]
-#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:lifecycle-plugin-with-all-of-its-exports-removed:encoded worldpinion-lifecycle")]
+#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-lifecycle-with-all-of-its-exports-removed:encoded worldpinion-lifecycle")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 755] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcc\x04\x01A\x02\x01\
-A\x02\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1035] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe7\x06\x01A\x02\x01\
+A\x02\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
 s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
 parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
-s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01s\0\x05image\x01\x08\0\
-\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markdown\0\0\x04diff\0\0\x04\
-code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-ids\x0asession-ids\x09wo\
-rkspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01p\x0a\x01k\x01\x01r\x03\
-\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0btool-output\x03\0\x11\x01\
-r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\x13\x01q\x05\x11invali\
-d-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09cancelled\0\0\x06fail\
-ed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:plugin/types@0.1.0\x05\
-\0\x04\0Dpinion:plugin/lifecycle-plugin-with-all-of-its-exports-removed@0.1.0\x04\
-\0\x0b6\x01\00lifecycle-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09pro\
-ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
-0.60.0";
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x04\08pinion:sdk/sdk-lifecycle-with-all-of-its-exports-removed\x04\0\x0b3\x01\
+\0-sdk-lifecycle-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0c\
+processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

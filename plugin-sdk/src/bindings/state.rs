@@ -174,38 +174,38 @@ mod _rt {
 #[allow(unused_macros)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_state_plugin_impl {
+macro_rules! __export_sdk_state_impl {
   ($ty:ident) => ($crate::bindings::state::__export_state!($ty with_types_in $crate::bindings::state););
   ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
   $($path_to_types_root)*::exports::pinion::plugin::state::__export_pinion_plugin_state_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::state);
   const _: () = {
 
     #[cfg(target_arch = "wasm32")]
-    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:state-plugin:imports and exportspinion-state")]
+    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-state:imports and exportspinion-state")]
     #[doc(hidden)]
     #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 279] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x94\x01\x01A\x02\x01\
+    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 264] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x88\x01\x01A\x02\x01\
 A\x02\x01B\x06\x01p}\x01@\0\0\0\x04\0\x0asave-state\x01\x01\x01j\0\x01s\x01@\x02\
 \x05saved\0\x0cfrom-versions\0\x02\x04\0\x0drestore-state\x01\x03\x04\0\x19pinio\
-n:plugin/state@0.1.0\x05\0\x04\0\x20pinion:plugin/state-plugin@0.1.0\x04\0\x0b\x12\
-\x01\0\x0cstate-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-co\
-mponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+n:plugin/state@0.1.0\x05\0\x04\0\x14pinion:sdk/sdk-state\x04\0\x0b\x0f\x01\0\x09\
+sdk-state\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.\
+254.2\x10wit-bindgen-rust\x060.60.0";
   };
   )
 }
 #[doc(inline)]
-pub use __export_state_plugin_impl as __export_state;
+pub use __export_sdk_state_impl as __export_state;
 
 #[cfg(target_arch = "wasm32")]
-#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:state-plugin-with-all-of-its-exports-removed:encoded worldpinion-state")]
+#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-state-with-all-of-its-exports-removed:encoded worldpinion-state")]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 237] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07K\x01A\x02\x01A\0\x04\
-\0@pinion:plugin/state-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b2\x01\
-\0,state-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cp\
-rocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 222] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07?\x01A\x02\x01A\0\x04\
+\04pinion:sdk/sdk-state-with-all-of-its-exports-removed\x04\0\x0b/\x01\0)sdk-sta\
+te-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 
 #[inline(never)]
 #[doc(hidden)]

@@ -3,33 +3,12 @@
 //   * runtime_path: "::wit_bindgen::rt"
 //   * bitflags_path: "::wit_bindgen::rt::bitflags"
 //   * with "pinion:plugin/types@0.1.0" = "crate::bindings::imports::pinion::plugin::types"
-//   * with "pinion:plugin/log@0.1.0" = "crate::bindings::imports::pinion::plugin::log"
-//   * with "pinion:plugin/progress@0.1.0" = "crate::bindings::imports::pinion::plugin::progress"
-//   * with "pinion:plugin/cancellation@0.1.0" = "crate::bindings::imports::pinion::plugin::cancellation"
-//   * with "pinion:plugin/workspace@0.1.0" = "crate::bindings::imports::pinion::plugin::workspace"
-//   * with "pinion:plugin/process@0.1.0" = "crate::bindings::imports::pinion::plugin::process"
-//   * with "pinion:plugin/catalog@0.1.0" = "crate::bindings::imports::pinion::plugin::catalog"
-//   * with "pinion:plugin/agents@0.1.0" = "crate::bindings::imports::pinion::plugin::agents"
 //   * type_section_suffix: "pinion-tools"
 //   * default-bindings-module: "$crate::bindings::tools"
 //   * export-macro-name: __export_tools
 //   * pub-export-macro
 #[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::log as __with_name0;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::types as __with_name1;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::progress as __with_name2;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::cancellation as __with_name3;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::workspace as __with_name4;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::process as __with_name5;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::catalog as __with_name6;
-#[allow(unfulfilled_lint_expectations, unused_imports)]
-use crate::bindings::imports::pinion::plugin::agents as __with_name7;
+use crate::bindings::imports::pinion::plugin::types as __with_name0;
 #[allow(dead_code, clippy::all)]
 pub mod exports {
   pub mod pinion {
@@ -43,32 +22,11 @@ pub mod exports {
         super::super::super::super::__link_custom_section_describing_imports;
         
         use super::super::super::super::_rt;
-        pub type Json = super::super::super::super::__with_name1::Json;
-        pub type Effects = super::super::super::super::__with_name1::Effects;
-        pub type Execution = super::super::super::super::__with_name1::Execution;
-        pub type CallContext = super::super::super::super::__with_name1::CallContext;
-        pub type ToolOutput = super::super::super::super::__with_name1::ToolOutput;
-        pub type ToolError = super::super::super::super::__with_name1::ToolError;
-        #[derive(Clone)]
-        pub struct ToolDefinition {
-          /// 1 to 64 of a-z, A-Z, 0-9, '_' and '-'; unique among all loaded plugins.
-          pub name: _rt::String,
-          /// For people; at most 80 bytes.
-          pub label: _rt::String,
-          /// For the model; at most 8 KiB.
-          pub description: _rt::String,
-          /// JSON Schema (2020-12) of the arguments; an object schema of at most 64 KiB.
-          pub input_schema: Json,
-          /// Sentences for the system prompt while the tool is offered; at most 16.
-          pub guidelines: _rt::Vec::<_rt::String>,
-          pub effects: Effects,
-          pub execution: Execution,
-        }
-        impl ::core::fmt::Debug for ToolDefinition {
-          fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-            f.debug_struct("ToolDefinition").field("name", &self.name).field("label", &self.label).field("description", &self.description).field("input-schema", &self.input_schema).field("guidelines", &self.guidelines).field("effects", &self.effects).field("execution", &self.execution).finish()
-          }
-        }
+        pub type Json = super::super::super::super::__with_name0::Json;
+        pub type CallContext = super::super::super::super::__with_name0::CallContext;
+        pub type ToolDefinition = super::super::super::super::__with_name0::ToolDefinition;
+        pub type ToolOutput = super::super::super::super::__with_name0::ToolOutput;
+        pub type ToolError = super::super::super::super::__with_name0::ToolError;
         #[doc(hidden)]
         #[allow(non_snake_case, unused_unsafe)]
         pub unsafe fn _export_list_tools_cabi<T_: Guest>() -> *mut u8 { unsafe {#[cfg(target_arch="wasm32")]
@@ -79,14 +37,14 @@ pub mod exports {
         match result0 {
           Ok(e) => { {
             *ptr1.add(0).cast::<u8>() = (0i32) as u8;
-            let vec10 = e;
-            let len10 = vec10.len();
-            let layout10 = _rt::alloc::Layout::from_size_align(vec10.len() * (11*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-            let (result10, _cleanup10) = ::wit_bindgen::rt::Cleanup::new(layout10);if let Some(cleanup) = _cleanup10 { cleanup.forget(); }
-            for (i, e) in vec10.into_iter().enumerate() {
-              let base = result10.add(i * (11*::core::mem::size_of::<*const u8>()));
+            let vec11 = e;
+            let len11 = vec11.len();
+            let layout11 = _rt::alloc::Layout::from_size_align(vec11.len() * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result11, _cleanup11) = ::wit_bindgen::rt::Cleanup::new(layout11);if let Some(cleanup) = _cleanup11 { cleanup.forget(); }
+            for (i, e) in vec11.into_iter().enumerate() {
+              let base = result11.add(i * (14*::core::mem::size_of::<*const u8>()));
               {
-                let ToolDefinition{ name:name2, label:label2, description:description2, input_schema:input_schema2, guidelines:guidelines2, effects:effects2, execution:execution2, } = e;
+                let super::super::super::super::__with_name0::ToolDefinition{ name:name2, label:label2, description:description2, input_schema:input_schema2, guidelines:guidelines2, effects:effects2, execution:execution2, extra:extra2, } = e;
                 let vec3 = (name2.into_bytes()).into_boxed_slice();
                 let ptr3 = vec3.as_ptr().cast::<u8>();
                 let len3 = vec3.len();
@@ -131,581 +89,703 @@ pub mod exports {
                 let flags9 = effects2;
                 *base.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = ((flags9.bits() >> 0) as i32) as u8;
                 *base.add(1+10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (execution2.clone() as i32) as u8;
+                match extra2 {
+                  Some(e) => {
+                    *base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                    let vec10 = (e.into_bytes()).into_boxed_slice();
+                    let ptr10 = vec10.as_ptr().cast::<u8>();
+                    let len10 = vec10.len();
+                    ::core::mem::forget(vec10);
+                    *base.add(13*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
+                    *base.add(12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
+                  },
+                  None => {
+                    {
+                      *base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                    }
+                  },
+                };}
               }
-            }
-            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
-            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result10;
-          } },
-          Err(e) => { {
-            *ptr1.add(0).cast::<u8>() = (1i32) as u8;
-            let vec11 = (e.into_bytes()).into_boxed_slice();
-            let ptr11 = vec11.as_ptr().cast::<u8>();
-            let len11 = vec11.len();
-            ::core::mem::forget(vec11);
-            *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
-            *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
-          } },
-        };ptr1
-      } }
-      #[doc(hidden)]
-      #[allow(non_snake_case)]
-      pub unsafe fn __post_return_list_tools<T_: Guest>(arg0: *mut u8,) { unsafe {
-        let l0 = i32::from(*arg0.add(0).cast::<u8>());
-        match l0 {
-          0 => {
-            let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-            let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-            let base16 = l1;
-            let len16 = l2;
-            for i in 0..len16 {
-              let base = base16.add(i * (11*::core::mem::size_of::<*const u8>()));
-              {
-                let l3 = *base.add(0).cast::<*mut u8>();
-                let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l3, l4, 1);
-                let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l6 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l5, l6, 1);
-                let l7 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l8 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l7, l8, 1);
-                let l9 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l10 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l9, l10, 1);
-                let l11 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l12 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                let base15 = l11;
-                let len15 = l12;
-                for i in 0..len15 {
-                  let base = base15.add(i * (2*::core::mem::size_of::<*const u8>()));
-                  {
-                    let l13 = *base.add(0).cast::<*mut u8>();
-                    let l14 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                    _rt::cabi_dealloc(l13, l14, 1);
+              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result11;
+            } },
+            Err(e) => { {
+              *ptr1.add(0).cast::<u8>() = (1i32) as u8;
+              let vec12 = (e.into_bytes()).into_boxed_slice();
+              let ptr12 = vec12.as_ptr().cast::<u8>();
+              let len12 = vec12.len();
+              ::core::mem::forget(vec12);
+              *ptr1.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+              *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+            } },
+          };ptr1
+        } }
+        #[doc(hidden)]
+        #[allow(non_snake_case)]
+        pub unsafe fn __post_return_list_tools<T_: Guest>(arg0: *mut u8,) { unsafe {
+          let l0 = i32::from(*arg0.add(0).cast::<u8>());
+          match l0 {
+            0 => {
+              let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              let base19 = l1;
+              let len19 = l2;
+              for i in 0..len19 {
+                let base = base19.add(i * (14*::core::mem::size_of::<*const u8>()));
+                {
+                  let l3 = *base.add(0).cast::<*mut u8>();
+                  let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  _rt::cabi_dealloc(l3, l4, 1);
+                  let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l6 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  _rt::cabi_dealloc(l5, l6, 1);
+                  let l7 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l8 = *base.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  _rt::cabi_dealloc(l7, l8, 1);
+                  let l9 = *base.add(6*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l10 = *base.add(7*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  _rt::cabi_dealloc(l9, l10, 1);
+                  let l11 = *base.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                  let l12 = *base.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                  let base15 = l11;
+                  let len15 = l12;
+                  for i in 0..len15 {
+                    let base = base15.add(i * (2*::core::mem::size_of::<*const u8>()));
+                    {
+                      let l13 = *base.add(0).cast::<*mut u8>();
+                      let l14 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      _rt::cabi_dealloc(l13, l14, 1);
+                    }
+                  }
+                  _rt::cabi_dealloc(base15, len15 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                  let l16 = i32::from(*base.add(11*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                  match l16 {
+                    0 => (),
+                    _ => {
+                      let l17 = *base.add(12*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                      let l18 = *base.add(13*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                      _rt::cabi_dealloc(l17, l18, 1);
+                    },
                   }
                 }
-                _rt::cabi_dealloc(base15, len15 * (2*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+              }
+              _rt::cabi_dealloc(base19, len19 * (14*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+            },
+            _ => {
+              let l20 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+              let l21 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+              _rt::cabi_dealloc(l20, l21, 1);
+            },
+          }
+        } }
+        #[doc(hidden)]
+        #[allow(non_snake_case, unused_unsafe)]
+        pub unsafe fn _export_call_tool_cabi<T_: Guest>(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i32,arg7: i32,arg8: *mut u8,arg9: usize,arg10: *mut u8,arg11: usize,arg12: *mut u8,arg13: usize,) -> *mut u8 { unsafe {#[cfg(target_arch="wasm32")]
+        _rt::run_ctors_once();let result6 = {
+          let len0 = arg1;
+          let bytes0 = _rt::Vec::from_raw_parts(arg0.cast(), len0, len0);
+          let len1 = arg3;
+          let bytes1 = _rt::Vec::from_raw_parts(arg2.cast(), len1, len1);
+          let len2 = arg5;
+          let bytes2 = _rt::Vec::from_raw_parts(arg4.cast(), len2, len2);
+          let len4 = arg11;
+          let bytes4 = _rt::Vec::from_raw_parts(arg10.cast(), len4, len4);
+          let len5 = arg13;
+          let bytes5 = _rt::Vec::from_raw_parts(arg12.cast(), len5, len5);
+          T_::call_tool(super::super::super::super::__with_name0::CallContext{
+            call_id: _rt::string_lift(bytes0),
+            session_id: _rt::string_lift(bytes1),
+            workspace: _rt::string_lift(bytes2),
+            deadline_ms: arg6 as u32,
+            extra: match arg7 {
+              0 => None,
+              1 => {
+                let e = {
+                  let len3 = arg9;
+                  let bytes3 = _rt::Vec::from_raw_parts(arg8.cast(), len3, len3);
+
+                  _rt::string_lift(bytes3)
+                };
+                Some(e)
+              }
+              _ => _rt::invalid_enum_discriminant(),
+            },
+          }, _rt::string_lift(bytes4), _rt::string_lift(bytes5))
+        };
+        let ptr7 = (&raw mut _RET_AREA.0).cast::<u8>();
+        match result6 {
+          Ok(e) => { {
+            *ptr7.add(0).cast::<u8>() = (0i32) as u8;
+            let super::super::super::super::__with_name0::ToolOutput{ content:content8, details:details8, display:display8, extra:extra8, } = e;
+            let vec15 = content8;
+            let len15 = vec15.len();
+            let layout15 = _rt::alloc::Layout::from_size_align(vec15.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+            let (result15, _cleanup15) = ::wit_bindgen::rt::Cleanup::new(layout15);if let Some(cleanup) = _cleanup15 { cleanup.forget(); }
+            for (i, e) in vec15.into_iter().enumerate() {
+              let base = result15.add(i * (5*::core::mem::size_of::<*const u8>()));
+              {
+                use super::super::super::super::__with_name0::Content as V14;
+                match e {
+                  V14::Text(e) => {
+                    *base.add(0).cast::<u8>() = (0i32) as u8;
+                    let vec9 = (e.into_bytes()).into_boxed_slice();
+                    let ptr9 = vec9.as_ptr().cast::<u8>();
+                    let len9 = vec9.len();
+                    ::core::mem::forget(vec9);
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9.cast_mut();
+                  },
+                  V14::Image(e) => {
+                    *base.add(0).cast::<u8>() = (1i32) as u8;
+                    let super::super::super::super::__with_name0::Image{ media_type:media_type10, data:data10, } = e;
+                    let vec11 = (media_type10.into_bytes()).into_boxed_slice();
+                    let ptr11 = vec11.as_ptr().cast::<u8>();
+                    let len11 = vec11.len();
+                    ::core::mem::forget(vec11);
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
+                    let vec12 = <_ as Into<_rt::Vec<_>>>::into(data10).into_boxed_slice();
+                    let ptr12 = vec12.as_ptr().cast::<u8>();
+                    let len12 = vec12.len();
+                    ::core::mem::forget(vec12);
+                    *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len12;
+                    *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr12.cast_mut();
+                  },
+                  V14::Other(e) => {
+                    *base.add(0).cast::<u8>() = (2i32) as u8;
+                    let vec13 = (e.into_bytes()).into_boxed_slice();
+                    let ptr13 = vec13.as_ptr().cast::<u8>();
+                    let len13 = vec13.len();
+                    ::core::mem::forget(vec13);
+                    *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
+                    *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr13.cast_mut();
+                  },
+                }
               }
             }
-            _rt::cabi_dealloc(base16, len16 * (11*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          },
-          _ => {
-            let l17 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-            let l18 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-            _rt::cabi_dealloc(l17, l18, 1);
-          },
+            *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len15;
+            *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result15;
+            match details8 {
+              Some(e) => {
+                *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                let vec16 = (e.into_bytes()).into_boxed_slice();
+                let ptr16 = vec16.as_ptr().cast::<u8>();
+                let len16 = vec16.len();
+                ::core::mem::forget(vec16);
+                *ptr7.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len16;
+                *ptr7.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr16.cast_mut();
+              },
+              None => {
+                {
+                  *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                }
+              },
+            };use super::super::super::super::__with_name0::Display as V19;
+            match display8 {
+              V19::Plain=> {
+                {
+                  *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                }
+              }
+              V19::Markdown=> {
+                {
+                  *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                }
+              }
+              V19::Diff=> {
+                {
+                  *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
+                }
+              }
+              V19::Code(e) => {
+                *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
+                let vec17 = (e.into_bytes()).into_boxed_slice();
+                let ptr17 = vec17.as_ptr().cast::<u8>();
+                let len17 = vec17.len();
+                ::core::mem::forget(vec17);
+                *ptr7.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len17;
+                *ptr7.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr17.cast_mut();
+              },
+              V19::Other(e) => {
+                *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (4i32) as u8;
+                let vec18 = (e.into_bytes()).into_boxed_slice();
+                let ptr18 = vec18.as_ptr().cast::<u8>();
+                let len18 = vec18.len();
+                ::core::mem::forget(vec18);
+                *ptr7.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len18;
+                *ptr7.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr18.cast_mut();
+              },
+            }
+            match extra8 {
+              Some(e) => {
+                *ptr7.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                let vec20 = (e.into_bytes()).into_boxed_slice();
+                let ptr20 = vec20.as_ptr().cast::<u8>();
+                let len20 = vec20.len();
+                ::core::mem::forget(vec20);
+                *ptr7.add(11*::core::mem::size_of::<*const u8>()).cast::<usize>() = len20;
+                *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr20.cast_mut();
+              },
+              None => {
+                {
+                  *ptr7.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                }
+              },
+            };} },
+            Err(e) => { {
+              *ptr7.add(0).cast::<u8>() = (1i32) as u8;
+              let super::super::super::super::__with_name0::ToolError{ kind:kind21, message:message21, retryable:retryable21, content:content21, details:details21, display:display21, extra:extra21, } = e;
+              *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (kind21.clone() as i32) as u8;
+              let vec22 = (message21.into_bytes()).into_boxed_slice();
+              let ptr22 = vec22.as_ptr().cast::<u8>();
+              let len22 = vec22.len();
+              ::core::mem::forget(vec22);
+              *ptr7.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len22;
+              *ptr7.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr22.cast_mut();
+              *ptr7.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match retryable21 { true => 1, false => 0 }) as u8;
+              let vec29 = content21;
+              let len29 = vec29.len();
+              let layout29 = _rt::alloc::Layout::from_size_align(vec29.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
+              let (result29, _cleanup29) = ::wit_bindgen::rt::Cleanup::new(layout29);if let Some(cleanup) = _cleanup29 { cleanup.forget(); }
+              for (i, e) in vec29.into_iter().enumerate() {
+                let base = result29.add(i * (5*::core::mem::size_of::<*const u8>()));
+                {
+                  use super::super::super::super::__with_name0::Content as V28;
+                  match e {
+                    V28::Text(e) => {
+                      *base.add(0).cast::<u8>() = (0i32) as u8;
+                      let vec23 = (e.into_bytes()).into_boxed_slice();
+                      let ptr23 = vec23.as_ptr().cast::<u8>();
+                      let len23 = vec23.len();
+                      ::core::mem::forget(vec23);
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len23;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr23.cast_mut();
+                    },
+                    V28::Image(e) => {
+                      *base.add(0).cast::<u8>() = (1i32) as u8;
+                      let super::super::super::super::__with_name0::Image{ media_type:media_type24, data:data24, } = e;
+                      let vec25 = (media_type24.into_bytes()).into_boxed_slice();
+                      let ptr25 = vec25.as_ptr().cast::<u8>();
+                      let len25 = vec25.len();
+                      ::core::mem::forget(vec25);
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len25;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr25.cast_mut();
+                      let vec26 = <_ as Into<_rt::Vec<_>>>::into(data24).into_boxed_slice();
+                      let ptr26 = vec26.as_ptr().cast::<u8>();
+                      let len26 = vec26.len();
+                      ::core::mem::forget(vec26);
+                      *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len26;
+                      *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr26.cast_mut();
+                    },
+                    V28::Other(e) => {
+                      *base.add(0).cast::<u8>() = (2i32) as u8;
+                      let vec27 = (e.into_bytes()).into_boxed_slice();
+                      let ptr27 = vec27.as_ptr().cast::<u8>();
+                      let len27 = vec27.len();
+                      ::core::mem::forget(vec27);
+                      *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len27;
+                      *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr27.cast_mut();
+                    },
+                  }
+                }
+              }
+              *ptr7.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>() = len29;
+              *ptr7.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result29;
+              match details21 {
+                Some(e) => {
+                  *ptr7.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  let vec30 = (e.into_bytes()).into_boxed_slice();
+                  let ptr30 = vec30.as_ptr().cast::<u8>();
+                  let len30 = vec30.len();
+                  ::core::mem::forget(vec30);
+                  *ptr7.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>() = len30;
+                  *ptr7.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr30.cast_mut();
+                },
+                None => {
+                  {
+                    *ptr7.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  }
+                },
+              };use super::super::super::super::__with_name0::Display as V33;
+              match display21 {
+                V33::Plain=> {
+                  {
+                    *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  }
+                }
+                V33::Markdown=> {
+                  {
+                    *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  }
+                }
+                V33::Diff=> {
+                  {
+                    *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
+                  }
+                }
+                V33::Code(e) => {
+                  *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
+                  let vec31 = (e.into_bytes()).into_boxed_slice();
+                  let ptr31 = vec31.as_ptr().cast::<u8>();
+                  let len31 = vec31.len();
+                  ::core::mem::forget(vec31);
+                  *ptr7.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>() = len31;
+                  *ptr7.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr31.cast_mut();
+                },
+                V33::Other(e) => {
+                  *ptr7.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>() = (4i32) as u8;
+                  let vec32 = (e.into_bytes()).into_boxed_slice();
+                  let ptr32 = vec32.as_ptr().cast::<u8>();
+                  let len32 = vec32.len();
+                  ::core::mem::forget(vec32);
+                  *ptr7.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>() = len32;
+                  *ptr7.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr32.cast_mut();
+                },
+              }
+              match extra21 {
+                Some(e) => {
+                  *ptr7.add(13*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
+                  let vec34 = (e.into_bytes()).into_boxed_slice();
+                  let ptr34 = vec34.as_ptr().cast::<u8>();
+                  let len34 = vec34.len();
+                  ::core::mem::forget(vec34);
+                  *ptr7.add(15*::core::mem::size_of::<*const u8>()).cast::<usize>() = len34;
+                  *ptr7.add(14*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr34.cast_mut();
+                },
+                None => {
+                  {
+                    *ptr7.add(13*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
+                  }
+                },
+              };} },
+            };ptr7
+          } }
+          #[doc(hidden)]
+          #[allow(non_snake_case)]
+          pub unsafe fn __post_return_call_tool<T_: Guest>(arg0: *mut u8,) { unsafe {
+            let l0 = i32::from(*arg0.add(0).cast::<u8>());
+            match l0 {
+              0 => {
+                let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base13 = l1;
+                let len13 = l2;
+                for i in 0..len13 {
+                  let base = base13.add(i * (5*::core::mem::size_of::<*const u8>()));
+                  {
+                    let l3 = i32::from(*base.add(0).cast::<u8>());
+                    match l3 {
+                      0 => {
+                        let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l4, l5, 1);
+                      },
+                      1 => {
+                        let l6 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l6, l7, 1);
+                        let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l9 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let base10 = l8;
+                        let len10 = l9;
+                        _rt::cabi_dealloc(base10, len10 * 1, 1);
+                      },
+                      _ => {
+                        let l11 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l12 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l11, l12, 1);
+                      },
+                    }
+                  }
+                }
+                _rt::cabi_dealloc(base13, len13 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                let l14 = i32::from(*arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l14 {
+                  0 => (),
+                  _ => {
+                    let l15 = *arg0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l16 = *arg0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l15, l16, 1);
+                  },
+                }
+                let l17 = i32::from(*arg0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l17 {
+                  0 => (),
+                  1 => (),
+                  2 => (),
+                  3 => {
+                    let l18 = *arg0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l19 = *arg0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l18, l19, 1);
+                  },
+                  _ => {
+                    let l20 = *arg0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l21 = *arg0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l20, l21, 1);
+                  },
+                }
+                let l22 = i32::from(*arg0.add(9*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l22 {
+                  0 => (),
+                  _ => {
+                    let l23 = *arg0.add(10*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l24 = *arg0.add(11*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l23, l24, 1);
+                  },
+                }
+              },
+              _ => {
+                let l25 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l26 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                _rt::cabi_dealloc(l25, l26, 1);
+                let l27 = *arg0.add(5*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                let l28 = *arg0.add(6*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let base39 = l27;
+                let len39 = l28;
+                for i in 0..len39 {
+                  let base = base39.add(i * (5*::core::mem::size_of::<*const u8>()));
+                  {
+                    let l29 = i32::from(*base.add(0).cast::<u8>());
+                    match l29 {
+                      0 => {
+                        let l30 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l31 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l30, l31, 1);
+                      },
+                      1 => {
+                        let l32 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l33 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l32, l33, 1);
+                        let l34 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l35 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        let base36 = l34;
+                        let len36 = l35;
+                        _rt::cabi_dealloc(base36, len36 * 1, 1);
+                      },
+                      _ => {
+                        let l37 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                        let l38 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                        _rt::cabi_dealloc(l37, l38, 1);
+                      },
+                    }
+                  }
+                }
+                _rt::cabi_dealloc(base39, len39 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
+                let l40 = i32::from(*arg0.add(7*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l40 {
+                  0 => (),
+                  _ => {
+                    let l41 = *arg0.add(8*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l42 = *arg0.add(9*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l41, l42, 1);
+                  },
+                }
+                let l43 = i32::from(*arg0.add(10*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l43 {
+                  0 => (),
+                  1 => (),
+                  2 => (),
+                  3 => {
+                    let l44 = *arg0.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l45 = *arg0.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l44, l45, 1);
+                  },
+                  _ => {
+                    let l46 = *arg0.add(11*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l47 = *arg0.add(12*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l46, l47, 1);
+                  },
+                }
+                let l48 = i32::from(*arg0.add(13*::core::mem::size_of::<*const u8>()).cast::<u8>());
+                match l48 {
+                  0 => (),
+                  _ => {
+                    let l49 = *arg0.add(14*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+                    let l50 = *arg0.add(15*::core::mem::size_of::<*const u8>()).cast::<usize>();
+                    _rt::cabi_dealloc(l49, l50, 1);
+                  },
+                }
+              },
+            }
+          } }
+          pub trait Guest {
+            /// Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
+            /// or its previous generation stays loaded. At most 128 tools.
+            #[allow(async_fn_in_trait)]
+            fn list_tools() -> Result<_rt::Vec::<ToolDefinition>,_rt::String>;
+            /// Called for one tool call, by default on a fresh instance, with input that matches `input-schema`.
+            ///
+            /// Concurrent calls run on separate instances. When the call is cancelled, `cancellation.cancelled` turns true and imports
+            /// that wait return `cancelled`; the host drops the instance after a grace period.
+            #[allow(async_fn_in_trait)]
+            fn call_tool(context: CallContext,name: _rt::String,input: Json,) -> Result<ToolOutput,ToolError>;
+          }
+          #[doc(hidden)]
+          #[macro_export]
+          macro_rules! __export_pinion_plugin_tools_0_1_0_cabi{
+            ($ty:ident with_types_in $($path_to_types:tt)*) => (const _: () = {
+
+              #[unsafe(export_name = "pinion:plugin/tools@0.1.0#list-tools")]
+              unsafe extern "C" fn export_list_tools() -> *mut u8 {
+                unsafe { $($path_to_types)*::_export_list_tools_cabi::<$ty>() }
+              }
+              #[unsafe(export_name = "cabi_post_pinion:plugin/tools@0.1.0#list-tools")]
+              unsafe extern "C" fn _post_return_list_tools(arg0: *mut u8,) {
+                unsafe { $($path_to_types)*::__post_return_list_tools::<$ty>(arg0) }
+              }
+              #[unsafe(export_name = "pinion:plugin/tools@0.1.0#call-tool")]
+              unsafe extern "C" fn export_call_tool(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i32,arg7: i32,arg8: *mut u8,arg9: usize,arg10: *mut u8,arg11: usize,arg12: *mut u8,arg13: usize,) -> *mut u8 {
+                unsafe { $($path_to_types)*::_export_call_tool_cabi::<$ty>(arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12, arg13) }
+              }
+              #[unsafe(export_name = "cabi_post_pinion:plugin/tools@0.1.0#call-tool")]
+              unsafe extern "C" fn _post_return_call_tool(arg0: *mut u8,) {
+                unsafe { $($path_to_types)*::__post_return_call_tool::<$ty>(arg0) }
+              }
+            };);
+          }
+          #[doc(hidden)]
+          pub use __export_pinion_plugin_tools_0_1_0_cabi;
+
+          #[cfg_attr(target_pointer_width="64", repr(align(8)))]
+          #[cfg_attr(target_pointer_width="32", repr(align(4)))]
+          struct _RetArea([::core::mem::MaybeUninit::<u8>; 16*::core::mem::size_of::<*const u8>()]);
+          static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 16*::core::mem::size_of::<*const u8>()]);
+
         }
-      } }
-      #[doc(hidden)]
-      #[allow(non_snake_case, unused_unsafe)]
-      pub unsafe fn _export_call_tool_cabi<T_: Guest>(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i64,arg7: *mut u8,arg8: usize,arg9: *mut u8,arg10: usize,) -> *mut u8 { unsafe {#[cfg(target_arch="wasm32")]
-      _rt::run_ctors_once();let result5 = {
-        let len0 = arg1;
-        let bytes0 = _rt::Vec::from_raw_parts(arg0.cast(), len0, len0);
-        let len1 = arg3;
-        let bytes1 = _rt::Vec::from_raw_parts(arg2.cast(), len1, len1);
-        let len2 = arg5;
-        let bytes2 = _rt::Vec::from_raw_parts(arg4.cast(), len2, len2);
-        let len3 = arg8;
-        let bytes3 = _rt::Vec::from_raw_parts(arg7.cast(), len3, len3);
-        let len4 = arg10;
-        let bytes4 = _rt::Vec::from_raw_parts(arg9.cast(), len4, len4);
-        T_::call_tool(super::super::super::super::__with_name1::CallContext{
-          call_id: _rt::string_lift(bytes0),
-          session_id: _rt::string_lift(bytes1),
-          workspace: _rt::string_lift(bytes2),
-          deadline_ms: arg6 as u64,
-        }, _rt::string_lift(bytes3), _rt::string_lift(bytes4))
-      };
-      let ptr6 = (&raw mut _RET_AREA.0).cast::<u8>();
-      match result5 {
-        Ok(e) => { {
-          *ptr6.add(0).cast::<u8>() = (0i32) as u8;
-          let super::super::super::super::__with_name1::ToolOutput{ content:content7, details:details7, display:display7, } = e;
-          let vec13 = content7;
-          let len13 = vec13.len();
-          let layout13 = _rt::alloc::Layout::from_size_align(vec13.len() * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>()).unwrap();
-          let (result13, _cleanup13) = ::wit_bindgen::rt::Cleanup::new(layout13);if let Some(cleanup) = _cleanup13 { cleanup.forget(); }
-          for (i, e) in vec13.into_iter().enumerate() {
-            let base = result13.add(i * (5*::core::mem::size_of::<*const u8>()));
-            {
-              use super::super::super::super::__with_name1::Content as V12;
-              match e {
-                V12::Text(e) => {
-                  *base.add(0).cast::<u8>() = (0i32) as u8;
-                  let vec8 = (e.into_bytes()).into_boxed_slice();
-                  let ptr8 = vec8.as_ptr().cast::<u8>();
-                  let len8 = vec8.len();
-                  ::core::mem::forget(vec8);
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8.cast_mut();
-                },
-                V12::Image(e) => {
-                  *base.add(0).cast::<u8>() = (1i32) as u8;
-                  let super::super::super::super::__with_name1::Image{ media_type:media_type9, data:data9, } = e;
-                  let vec10 = (media_type9.into_bytes()).into_boxed_slice();
-                  let ptr10 = vec10.as_ptr().cast::<u8>();
-                  let len10 = vec10.len();
-                  ::core::mem::forget(vec10);
-                  *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len10;
-                  *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr10.cast_mut();
-                  let vec11 = <_ as Into<_rt::Vec<_>>>::into(data9).into_boxed_slice();
-                  let ptr11 = vec11.as_ptr().cast::<u8>();
-                  let len11 = vec11.len();
-                  ::core::mem::forget(vec11);
-                  *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>() = len11;
-                  *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr11.cast_mut();
-                },
-              }
-            }
-          }
-          *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
-          *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result13;
-          match details7 {
-            Some(e) => {
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-              let vec14 = (e.into_bytes()).into_boxed_slice();
-              let ptr14 = vec14.as_ptr().cast::<u8>();
-              let len14 = vec14.len();
-              ::core::mem::forget(vec14);
-              *ptr6.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>() = len14;
-              *ptr6.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr14.cast_mut();
-            },
-            None => {
-              {
-                *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              }
-            },
-          };use super::super::super::super::__with_name1::Display as V16;
-          match display7 {
-            V16::Plain=> {
-              {
-                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              }
-            }
-            V16::Markdown=> {
-              {
-                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-              }
-            }
-            V16::Diff=> {
-              {
-                *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
-              }
-            }
-            V16::Code(e) => {
-              *ptr6.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
-              let vec15 = (e.into_bytes()).into_boxed_slice();
-              let ptr15 = vec15.as_ptr().cast::<u8>();
-              let len15 = vec15.len();
-              ::core::mem::forget(vec15);
-              *ptr6.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>() = len15;
-              *ptr6.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr15.cast_mut();
-            },
-          }
-        } },
-        Err(e) => { {
-          *ptr6.add(0).cast::<u8>() = (1i32) as u8;
-          use super::super::super::super::__with_name1::ToolError as V22;
-          match e {
-            V22::InvalidArguments(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32) as u8;
-              let vec17 = (e.into_bytes()).into_boxed_slice();
-              let ptr17 = vec17.as_ptr().cast::<u8>();
-              let len17 = vec17.len();
-              ::core::mem::forget(vec17);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len17;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr17.cast_mut();
-            },
-            V22::NotFound(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32) as u8;
-              let vec18 = (e.into_bytes()).into_boxed_slice();
-              let ptr18 = vec18.as_ptr().cast::<u8>();
-              let len18 = vec18.len();
-              ::core::mem::forget(vec18);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len18;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr18.cast_mut();
-            },
-            V22::Denied(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (2i32) as u8;
-              let vec19 = (e.into_bytes()).into_boxed_slice();
-              let ptr19 = vec19.as_ptr().cast::<u8>();
-              let len19 = vec19.len();
-              ::core::mem::forget(vec19);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len19;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr19.cast_mut();
-            },
-            V22::Cancelled=> {
-              {
-                *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (3i32) as u8;
-              }
-            }
-            V22::Failed(e) => {
-              *ptr6.add(::core::mem::size_of::<*const u8>()).cast::<u8>() = (4i32) as u8;
-              let super::super::super::super::__with_name1::Failure{ message:message20, retryable:retryable20, } = e;
-              let vec21 = (message20.into_bytes()).into_boxed_slice();
-              let ptr21 = vec21.as_ptr().cast::<u8>();
-              let len21 = vec21.len();
-              ::core::mem::forget(vec21);
-              *ptr6.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>() = len21;
-              *ptr6.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr21.cast_mut();
-              *ptr6.add(4*::core::mem::size_of::<*const u8>()).cast::<u8>() = (match retryable20 { true => 1, false => 0 }) as u8;
-            },
-          }
-        } },
-      };ptr6
-    } }
-    #[doc(hidden)]
-    #[allow(non_snake_case)]
-    pub unsafe fn __post_return_call_tool<T_: Guest>(arg0: *mut u8,) { unsafe {
-      let l0 = i32::from(*arg0.add(0).cast::<u8>());
-      match l0 {
-        0 => {
-          let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-          let l2 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-          let base11 = l1;
-          let len11 = l2;
-          for i in 0..len11 {
-            let base = base11.add(i * (5*::core::mem::size_of::<*const u8>()));
-            {
-              let l3 = i32::from(*base.add(0).cast::<u8>());
-              match l3 {
-                0 => {
-                  let l4 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                  let l5 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                  _rt::cabi_dealloc(l4, l5, 1);
-                },
-                _ => {
-                  let l6 = *base.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                  let l7 = *base.add(2*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                  _rt::cabi_dealloc(l6, l7, 1);
-                  let l8 = *base.add(3*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                  let l9 = *base.add(4*::core::mem::size_of::<*const u8>()).cast::<usize>();
-                  let base10 = l8;
-                  let len10 = l9;
-                  _rt::cabi_dealloc(base10, len10 * 1, 1);
-                },
-              }
-            }
-          }
-          _rt::cabi_dealloc(base11, len11 * (5*::core::mem::size_of::<*const u8>()), ::core::mem::size_of::<*const u8>());
-          let l12 = i32::from(*arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<u8>());
-          match l12 {
-            0 => (),
-            _ => {
-              let l13 = *arg0.add(4*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l14 = *arg0.add(5*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l13, l14, 1);
-            },
-          }
-          let l15 = i32::from(*arg0.add(6*::core::mem::size_of::<*const u8>()).cast::<u8>());
-          match l15 {
-            0 => (),
-            1 => (),
-            2 => (),
-            _ => {
-              let l16 = *arg0.add(7*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l17 = *arg0.add(8*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l16, l17, 1);
-            },
-          }
-        },
-        _ => {
-          let l18 = i32::from(*arg0.add(::core::mem::size_of::<*const u8>()).cast::<u8>());
-          match l18 {
-            0 => {
-              let l19 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l20 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l19, l20, 1);
-            },
-            1 => {
-              let l21 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l22 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l21, l22, 1);
-            },
-            2 => {
-              let l23 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l24 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l23, l24, 1);
-            },
-            3 => (),
-            _ => {
-              let l25 = *arg0.add(2*::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-              let l26 = *arg0.add(3*::core::mem::size_of::<*const u8>()).cast::<usize>();
-              _rt::cabi_dealloc(l25, l26, 1);
-            },
-          }
-        },
+
       }
-    } }
-    pub trait Guest {
-      /// Called once per load, without authority and under the fixed limits of loading. On an error, the plugin is not loaded,
-      /// or its previous generation stays loaded. At most 128 tools.
-      #[allow(async_fn_in_trait)]
-      fn list_tools() -> Result<_rt::Vec::<ToolDefinition>,_rt::String>;
-      /// Called for one tool call, by default on a fresh instance, with arguments that match `input-schema`.
-      ///
-      /// Concurrent calls run on separate instances. When the call is cancelled, `cancellation.cancelled` turns true and imports
-      /// that wait return `cancelled`; the host drops the instance after a grace period.
-      #[allow(async_fn_in_trait)]
-      fn call_tool(context: CallContext,name: _rt::String,arguments: Json,) -> Result<ToolOutput,ToolError>;
-    }
-    #[doc(hidden)]
-    #[macro_export]
-    macro_rules! __export_pinion_plugin_tools_0_1_0_cabi{
-      ($ty:ident with_types_in $($path_to_types:tt)*) => (const _: () = {
-
-        #[unsafe(export_name = "pinion:plugin/tools@0.1.0#list-tools")]
-        unsafe extern "C" fn export_list_tools() -> *mut u8 {
-          unsafe { $($path_to_types)*::_export_list_tools_cabi::<$ty>() }
-        }
-        #[unsafe(export_name = "cabi_post_pinion:plugin/tools@0.1.0#list-tools")]
-        unsafe extern "C" fn _post_return_list_tools(arg0: *mut u8,) {
-          unsafe { $($path_to_types)*::__post_return_list_tools::<$ty>(arg0) }
-        }
-        #[unsafe(export_name = "pinion:plugin/tools@0.1.0#call-tool")]
-        unsafe extern "C" fn export_call_tool(arg0: *mut u8,arg1: usize,arg2: *mut u8,arg3: usize,arg4: *mut u8,arg5: usize,arg6: i64,arg7: *mut u8,arg8: usize,arg9: *mut u8,arg10: usize,) -> *mut u8 {
-          unsafe { $($path_to_types)*::_export_call_tool_cabi::<$ty>(arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9, arg10) }
-        }
-        #[unsafe(export_name = "cabi_post_pinion:plugin/tools@0.1.0#call-tool")]
-        unsafe extern "C" fn _post_return_call_tool(arg0: *mut u8,) {
-          unsafe { $($path_to_types)*::__post_return_call_tool::<$ty>(arg0) }
-        }
-      };);
-    }
-    #[doc(hidden)]
-    pub use __export_pinion_plugin_tools_0_1_0_cabi;
-
-    #[cfg_attr(target_pointer_width="64", repr(align(8)))]
-    #[cfg_attr(target_pointer_width="32", repr(align(4)))]
-    struct _RetArea([::core::mem::MaybeUninit::<u8>; 9*::core::mem::size_of::<*const u8>()]);
-    static mut _RET_AREA: _RetArea = _RetArea([::core::mem::MaybeUninit::uninit(); 9*::core::mem::size_of::<*const u8>()]);
-
-  }
-
-}
-}
-}
-mod _rt {
-  #![allow(dead_code, unused_imports, clippy::all)]
-  pub use alloc_crate::string::String;
-  pub use alloc_crate::vec::Vec;
-
-  #[cfg(target_arch = "wasm32")]
-  pub fn run_ctors_once() {
-    ::wit_bindgen::rt::run_ctors_once();
-  }
-  pub use alloc_crate::alloc;
-  pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-    if size == 0 {
-      return;
-    }
-    unsafe {
-      let layout = alloc::Layout::from_size_align_unchecked(size, align);
-      alloc::dealloc(ptr, layout);
     }
   }
-  pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-    if cfg!(debug_assertions) {
-      String::from_utf8(bytes).unwrap()
-    } else {
-      unsafe { String::from_utf8_unchecked(bytes) }
-    }
-  }
-  extern crate alloc as alloc_crate;
-}
-
-/// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
-/// the root implementation of all generated traits.
-///
-/// For more information see the documentation of `wit_bindgen::generate!`.
-///
-/// ```rust
-/// # macro_rules! __export_tools{ ($($t:tt)*) => (); }
-/// # trait Guest {}
-/// struct MyType;
-///
-/// impl Guest for MyType {
-///     // ...
-/// }
-///
-/// __export_tools!(MyType);
-/// ```
-#[allow(unused_macros)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __export_tool_plugin_impl {
-  ($ty:ident) => ($crate::bindings::tools::__export_tools!($ty with_types_in $crate::bindings::tools););
-  ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
-  $($path_to_types_root)*::exports::pinion::plugin::tools::__export_pinion_plugin_tools_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::tools);
-  const _: () = {
+  mod _rt {
+    #![allow(dead_code, unused_imports, clippy::all)]
 
     #[cfg(target_arch = "wasm32")]
-    #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin:imports and exportspinion-tools")]
-    #[doc(hidden)]
-    #[allow(clippy::octal_escapes)]
-    pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3513] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb7\x1a\x01A\x02\x01\
-A\x19\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
-s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
-}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
-s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
-own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
-ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
-p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
-ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
-\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
-cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
-plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
-\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
-p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
-\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
-content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
-note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
-pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
-\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
-\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
-arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
-\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
-\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
-ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
-\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
-\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
-in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
-gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
-riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
-\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
-\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
-\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
-t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
-e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
-\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
-\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
-pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
-\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
-\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
-\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
-ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
-\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
-\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
-d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
-\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
-\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x02\x03\
-\0\x01\x04json\x02\x03\0\x01\x07effects\x02\x03\0\x01\x09execution\x02\x03\0\x01\
-\x0ccall-context\x02\x03\0\x01\x0btool-output\x02\x03\0\x01\x0atool-error\x01B\x16\
-\x02\x03\x02\x01\x09\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x0a\x04\0\x07effects\x03\
-\0\x02\x02\x03\x02\x01\x0b\x04\0\x09execution\x03\0\x04\x02\x03\x02\x01\x0c\x04\0\
-\x0ccall-context\x03\0\x06\x02\x03\x02\x01\x0d\x04\0\x0btool-output\x03\0\x08\x02\
-\x03\x02\x01\x0e\x04\0\x0atool-error\x03\0\x0a\x01ps\x01r\x07\x04names\x05labels\
-\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x0c\x07effects\x03\x09executi\
-on\x05\x04\0\x0ftool-definition\x03\0\x0d\x01p\x0e\x01j\x01\x0f\x01s\x01@\0\0\x10\
-\x04\0\x0alist-tools\x01\x11\x01j\x01\x09\x01\x0b\x01@\x03\x07context\x07\x04nam\
-es\x09arguments\x01\0\x12\x04\0\x09call-tool\x01\x13\x04\0\x19pinion:plugin/tool\
-s@0.1.0\x05\x0f\x04\0\x1fpinion:plugin/tool-plugin@0.1.0\x04\0\x0b\x11\x01\0\x0b\
-tool-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x07\
-0.254.2\x10wit-bindgen-rust\x060.60.0";
-  };
-  )
-}
-#[doc(inline)]
-pub use __export_tool_plugin_impl as __export_tools;
+    pub fn run_ctors_once() {
+      ::wit_bindgen::rt::run_ctors_once();
+    }
+    pub use alloc_crate::alloc;
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+      if size == 0 {
+        return;
+      }
+      unsafe {
+        let layout = alloc::Layout::from_size_align_unchecked(size, align);
+        alloc::dealloc(ptr, layout);
+      }
+    }
+    pub use alloc_crate::vec::Vec;
+    pub use alloc_crate::string::String;
+    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+      if cfg!(debug_assertions) {
+        String::from_utf8(bytes).unwrap()
+      } else {
+        unsafe { String::from_utf8_unchecked(bytes) }
+      }
+    }
+    pub unsafe fn invalid_enum_discriminant<T>() -> T {
+      if cfg!(debug_assertions) {
+        panic!("invalid enum discriminant")
+      } else {
+        unsafe { core::hint::unreachable_unchecked() }
+      }
+    }
+    extern crate alloc as alloc_crate;
+  }
 
-#[cfg(target_arch = "wasm32")]
-#[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:plugin@0.1.0:tool-plugin-with-all-of-its-exports-removed:encoded worldpinion-tools")]
-#[doc(hidden)]
-#[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3163] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb9\x17\x01A\x02\x01\
-A\x11\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
-l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x17\
-pinion:plugin/log@0.1.0\x05\0\x01B\x17\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05re\
-ads\x06writes\x08executes\x07network\x0bdestructive\x09delegates\x04\0\x07effect\
-s\x03\0\x02\x01m\x02\x08parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p\
-}\x01r\x02\x0amedia-types\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x02\x04text\x01\
-s\0\x05image\x01\x08\0\x04\0\x07content\x03\0\x09\x01q\x04\x05plain\0\0\x08markd\
-own\0\0\x04diff\0\0\x04code\x01s\0\x04\0\x07display\x03\0\x0b\x01r\x04\x07call-i\
-ds\x0asession-ids\x09workspaces\x0bdeadline-msw\x04\0\x0ccall-context\x03\0\x0d\x01\
-p\x0a\x01k\x01\x01r\x03\x07content\x0f\x07details\x10\x07display\x0c\x04\0\x0bto\
-ol-output\x03\0\x11\x01r\x02\x07messages\x09retryable\x7f\x04\0\x07failure\x03\0\
-\x13\x01q\x05\x11invalid-arguments\x01s\0\x09not-found\x01s\0\x06denied\x01s\0\x09\
-cancelled\0\0\x06failed\x01\x14\0\x04\0\x0atool-error\x03\0\x15\x03\0\x19pinion:\
-plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x07content\x01B\x07\x02\x03\x02\x01\x02\
-\x04\0\x07content\x03\0\0\x01@\x01\x07messages\x01\0\x04\0\x06report\x01\x02\x01\
-p\x01\x01@\x01\x07partial\x03\x01\0\x04\0\x06update\x01\x04\x03\0\x1cpinion:plug\
-in/progress@0.1.0\x05\x03\x01B\x02\x01@\0\0\x7f\x04\0\x09cancelled\x01\0\x03\0\x20\
-pinion:plugin/cancellation@0.1.0\x05\x04\x01B)\x01m\x04\x04file\x09directory\x07\
-symlink\x05other\x04\0\x04kind\x03\0\0\x01r\x04\x04paths\x04kind\x01\x04sizew\x0b\
-modified-msw\x04\0\x05entry\x03\0\x02\x01ps\x01ky\x01r\x07\x04roots\x05globs\x04\
-\x05types\x04\x09max-depth\x05\x06hidden\x7f\x0cignore-files\x7f\x05limity\x04\0\
-\x0cwalk-options\x03\0\x06\x01p\x03\x01r\x02\x07entries\x08\x09truncated\x7f\x04\
-\0\x0bwalk-result\x03\0\x09\x01r\x09\x07patterns\x05regex\x7f\x0ecase-sensitive\x7f\
-\x09multiline\x7f\x06beforey\x05aftery\x0bmax-matchesy\x14max-matches-per-filey\x0e\
-max-line-bytesy\x04\0\x0esearch-options\x03\0\x0b\x01r\x03\x06numberw\x04texts\x08\
-is-match\x7f\x04\0\x04line\x03\0\x0d\x01p\x0e\x01r\x03\x04paths\x05lines\x0f\x07\
-matchesy\x04\0\x0cfile-matches\x03\0\x10\x01p\x11\x01r\x04\x05files\x12\x07match\
-esw\x08searchedw\x09truncated\x7f\x04\0\x0dsearch-result\x03\0\x13\x01q\x05\x06d\
-enied\x01s\0\x09not-found\x01s\0\x0finvalid-pattern\x01s\0\x09cancelled\0\0\x02i\
-o\x01s\0\x04\0\x0fworkspace-error\x03\0\x15\x01q\x02\x07changed\0\0\x05other\x01\
-\x16\0\x04\0\x0dreplace-error\x03\0\x17\x01p}\x01j\0\x01\x16\x01@\x02\x04paths\x07\
-content\x19\0\x1a\x04\0\x0creplace-file\x01\x1b\x01@\x01\x04paths\0\x1a\x04\0\x09\
-note-read\x01\x1c\x01k\x19\x01j\0\x01\x18\x01@\x03\x04paths\x07content\x19\x08ex\
-pected\x1d\0\x1e\x04\0\x11replace-unchanged\x01\x1f\x01j\x01\x0a\x01\x16\x01@\x01\
-\x07options\x07\0\x20\x04\0\x04walk\x01!\x01j\x01\x14\x01\x16\x01@\x02\x05where\x07\
-\x04what\x0c\0\"\x04\0\x06search\x01#\x03\0\x1dpinion:plugin/workspace@0.1.0\x05\
-\x05\x01B\x12\x01ps\x01ks\x01o\x02ss\x01p\x02\x01p}\x01kw\x01r\x07\x07programs\x09\
-arguments\0\x11working-directory\x01\x0benvironment\x03\x05stdin\x04\x0atimeout-\
-ms\x05\x0amax-outputw\x04\0\x07command\x03\0\x06\x01r\x03\x04head\x04\x04tail\x04\
-\x05totalw\x04\0\x08captured\x03\0\x08\x01kz\x01r\x06\x09exit-code\x0a\x06signal\
-\x0a\x06stdout\x09\x06stderr\x09\x0aspilled-to\x01\x0bduration-msw\x04\0\x06outp\
-ut\x03\0\x0b\x01q\x05\x06denied\x01s\0\x09not-found\x01s\0\x09timed-out\x01\x0c\0\
-\x09cancelled\x01\x0c\0\x02io\x01s\0\x04\0\x0dprocess-error\x03\0\x0d\x01j\x01\x0c\
-\x01\x0e\x01@\x01\x07command\x07\0\x0f\x04\0\x03run\x01\x10\x03\0\x1bpinion:plug\
-in/process@0.1.0\x05\x06\x01B\x1b\x01ps\x01r\x04\x04names\x0bdescriptions\x06plu\
-gins\x09authority\0\x04\0\x09tool-info\x03\0\x01\x01ks\x01r\x04\x04names\x0bdesc\
-riptions\x0dargument-hint\x03\x06plugins\x04\0\x0ccommand-info\x03\0\x04\x01r\x07\
-\x04names\x07versions\x0bdescriptions\x0agenerationy\x06sources\x0ccapabilities\0\
-\x07problem\x03\x04\0\x0bplugin-info\x03\0\x06\x01r\x02\x04names\x07current\x7f\x04\
-\0\x0amodel-info\x03\0\x08\x01ku\x01r\x06\x08requestsw\x0cinput-tokensw\x0doutpu\
-t-tokensw\x11cache-read-tokensw\x12cache-write-tokensw\x04cost\x0a\x04\0\x0ausag\
-e-info\x03\0\x0b\x01p\x02\x01@\0\0\x0d\x04\0\x05tools\x01\x0e\x01p\x05\x01@\0\0\x0f\
-\x04\0\x08commands\x01\x10\x01p\x07\x01@\0\0\x11\x04\0\x07plugins\x01\x12\x01p\x09\
-\x01@\0\0\x13\x04\0\x06models\x01\x14\x01@\0\0\x0c\x04\0\x05usage\x01\x15\x03\0\x1b\
-pinion:plugin/catalog@0.1.0\x05\x07\x01B\x18\x01r\x02\x04names\x0bdescriptions\x04\
-\0\x04kind\x03\0\0\x01m\x04\x05first\x0dfewest-tokens\x0bmost-tokens\x05judge\x04\
-\0\x06choice\x03\0\x02\x01r\x02\x05county\x06choice\x03\x04\0\x08attempts\x03\0\x04\
-\x01ks\x01ps\x01k\x07\x01ky\x01kw\x01k\x05\x01r\x06\x06prompts\x04kind\x06\x05to\
-ols\x08\x09max-turns\x09\x0atimeout-ms\x0a\x08attempts\x0b\x04\0\x0aassignment\x03\
-\0\x0c\x01r\x06\x04texts\x09shortfall\x06\x07loop-ids\x05turnsy\x0cinput-tokensw\
-\x0doutput-tokensw\x04\0\x06report\x03\0\x0e\x01q\x04\x06denied\x01s\0\x07invali\
-d\x01s\0\x06failed\x01s\0\x09cancelled\0\0\x04\0\x0bagent-error\x03\0\x10\x01p\x01\
-\x01@\0\0\x12\x04\0\x05kinds\x01\x13\x01j\x01\x0f\x01\x11\x01@\x01\x0aassignment\
-\x0d\0\x14\x04\0\x03run\x01\x15\x03\0\x1apinion:plugin/agents@0.1.0\x05\x08\x04\0\
-?pinion:plugin/tool-plugin-with-all-of-its-exports-removed@0.1.0\x04\0\x0b1\x01\0\
-+tool-plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cproc\
-essed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+  /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
+  /// the root implementation of all generated traits.
+  ///
+  /// For more information see the documentation of `wit_bindgen::generate!`.
+  ///
+  /// ```rust
+  /// # macro_rules! __export_tools{ ($($t:tt)*) => (); }
+  /// # trait Guest {}
+  /// struct MyType;
+  ///
+  /// impl Guest for MyType {
+  ///     // ...
+  /// }
+  ///
+  /// __export_tools!(MyType);
+  /// ```
+  #[allow(unused_macros)]
+  #[doc(hidden)]
+  #[macro_export]
+  macro_rules! __export_sdk_tools_impl {
+    ($ty:ident) => ($crate::bindings::tools::__export_tools!($ty with_types_in $crate::bindings::tools););
+    ($ty:ident with_types_in $($path_to_types_root:tt)*) => (
+    $($path_to_types_root)*::exports::pinion::plugin::tools::__export_pinion_plugin_tools_0_1_0_cabi!($ty with_types_in $($path_to_types_root)*::exports::pinion::plugin::tools);
+    const _: () = {
 
-#[inline(never)]
-#[doc(hidden)]
-pub fn __link_custom_section_describing_imports() {
-  ::wit_bindgen::rt::maybe_link_cabi_realloc();
-}
+      #[cfg(target_arch = "wasm32")]
+      #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-tools:imports and exportspinion-tools")]
+      #[doc(hidden)]
+      #[allow(clippy::octal_escapes)]
+      pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1256] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe8\x08\x01A\x02\x01\
+A\x09\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x02\x03\0\0\x04json\x02\x03\0\0\x0ccall-context\x02\x03\0\0\x0ftool-definitio\
+n\x02\x03\0\0\x0btool-output\x02\x03\0\0\x0atool-error\x01B\x11\x02\x03\x02\x01\x01\
+\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0ccall-context\x03\0\x02\x02\x03\
+\x02\x01\x03\x04\0\x0ftool-definition\x03\0\x04\x02\x03\x02\x01\x04\x04\0\x0btoo\
+l-output\x03\0\x06\x02\x03\x02\x01\x05\x04\0\x0atool-error\x03\0\x08\x01p\x05\x01\
+j\x01\x0a\x01s\x01@\0\0\x0b\x04\0\x0alist-tools\x01\x0c\x01j\x01\x07\x01\x09\x01\
+@\x03\x07context\x03\x04names\x05input\x01\0\x0d\x04\0\x09call-tool\x01\x0e\x04\0\
+\x19pinion:plugin/tools@0.1.0\x05\x06\x04\0\x14pinion:sdk/sdk-tools\x04\0\x0b\x0f\
+\x01\0\x09sdk-tools\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compo\
+nent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+    };
+    )
+  }
+  #[doc(inline)]
+  pub use __export_sdk_tools_impl as __export_tools;
 
+  #[cfg(target_arch = "wasm32")]
+  #[unsafe(link_section = "component-type:wit-bindgen:0.60.0:pinion:sdk:sdk-tools-with-all-of-its-exports-removed:encoded worldpinion-tools")]
+  #[doc(hidden)]
+  #[allow(clippy::octal_escapes)]
+  pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1027] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe3\x06\x01A\x02\x01\
+A\x02\x01B\x1f\x01s\x04\0\x04json\x03\0\0\x01n\x06\x05reads\x06writes\x08execute\
+s\x07network\x0bdestructive\x09delegates\x04\0\x07effects\x03\0\x02\x01m\x02\x08\
+parallel\x0asequential\x04\0\x09execution\x03\0\x04\x01p}\x01r\x02\x0amedia-type\
+s\x04data\x06\x04\0\x05image\x03\0\x07\x01q\x03\x04text\x01s\0\x05image\x01\x08\0\
+\x05other\x01\x01\0\x04\0\x07content\x03\0\x09\x01q\x05\x05plain\0\0\x08markdown\
+\0\0\x04diff\0\0\x04code\x01s\0\x05other\x01\x01\0\x04\0\x07display\x03\0\x0b\x01\
+k\x01\x01r\x05\x07call-ids\x0asession-ids\x09workspaces\x0bdeadline-msy\x05extra\
+\x0d\x04\0\x0ccall-context\x03\0\x0e\x01p\x0a\x01r\x04\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0btool-output\x03\0\x11\x01m\x05\x0dinva\
+lid-input\x09not-found\x06denied\x09cancelled\x06failed\x04\0\x0aerror-kind\x03\0\
+\x13\x01r\x07\x04kind\x14\x07messages\x09retryable\x7f\x07content\x10\x07details\
+\x0d\x07display\x0c\x05extra\x0d\x04\0\x0atool-error\x03\0\x15\x01ps\x01r\x08\x04\
+names\x05labels\x0bdescriptions\x0cinput-schema\x01\x0aguidelines\x17\x07effects\
+\x03\x09execution\x05\x05extra\x0d\x04\0\x0ftool-definition\x03\0\x18\x01ks\x01r\
+\x04\x04names\x0bdescriptions\x0dargument-hint\x1a\x05extra\x0d\x04\0\x12command\
+-definition\x03\0\x1b\x01r\x05\x04names\x06plugins\x05input\x01\x07effects\x03\x0b\
+agent-depthy\x04\0\x09tool-call\x03\0\x1d\x03\0\x19pinion:plugin/types@0.1.0\x05\
+\0\x04\04pinion:sdk/sdk-tools-with-all-of-its-exports-removed\x04\0\x0b/\x01\0)s\
+dk-tools-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocesse\
+d-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+
+  #[inline(never)]
+  #[doc(hidden)]
+  pub fn __link_custom_section_describing_imports() {
+    ::wit_bindgen::rt::maybe_link_cabi_realloc();
+  }
+  

@@ -18,7 +18,7 @@ impl Plugin for Commands {
     fn commands() -> Vec<Command> {
         vec![
             Command::new("help", "List commands, or describe one", |typed, _call| {
-                Ok(vec![Effect::Print(show::help(&catalog::commands(), typed.trim())?)])
+                Ok(vec![Action::Print(show::help(&catalog::commands(), typed.trim())?)])
             })
             .argument("[command]")
             .complete(|typed| {
@@ -26,15 +26,15 @@ impl Plugin for Commands {
                 let names = commands.iter().map(|command| (command.name.as_str(), Some(command.description.as_str())));
                 matching(names, typed)
             }),
-            plain("tools", "List tools and their authority", || Effect::Print(show::tools(&catalog::tools()))),
+            plain("tools", "List tools and their authority", || Action::Print(show::tools(&catalog::tools()))),
             plain("plugins", "List plugins, grants and failed reloads", || {
-                Effect::Print(show::plugins(&catalog::plugins()))
+                Action::Print(show::plugins(&catalog::plugins()))
             }),
-            plain("reload", "Reload changed plugins", || Effect::ReloadPlugins),
+            plain("reload", "Reload changed plugins", || Action::ReloadPlugins),
             Command::new("model", "Switch the model, or list models", |typed, _call| {
                 Ok(vec![match one_word("model", typed)? {
-                    Some(name) => Effect::SetModel(name),
-                    None => Effect::Print(show::models(&catalog::models())),
+                    Some(name) => Action::SetModel(name),
+                    None => Action::Print(show::models(&catalog::models())),
                 }])
             })
             .argument("[name]")
@@ -42,21 +42,21 @@ impl Plugin for Commands {
                 let models = catalog::models();
                 matching(models.iter().map(|model| (model.name.as_str(), model.current.then_some("in use"))), typed)
             }),
-            plain("new", "Start a new session", || Effect::NewSession),
-            plain("clear", "Start a new session", || Effect::NewSession),
+            plain("new", "Start a new session", || Action::NewSession),
+            plain("clear", "Start a new session", || Action::NewSession),
             Command::new("resume", "Resume a session, or list sessions", |typed, _call| {
-                Ok(vec![Effect::Resume(one_word("resume", typed)?)])
+                Ok(vec![Action::Resume(one_word("resume", typed)?)])
             })
             .argument("[id]"),
-            plain("fork", "Continue in a copy of the session", || Effect::Fork),
+            plain("fork", "Continue in a copy of the session", || Action::Fork),
             Command::new("compact", "Replace the conversation with a summary", |typed, _call| {
                 let instructions = typed.trim();
-                Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
+                Ok(vec![Action::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
             .argument("[what to keep]"),
-            plain("cost", "Show tokens and money spent", || Effect::Print(show::usage(&catalog::usage()))),
-            plain("quit", "Quit Pinion", || Effect::Quit),
-            plain("exit", "Quit Pinion", || Effect::Quit),
+            plain("cost", "Show tokens and money spent", || Action::Print(show::usage(&catalog::usage()))),
+            plain("quit", "Quit Pinion", || Action::Quit),
+            plain("exit", "Quit Pinion", || Action::Quit),
         ]
     }
 }
@@ -64,12 +64,12 @@ impl Plugin for Commands {
 export!(Commands, exports = [commands], asks = { "catalog": true });
 
 /// Creates a command that takes no arguments and has one effect.
-fn plain(name: &'static str, description: &str, effect: impl Fn() -> Effect + 'static) -> Command {
+fn plain(name: &'static str, description: &str, action: impl Fn() -> Action + 'static) -> Command {
     Command::new(name, description, move |typed, _call| {
         if !typed.trim().is_empty() {
             return Err(format!("`/{name}` takes no arguments"));
         }
-        Ok(vec![effect()])
+        Ok(vec![action()])
     })
 }
 
@@ -86,28 +86,28 @@ mod tests {
     use super::*;
     use pinion_plugin_sdk::testing;
 
-    fn run(name: &str, typed: &str) -> Result<Vec<Effect>, String> {
+    fn run(name: &str, typed: &str) -> Result<Vec<Action>, String> {
         testing::run_command::<Commands>(name, typed)
     }
 
     #[test]
     fn commands_have_their_effects() {
-        assert!(matches!(run("new", "").unwrap()[..], [Effect::NewSession]));
-        assert!(matches!(run("clear", "").unwrap()[..], [Effect::NewSession]));
-        assert!(matches!(run("fork", "").unwrap()[..], [Effect::Fork]));
-        assert!(matches!(run("resume", "").unwrap()[..], [Effect::Resume(None)]));
-        assert!(matches!(&run("resume", "5c25").unwrap()[..], [Effect::Resume(Some(id))] if id == "5c25"));
-        assert!(matches!(run("reload", " ").unwrap()[..], [Effect::ReloadPlugins]));
-        assert!(matches!(run("quit", "").unwrap()[..], [Effect::Quit]));
-        assert!(matches!(run("exit", "").unwrap()[..], [Effect::Quit]));
-        assert!(matches!(&run("model", " a/b ").unwrap()[..], [Effect::SetModel(name)] if name == "a/b"));
+        assert!(matches!(run("new", "").unwrap()[..], [Action::NewSession]));
+        assert!(matches!(run("clear", "").unwrap()[..], [Action::NewSession]));
+        assert!(matches!(run("fork", "").unwrap()[..], [Action::Fork]));
+        assert!(matches!(run("resume", "").unwrap()[..], [Action::Resume(None)]));
+        assert!(matches!(&run("resume", "5c25").unwrap()[..], [Action::Resume(Some(id))] if id == "5c25"));
+        assert!(matches!(run("reload", " ").unwrap()[..], [Action::ReloadPlugins]));
+        assert!(matches!(run("quit", "").unwrap()[..], [Action::Quit]));
+        assert!(matches!(run("exit", "").unwrap()[..], [Action::Quit]));
+        assert!(matches!(&run("model", " a/b ").unwrap()[..], [Action::SetModel(name)] if name == "a/b"));
     }
 
     #[test]
     fn compact_takes_optional_instructions() {
-        assert!(matches!(run("compact", " ").unwrap()[..], [Effect::Compact(None)]));
+        assert!(matches!(run("compact", " ").unwrap()[..], [Action::Compact(None)]));
         let effects = run("compact", " keep the plan ").unwrap();
-        assert!(matches!(&effects[..], [Effect::Compact(Some(text))] if text == "keep the plan"));
+        assert!(matches!(&effects[..], [Action::Compact(Some(text))] if text == "keep the plan"));
     }
 
     #[test]

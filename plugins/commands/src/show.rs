@@ -1,7 +1,7 @@
 //! Output of the commands: Markdown that is also readable as plain text.
 
 use crate::table::table;
-use pinion_plugin_sdk::catalog::{CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
+use pinion_plugin_sdk::catalog::{CapabilityInfo, CommandInfo, Effects, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 
 /// The keys of a conversation.
 const KEYS: &str = "Keys: Ctrl-C interrupts the model and discards a line, twice at an empty line it exits, as does Ctrl-D. Tab \
@@ -36,9 +36,21 @@ pub(crate) fn tools(tools: &[ToolInfo]) -> String {
     if tools.is_empty() {
         return "No tools are loaded.".to_owned();
     }
-    let row =
-        |tool: &ToolInfo| [tool.name.clone(), tool.plugin.clone(), tool.authority.join(", "), tool.description.clone()];
+    let row = |tool: &ToolInfo| [tool.name.clone(), tool.plugin.clone(), words(tool.effects), tool.description.clone()];
     table(["tool", "plugin", "authority", "description"], &tools.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Puts effects into words.
+fn words(effects: Effects) -> String {
+    let has = |effect| effects.contains(effect);
+    let words = [
+        (has(Effects::READS) && !has(Effects::WRITES), "reads files"),
+        (has(Effects::WRITES), "writes files"),
+        (has(Effects::EXECUTES), "runs programs"),
+        (has(Effects::NETWORK), "uses the network"),
+        (has(Effects::DELEGATES), "starts agents"),
+    ];
+    words.into_iter().filter_map(|(has, word)| has.then_some(word)).collect::<Vec<_>>().join(", ")
 }
 
 /// Lists plugins.
@@ -54,7 +66,11 @@ fn plugin(plugin: &PluginInfo) -> String {
     let mut lines = vec![format!("- `{name}` {version}: {description}")];
     lines.push(format!("  - generation {generation}, {source}"));
     if !plugin.capabilities.is_empty() {
-        lines.push(format!("  - {}", plugin.capabilities.join(", ")));
+        let granted = |capability: &CapabilityInfo| match &capability.granted {
+            Some(extent) => format!("{}: granted{extent}", capability.description),
+            None => format!("{}: not granted", capability.description),
+        };
+        lines.push(format!("  - {}", plugin.capabilities.iter().map(granted).collect::<Vec<_>>().join(", ")));
     }
     if let Some(problem) = &plugin.problem {
         lines.push(format!("  - last reload failed: {}", problem.replace('\n', "\n    ")));
@@ -94,7 +110,7 @@ fn dollars(amount: f64) -> String {
 }
 
 /// Formats a number with thousands separators.
-fn grouped(number: u64) -> String {
+fn grouped(number: u32) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -145,7 +161,7 @@ mod tests {
             name: "read".into(),
             description: "Reads a file. ".repeat(20),
             plugin: "fs".into(),
-            authority: vec!["reads files".into()],
+            effects: Effects::READS,
         };
         let text = tools(&[tool]);
         assert!(
@@ -163,13 +179,20 @@ mod tests {
             description: "Files".into(),
             generation: 2,
             source: "built-in".into(),
-            capabilities: vec!["files: write (granted)".into()],
+            capabilities: vec![
+                CapabilityInfo {
+                    name: "files".into(),
+                    description: "write files".into(),
+                    granted: Some(" in .".into()),
+                },
+                CapabilityInfo { name: "process".into(), description: "run programs".into(), granted: None },
+            ],
             problem: Some("cannot load".into()),
         };
         let expected = "\
 - `fs` 0.1.0: Files
   - generation 2, built-in
-  - files: write (granted)
+  - write files: granted in ., run programs: not granted
   - last reload failed: cannot load";
         assert_eq!(plugins(&[plugin]), expected);
     }

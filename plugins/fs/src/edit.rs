@@ -45,7 +45,7 @@ pub(crate) fn tool() -> Tool {
 
 fn edit(arguments: Arguments, call: &Call) -> Result<Output> {
     if arguments.edits.is_empty() {
-        return Err(Error::invalid_arguments("edits is empty"));
+        return Err(Error::invalid_input("edits is empty"));
     }
     let target = Target::new(&arguments.path, call)?;
     let old = content(&target, call)?;
@@ -80,7 +80,7 @@ fn apply(target: &Target<'_>, content: &str, edits: &[Edit]) -> Result<Replaced>
             _ => None,
         };
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-        Error::invalid_arguments(format!("cannot edit `{}`: {problem}{hint}", target.name))
+        Error::invalid_input(format!("cannot edit `{}`: {problem}{hint}", target.name))
     })
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn message(result: Result<Reply>) -> String {
-        let Err(Error::InvalidArguments(text) | Error::Failed { message: text, .. }) = result else { panic!() };
+        let Err(Error::InvalidInput(text) | Error::Failed { message: text, .. }) = result else { panic!() };
         text
     }
 

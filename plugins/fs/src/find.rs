@@ -51,7 +51,7 @@ fn find(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(root, call)?;
     target.require_directory()?;
     if arguments.pattern.trim().is_empty() {
-        return Err(Error::invalid_arguments("the pattern is empty; use `*` to find everything"));
+        return Err(Error::invalid_input("the pattern is empty; use `*` to find everything"));
     }
     call.check()?;
     let result = workspace::walk(&options(&target.path, &arguments))?;

@@ -124,6 +124,6 @@ mod tests {
         std::fs::write(directory.path().join("file"), "text").unwrap();
         let list = |path| testing::call_tool::<crate::Files>("list", json!({ "path": directory.path().join(path) }));
         assert!(matches!(list("none"), Err(Error::NotFound(_))));
-        assert!(matches!(list("file"), Err(Error::InvalidArguments(text)) if text.contains("is a file")));
+        assert!(matches!(list("file"), Err(Error::InvalidInput(text)) if text.contains("is a file")));
     }
 }

@@ -22,12 +22,12 @@ impl<'a> Target<'a> {
     /// Resolves `name`.
     ///
     /// # Errors
-    /// Those of [`Call::path`], [`Error::InvalidArguments`] for a home directory, and [`Error::Cancelled`].
+    /// Those of [`Call::path`], [`Error::InvalidInput`] for a home directory, and [`Error::Cancelled`].
     pub(crate) fn new(name: &'a str, call: &Call) -> Result<Self> {
         call.check()?;
         // A shell would expand it. Taken literally, it would create a directory named `~` in the workspace.
         if name == "~" || name.starts_with("~/") {
-            return Err(Error::invalid_arguments(format!(
+            return Err(Error::invalid_input(format!(
                 "`~` is not expanded: name `{name}` relative to the workspace or by its absolute path (`./{name}` is a \
                  directory called `~`)"
             )));
@@ -46,7 +46,7 @@ impl<'a> Target<'a> {
     /// Like [`Target::metadata`], for a regular file: opening a pipe or a device could block forever.
     ///
     /// # Errors
-    /// [`Error::InvalidArguments`] if it is not a regular file; `done` names the operation, such as "read".
+    /// [`Error::InvalidInput`] if it is not a regular file; `done` names the operation, such as "read".
     pub(crate) fn regular_file(&self, done: &str) -> Result<Metadata> {
         let metadata = self.metadata()?;
         self.require_file(&metadata, done)?;
@@ -56,7 +56,7 @@ impl<'a> Target<'a> {
     /// Checks that `metadata` is that of a regular file.
     ///
     /// # Errors
-    /// [`Error::InvalidArguments`] otherwise.
+    /// [`Error::InvalidInput`] otherwise.
     pub(crate) fn require_file(&self, metadata: &Metadata, done: &str) -> Result<()> {
         if metadata.is_file() {
             return Ok(());
@@ -66,16 +66,16 @@ impl<'a> Target<'a> {
             true => "is a directory",
             false => "is neither a file nor a directory (a pipe, socket or device)",
         };
-        Err(Error::invalid_arguments(format!("cannot be {done}: `{}` {what}", self.name)))
+        Err(Error::invalid_input(format!("cannot be {done}: `{}` {what}", self.name)))
     }
 
     /// Checks that the target is a directory.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if nothing is there, [`Error::InvalidArguments`] if it is a file.
+    /// [`Error::NotFound`] if nothing is there, [`Error::InvalidInput`] if it is a file.
     pub(crate) fn require_directory(&self) -> Result<()> {
         if self.metadata()?.is_file() {
-            return Err(Error::invalid_arguments(format!("`{}` is a file, not a directory", self.name)));
+            return Err(Error::invalid_input(format!("`{}` is a file, not a directory", self.name)));
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ mod tests {
     fn home_directory_is_not_taken_for_a_name() {
         for name in ["~", "~/x"] {
             let result = Target::new(name, &testing::call());
-            assert!(matches!(result, Err(Error::InvalidArguments(text)) if text.contains("not expanded")), "{name}");
+            assert!(matches!(result, Err(Error::InvalidInput(text)) if text.contains("not expanded")), "{name}");
         }
         assert!(Target::new("./~/x", &testing::call()).is_ok() && Target::new("~x", &testing::call()).is_ok());
     }

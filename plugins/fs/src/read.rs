@@ -80,7 +80,7 @@ fn text(target: &Target<'_>, arguments: &Arguments, bytes: u64, from: impl Read,
     let large = bytes > TEXT_BYTES;
     if large && arguments.offset.is_none() && arguments.limit.is_none() {
         let text = format!("`{name}` has {} of text; pass offset and limit, or use search", size(bytes));
-        return Err(Error::invalid_arguments(text));
+        return Err(Error::invalid_input(text));
     }
     let limits = Limits {
         first: arguments.offset.unwrap_or(1).max(1),
@@ -101,7 +101,7 @@ fn text(target: &Target<'_>, arguments: &Arguments, bytes: u64, from: impl Read,
 
 fn past_the_end(name: &str, first: u64, window: &Window) -> Error {
     let lines = count(window.total.unwrap_or_default(), "line");
-    Error::invalid_arguments(format!("offset {first} is past the end of `{name}`, which has {lines}"))
+    Error::invalid_input(format!("offset {first} is past the end of `{name}`, which has {lines}"))
 }
 
 fn render(name: &str, first: u64, window: &Window) -> String {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn large_file_needs_offset_or_limit() {
         let (_directory, path) = file("0123456789\n".repeat(200_000));
-        let Err(Error::InvalidArguments(text)) = read(&path, json!({})) else { panic!() };
+        let Err(Error::InvalidInput(text)) = read(&path, json!({})) else { panic!() };
         assert!(text.ends_with("has 2.0 MB of text; pass offset and limit, or use search"), "{text}");
         let reply = read(&path, json!({ "offset": 150_000, "limit": 1 })).unwrap();
         let expected = ": lines 150000-150000\n150000\t0123456789\n[more lines follow; continue with offset=150001]\n";
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn offset_past_the_end_reports_the_line_count() {
         let (_directory, path) = file("1\n2\n");
-        let Err(Error::InvalidArguments(text)) = read(&path, json!({ "offset": 3 })) else { panic!() };
+        let Err(Error::InvalidInput(text)) = read(&path, json!({ "offset": 3 })) else { panic!() };
         assert!(text.starts_with("offset 3 is past the end of") && text.ends_with("which has 2 lines"), "{text}");
     }
 
@@ -251,14 +251,14 @@ mod tests {
     #[test]
     fn directory_is_rejected_in_favour_of_list() {
         let directory = tempfile::tempdir().unwrap();
-        let Err(Error::InvalidArguments(text)) = read(directory.path(), json!({})) else { panic!() };
+        let Err(Error::InvalidInput(text)) = read(directory.path(), json!({})) else { panic!() };
         assert!(text.ends_with("is a directory; use list to see its content"), "{text}");
     }
 
     #[cfg(unix)]
     #[test]
     fn device_is_rejected_before_it_is_opened() {
-        let Err(Error::InvalidArguments(text)) = read(Path::new("/dev/zero"), json!({})) else { panic!() };
+        let Err(Error::InvalidInput(text)) = read(Path::new("/dev/zero"), json!({})) else { panic!() };
         assert!(text.contains("neither a file nor a directory"), "{text}");
     }
 

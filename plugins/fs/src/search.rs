@@ -76,7 +76,7 @@ fn search(arguments: Arguments, call: &Call) -> Result<Output> {
     let target = Target::new(arguments.root(), call)?;
     target.metadata()?;
     if arguments.pattern.is_empty() {
-        return Err(Error::invalid_arguments("the pattern is empty"));
+        return Err(Error::invalid_input("the pattern is empty"));
     }
     call.check()?;
     let result = workspace::search(&files(&target.path, &arguments), &what(&arguments))?;
@@ -124,7 +124,7 @@ fn output(arguments: &Arguments, result: &SearchResult) -> Output {
     let mut text = shown.text;
     let mut notes: Vec<String> = shown.left_out.clone().into_iter().collect();
     if result.truncated {
-        notes.push(format!("stopped after {}", count(result.matches, "match")));
+        notes.push(format!("stopped after {}", count(result.matches.into(), "match")));
     }
     if !notes.is_empty() {
         text.push_str(&format!("\n[{}; narrow with path, glob, type or a longer pattern]", notes.join("; ")));
@@ -147,7 +147,7 @@ struct Shown {
 
 fn nothing(arguments: &Arguments, result: &SearchResult) -> String {
     let kind = if arguments.literal.unwrap_or_default() { "text" } else { "expression" };
-    format!("no match for the {kind} `{}` in {}", arguments.pattern, count(result.searched, "file"))
+    format!("no match for the {kind} `{}` in {}", arguments.pattern, count(result.searched.into(), "file"))
 }
 
 fn listed(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> Shown {
@@ -183,7 +183,7 @@ fn befores(file: &FileMatches) -> impl Iterator<Item = &'static str> {
     let has_context = file.lines.iter().any(|line| !line.is_match);
     let mut last = None;
     file.lines.iter().map(move |line| {
-        let gap = last.is_some_and(|last: u64| line.number > last.saturating_add(1));
+        let gap = last.is_some_and(|last: u32| line.number > last.saturating_add(1));
         last = Some(line.number);
         if has_context && gap { "--\n" } else { "" }
     })
@@ -199,7 +199,7 @@ mod tests {
         pinion_plugin_sdk::serde_json::from_value(json).unwrap()
     }
 
-    fn line(number: u64, text: &str, is_match: bool) -> Line {
+    fn line(number: u32, text: &str, is_match: bool) -> Line {
         Line { number, text: text.to_owned(), is_match }
     }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn result(files: Vec<FileMatches>) -> SearchResult {
-        let matches = files.iter().map(|file| u64::from(file.matches)).sum();
+        let matches = files.iter().map(|file| file.matches).sum();
         SearchResult { files, matches, searched: 7, truncated: false }
     }
 
@@ -295,6 +295,6 @@ mod tests {
         let missing = search(json!({ "pattern": "x", "path": directory.path().join("none") }));
         assert!(matches!(missing, Error::NotFound(_)));
         let empty = search(json!({ "pattern": "", "path": directory.path() }));
-        assert_eq!(empty, Error::InvalidArguments("the pattern is empty".into()));
+        assert_eq!(empty, Error::InvalidInput("the pattern is empty".into()));
     }
 }

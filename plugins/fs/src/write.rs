@@ -44,7 +44,7 @@ fn old_bytes(target: &Target<'_>) -> Result<Option<u64>> {
             Ok(Some(old.len()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => match target.name.ends_with('/') {
-            true => Err(Error::invalid_arguments(format!("`{}` names a directory, not a file", target.name))),
+            true => Err(Error::invalid_input(format!("`{}` names a directory, not a file", target.name))),
             false => Ok(None),
         },
         Err(error) => Err(target.failure("write", &error)),
@@ -86,10 +86,10 @@ mod tests {
     fn directory_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         assert!(
-            matches!(write(directory.path(), ""), Err(Error::InvalidArguments(text)) if text.contains("is a directory"))
+            matches!(write(directory.path(), ""), Err(Error::InvalidInput(text)) if text.contains("is a directory"))
         );
         let path = format!("{}/new/", directory.path().display());
-        assert!(matches!(write(Path::new(&path), ""), Err(Error::InvalidArguments(_))));
+        assert!(matches!(write(Path::new(&path), ""), Err(Error::InvalidInput(_))));
         assert!(!Path::new(&path).exists());
     }
 

@@ -4,7 +4,7 @@ use crate::deny::{self, DenyList};
 use pinion_plugin_sdk::prelude::*;
 
 /// Part of the call's deadline that is reserved for the report, in milliseconds.
-const MARGIN_MS: u64 = 2_000;
+const MARGIN_MS: u32 = 2_000;
 
 /// Settings; each one has a default.
 #[derive(Deserialize, Debug)]
@@ -46,10 +46,10 @@ impl Config {
 
     /// Returns the time limit of a command in milliseconds, from the seconds that the model asked for and the call's
     /// deadline.
-    pub(crate) fn timeout_ms(&self, asked: Option<u64>, deadline_ms: u64) -> u64 {
+    pub(crate) fn timeout_ms(&self, asked: Option<u64>, deadline_ms: u32) -> u32 {
         let seconds = asked.unwrap_or(self.timeout).min(self.max_timeout).max(1);
         let left = deadline_ms.saturating_sub(MARGIN_MS).max(deadline_ms / 2);
-        seconds.saturating_mul(1_000).min(left)
+        u32::try_from(seconds.saturating_mul(1_000)).map_or(left, |asked| asked.min(left))
     }
 }
 

@@ -12,7 +12,7 @@ mod words;
 use config::Config;
 use deny::DenyList;
 use pinion_plugin_sdk::prelude::*;
-use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError};
+use pinion_plugin_sdk::process::{self, Command as Program, Output as Ran, ProcessError, Variable};
 use report::Ending;
 
 /// Variables that keep programs from waiting for input and from printing colours.
@@ -67,7 +67,7 @@ export!(
 fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
     let config = Config::read().map_err(Error::failed)?;
     if arguments.command.trim().is_empty() {
-        return Err(Error::invalid_arguments("the command is empty"));
+        return Err(Error::invalid_input("the command is empty"));
     }
     if let Some(pattern) = config.deny_list().map_err(Error::failed)?.denies(&arguments.command) {
         return Err(Error::Denied(format!(
@@ -80,7 +80,7 @@ fn bash(arguments: Arguments, call: &Call) -> Result<Output> {
     Ok(report::output(&ran, ending))
 }
 
-fn run(arguments: &Arguments, timeout_ms: u64) -> Result<(Ran, Ending)> {
+fn run(arguments: &Arguments, timeout_ms: u32) -> Result<(Ran, Ending)> {
     let mut program = program("bash", arguments, timeout_ms);
     let mut ended = process::run(&program);
     if let Err(ProcessError::NotFound(_)) = ended {
@@ -89,21 +89,22 @@ fn run(arguments: &Arguments, timeout_ms: u64) -> Result<(Ran, Ending)> {
     }
     match ended {
         Ok(ran) => Ok((ran, Ending::Exited)),
-        Err(ProcessError::TimedOut(ran)) => Ok((ran, Ending::TimedOut { after_ms: timeout_ms })),
+        Err(ProcessError::TimedOut(ran)) => Ok((ran, Ending::TimedOut { after_ms: timeout_ms.into() })),
         Err(ProcessError::Cancelled(ran)) => Ok((ran, Ending::Cancelled)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn program(name: &str, arguments: &Arguments, timeout_ms: u64) -> Program {
+fn program(name: &str, arguments: &Arguments, timeout_ms: u32) -> Program {
     Program {
         program: name.to_owned(),
-        arguments: vec!["-c".to_owned(), arguments.command.clone()],
+        args: vec!["-c".to_owned(), arguments.command.clone()],
         working_directory: arguments.cwd.clone(),
-        environment: ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        environment: ENVIRONMENT.map(|(name, value)| (name.to_owned(), Variable::Text(value.to_owned()))).to_vec(),
         stdin: Vec::new(),
         timeout_ms: Some(timeout_ms),
-        max_output: streams::BYTES as u64,
+        max_output: streams::BYTES as u32,
+        extra: None,
     }
 }
 
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn empty_command_is_rejected() {
         let error = testing::call_tool::<Shell>("bash", json!({ "command": " \n" })).unwrap_err();
-        assert!(matches!(error, Error::InvalidArguments(_)));
+        assert!(matches!(error, Error::InvalidInput(_)));
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
     fn command_runs_in_bash() {
         let arguments = Arguments { command: "make".into(), timeout: None, cwd: Some("src".into()) };
         let program = program("bash", &arguments, 5_000);
-        assert_eq!((program.program.as_str(), program.arguments), ("bash", vec!["-c".into(), "make".into()]));
+        assert_eq!((program.program.as_str(), program.args), ("bash", vec!["-c".into(), "make".into()]));
         assert_eq!((program.working_directory, program.timeout_ms), (Some("src".into()), Some(5_000)));
     }
 }

@@ -133,7 +133,7 @@ mod tests {
         let reply = reply(&ran("out\n", "err\n", Some(2)), Ending::Exited);
         assert_eq!(reply.text, "out\n[stderr]\nerr\n[exit code 2]");
         assert_eq!((&reply.details["exit_code"], &reply.details["success"]), (&json!(2), &json!(false)));
-        assert_eq!(reply.details["is_error"], true);
+        assert_eq!(reply.is_error, true);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let ran = ran("so far", "", None);
         let timed_out = reply(&ran, Ending::TimedOut { after_ms: 1_500 });
         assert_eq!(timed_out.text, "so far\n[timed out after 2 s and was killed; a longer timeout may help]");
-        assert_eq!((&timed_out.details["timed_out"], &timed_out.details["is_error"]), (&json!(true), &json!(true)));
+        assert_eq!((&timed_out.details["timed_out"], timed_out.is_error), (&json!(true), true));
         let cancelled = reply(&ran, Ending::Cancelled);
         assert_eq!(cancelled.text, "so far\n[cancelled and killed]");
         assert_eq!((&cancelled.details["cancelled"], &cancelled.details["success"]), (&json!(true), &json!(false)));

@@ -85,16 +85,16 @@ fn assignment(arguments: Arguments) -> Result<Assignment> {
     let attempts = match (attempts, choose) {
         (None | Some(1), None) => None,
         (None | Some(1), Some(_)) => {
-            return Err(Error::invalid_arguments("`choose` requires `attempts` of at least 2"));
+            return Err(Error::invalid_input("`choose` requires `attempts` of at least 2"));
         }
         (Some(count), choose) if count > 1 && count <= MAX_ATTEMPTS => {
             Some(Attempts { count, choice: choice(choose.unwrap_or(Choose::Judge)) })
         }
         (Some(count), _) => {
-            return Err(Error::invalid_arguments(format!("`attempts` must be 2 to {MAX_ATTEMPTS}, not {count}")));
+            return Err(Error::invalid_input(format!("`attempts` must be 2 to {MAX_ATTEMPTS}, not {count}")));
         }
     };
-    Ok(Assignment { prompt, kind: agent, tools, max_turns: None, timeout_ms: None, attempts })
+    Ok(Assignment { prompt, kind: agent, tools, max_turns: None, timeout_ms: None, attempts, extra: None })
 }
 
 fn choice(choose: Choose) -> agents::Choice {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((first.count, first.choice), (2, agents::Choice::First));
         assert!(attempts(json!({ "prompt": "x", "attempts": 1 })).unwrap().is_none());
         for wrong in [json!({ "prompt": "x", "attempts": 9 }), json!({ "prompt": "x", "choose": "first" })] {
-            assert!(matches!(attempts(wrong), Err(Error::InvalidArguments(_))));
+            assert!(matches!(attempts(wrong), Err(Error::InvalidInput(_))));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::output::terminal::Style;
 use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
-use crate::run::effects::Next;
+use crate::run::actions::Next;
 use crate::run::full::said::Said;
 use crate::run::loops::Loops;
 use crate::run::notices::describe;

@@ -1,9 +1,9 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
+mod actions;
 mod agents;
 mod built_in;
 mod chat;
-mod effects;
 pub(crate) mod end;
 mod full;
 mod input;

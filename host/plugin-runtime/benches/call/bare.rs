@@ -84,7 +84,7 @@ impl Bare {
     pub(crate) async fn call_and_keep(&self, arguments: &str) -> Store<State> {
         let mut builder = WasiCtxBuilder::new();
         builder.allow_blocking_current_thread(true);
-        builder.preopened_dir(&self.workspace, ".", FsPerms::ReadOnly).unwrap();
+        builder.preopened_dir(&self.workspace, self.workspace.to_string_lossy(), FsPerms::ReadOnly).unwrap();
         let mut store = Store::new(&self.engine, State { wasi: builder.build(), table: ResourceTable::new() });
         store.set_fuel(20_000_000_000).unwrap();
         store.set_epoch_deadline(1_000_000);
@@ -96,6 +96,7 @@ impl Bare {
             session_id: "s".into(),
             workspace: self.workspace.to_string_lossy().into_owned(),
             deadline_ms: 120_000,
+            extra: None,
         };
         let output = guest.call_call_tool(&mut store, &context, "echo", &arguments.to_owned()).await.unwrap().unwrap();
         let Content::Text(text) = &output.content[0] else { panic!("no text") };

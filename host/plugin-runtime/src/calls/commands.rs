@@ -1,9 +1,10 @@
-//! Slash commands: a plugin answers what the user entered with effects that the host carries out.
+//! Slash commands: a plugin answers what the user entered with actions that the host carries out.
 
 use crate::bindings::exports::pinion::plugin::commands as wit;
 use crate::bindings::pinion::plugin::types::CallContext;
 use crate::calls::instance::{Job, Live, Setup};
 use crate::calls::state::NoProgress;
+use crate::convert::clip;
 use crate::errors::fault::{FaultKind, GuestError, PluginFault};
 use crate::loading::generation::CommandDefinition;
 use crate::registry::loaded::Loaded;
@@ -14,14 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Time that a completion may take, while the user types.
 const COMPLETION_TIME: Duration = Duration::from_millis(100);
-/// Effects that one command may have.
-const MAX_EFFECTS: usize = 100;
+/// Actions that one command may have.
+const MAX_ACTIONS: usize = 100;
+/// Bytes of the name of an action that are shown.
+const MAX_NAME_BYTES: usize = 64;
 /// Completions that are shown; the rest is dropped.
 const MAX_COMPLETIONS: usize = 1000;
 
 /// An action that the host carries out for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum Action {
     /// Show Markdown to the user; the model does not see it.
     Print(String),
     /// Send this to the model as the user's message.
@@ -42,6 +45,11 @@ pub enum Effect {
     ReloadPlugins,
     /// Leave the program.
     Quit,
+    /// An action that this version does not know.
+    Unknown {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A possible value for the argument that the user types.
@@ -82,31 +90,31 @@ impl Runtime {
         self.registry.current().commands().cloned().collect()
     }
 
-    /// Runs a command. `arguments` is everything that follows its name.
+    /// Runs a command. `input` is everything that follows its name.
     ///
     /// # Errors
     /// There is no such command, or its plugin returned an error or broke down.
     pub async fn run_command(
         &self,
         name: &str,
-        arguments: &str,
+        input: &str,
         session_id: &str,
         token: CancellationToken,
-    ) -> Result<Vec<Effect>, CommandError> {
+    ) -> Result<Vec<Action>, CommandError> {
         let found = self.registry.command(name, &token).await;
         let loaded = found.ok_or_else(|| CommandError::Unknown { name: name.to_owned() })?;
         let job = RunCommand {
             context: self.call_context(&loaded, format!("/{name}"), session_id.to_owned()),
             name: name.to_owned(),
-            arguments: arguments.to_owned(),
+            input: input.to_owned(),
         };
         let answer = loaded.run(&self.shared, setup(&loaded, name, session_id, token), job).await.result?;
-        let effects = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
-        if effects.len() > MAX_EFFECTS {
-            let message = format!("{} effects of one command, of at most {MAX_EFFECTS}", effects.len());
+        let actions = answer.map_err(|message| CommandError::Refused { name: name.to_owned(), message })?;
+        if actions.len() > MAX_ACTIONS {
+            let message = format!("{} actions of one command, of at most {MAX_ACTIONS}", actions.len());
             return Err(FaultKind::Contract { message }.of(&loaded.program().name).into());
         }
-        Ok(effects.into_iter().map(effect).collect())
+        Ok(actions.into_iter().map(action).collect())
     }
 
     /// Completes the argument of a command, given what was typed of it. Returns nothing when the plugin does not answer
@@ -141,15 +149,15 @@ fn setup(loaded: &Loaded, command: &str, session: &str, token: CancellationToken
 struct RunCommand {
     context: CallContext,
     name: String,
-    arguments: String,
+    input: String,
 }
 
 impl Job for RunCommand {
-    type Answer = Result<Vec<wit::Effect>, String>;
+    type Answer = Result<Vec<wit::Action>, String>;
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
         let export = live.exported().commands.as_ref().ok_or(GuestError::NotExported("commands"))?;
-        let parameters = (&self.context, self.name.as_str(), self.arguments.as_str());
+        let parameters = (&self.context, self.name.as_str(), self.input.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.run_command, parameters).await?;
         Ok(answer)
     }
@@ -172,17 +180,18 @@ impl Job for CompleteArgument {
     }
 }
 
-fn effect(effect: wit::Effect) -> Effect {
-    match effect {
-        wit::Effect::Print(text) => Effect::Print(text),
-        wit::Effect::Submit(text) => Effect::Submit(text),
-        wit::Effect::Insert(text) => Effect::Insert(text),
-        wit::Effect::SetModel(name) => Effect::SetModel(name),
-        wit::Effect::Compact(instructions) => Effect::Compact(instructions),
-        wit::Effect::NewSession => Effect::NewSession,
-        wit::Effect::Resume(id) => Effect::Resume(id),
-        wit::Effect::Fork => Effect::Fork,
-        wit::Effect::ReloadPlugins => Effect::ReloadPlugins,
-        wit::Effect::Quit => Effect::Quit,
+fn action(action: wit::Action) -> Action {
+    match action {
+        wit::Action::Print(text) => Action::Print(text),
+        wit::Action::Submit(text) => Action::Submit(text),
+        wit::Action::Insert(text) => Action::Insert(text),
+        wit::Action::SetModel(name) => Action::SetModel(name),
+        wit::Action::Compact(instructions) => Action::Compact(instructions),
+        wit::Action::NewSession => Action::NewSession,
+        wit::Action::Resume(id) => Action::Resume(id),
+        wit::Action::Fork => Action::Fork,
+        wit::Action::ReloadPlugins => Action::ReloadPlugins,
+        wit::Action::Quit => Action::Quit,
+        wit::Action::Other(other) => Action::Unknown { name: clip(&other.name, MAX_NAME_BYTES).to_owned() },
     }
 }

@@ -52,7 +52,7 @@ impl ToolExecutor for Runtime {
             let job = CallTool {
                 context: self.call_context(&loaded, call.call_id.clone(), call.session_id.to_string()),
                 name: name.clone(),
-                arguments: call.arguments.to_string(),
+                input: call.arguments.to_string(),
                 declared: loaded.get(tool).effects,
             };
             let finished = {
@@ -90,7 +90,8 @@ impl Runtime {
             call_id,
             session_id,
             workspace: self.shared.workspace.to_string_lossy().into_owned(),
-            deadline_ms: loaded.program().limits.deadline_ms,
+            deadline_ms: convert::count(loaded.program().limits.deadline_ms),
+            extra: None,
         }
     }
 }
@@ -99,7 +100,7 @@ impl Runtime {
 struct CallTool {
     context: CallContext,
     name: String,
-    arguments: String,
+    input: String,
     /// The effects that the tool declares, also where the caller may not pass all of them on.
     declared: Authority,
 }
@@ -109,7 +110,7 @@ impl Job for CallTool {
 
     async fn run(self, live: &mut Live<'_>) -> wasmtime::Result<Self::Answer> {
         let export = live.exported().tools.as_ref().ok_or(GuestError::NotExported("tools"))?;
-        let parameters = (&self.context, self.name.as_str(), self.arguments.as_str());
+        let parameters = (&self.context, self.name.as_str(), self.input.as_str());
         let (answer,) = live.call::<_, (Self::Answer,)>(&export.call_tool, parameters).await?;
         let bytes = answer.as_ref().map_or_else(convert::error_bytes, convert::output_bytes);
         live.state().spend_output(bytes)?;
@@ -126,14 +127,10 @@ impl Job for CallTool {
 
 /// Adds the reason to an error that the plugin could not explain.
 fn explained(mut error: wit::ToolError, why: Option<String>) -> wit::ToolError {
-    let text = match &mut error {
-        wit::ToolError::NotFound(text) | wit::ToolError::Denied(text) => Some(text),
-        wit::ToolError::Failed(failure) => Some(&mut failure.message),
-        wit::ToolError::InvalidArguments(_) | wit::ToolError::Cancelled => None,
-    };
-    if let (Some(text), Some(why)) = (text, why) {
-        text.push('\n');
-        text.push_str(&why);
+    use wit::ErrorKind::{Denied, Failed, NotFound};
+    if let (NotFound | Denied | Failed, Some(why)) = (error.kind, why) {
+        error.message.push('\n');
+        error.message.push_str(&why);
     }
     error
 }
@@ -146,10 +143,13 @@ fn reply(
 ) -> ToolReply {
     let plugin = &loaded.program().name;
     let result = match result {
-        Ok(Ok(output)) => {
-            convert::tool_output(output).map_err(|message| fault(tool, FaultKind::Contract { message }.of(plugin)))
+        Ok(answer) => {
+            let converted = match answer {
+                Ok(output) => convert::tool_output(output).map(Ok),
+                Err(error) => convert::tool_error(tool, error),
+            };
+            converted.unwrap_or_else(|message| Err(fault(tool, FaultKind::Contract { message }.of(plugin))))
         }
-        Ok(Err(error)) => Err(convert::tool_error(tool, error)),
         Err(PluginFault { kind: FaultKind::Cancelled, .. }) => Err(ToolError::Cancelled { tool: tool.to_owned() }),
         Err(other) => Err(fault(tool, other)),
     };

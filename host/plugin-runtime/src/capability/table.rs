@@ -211,14 +211,14 @@ macro_rules! tables {
                 effects
             }
 
-            /// Returns the verb phrase of each ask with the extent to which it is granted.
-            pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, Option<String>)> {
+            /// Returns the name and the verb phrase of each ask, with the extent to which it is granted.
+            pub(crate) fn extents(&self, asks: &Asks) -> Vec<(&'static str, &'static str, Option<String>)> {
                 let mut extents = Vec::new();
                 $(
                     $(#[$cfg])?
                     if !is_default(&asks.$name) {
                         let extent = $name::$Capability::extent(&self.$name);
-                        extents.push(($name::$Capability::phrase(asks.$name), extent));
+                        extents.push(($name::$Capability::NAME, $name::$Capability::phrase(asks.$name), extent));
                     }
                 )+
                 extents

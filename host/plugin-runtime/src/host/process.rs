@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Maximum of `max-output`.
-const MAX_KEPT_BYTES: u64 = 1024 * 1024;
+const MAX_KEPT_BYTES: u32 = 1024 * 1024;
 /// Time to wait for the end of the output after the program has ended: a process that left the group may hold it open.
 const DRAIN: Duration = Duration::from_millis(250);
 /// Interval at which the output is shown while the program runs.
@@ -40,6 +40,8 @@ pub(crate) struct Run {
     pub(crate) deadline: Instant,
     pub(crate) token: CancellationToken,
     pub(crate) progress: Arc<dyn ToolProgress>,
+    /// Variables in addition to those of the grant.
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 /// The reason a program ended.
@@ -103,11 +105,11 @@ impl Run {
         }
         let mut builder = tokio::process::Command::new(&command.program);
         builder
-            .args(&command.arguments)
+            .args(&command.args)
             .current_dir(&directory)
             .env_clear()
             .envs(&self.grant.environment)
-            .envs(command.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("PWD", &directory)
             .stdin(if command.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
@@ -163,7 +165,7 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(spill_directory: &Path, written: &Arc<Written>, max_output: u64) -> Self {
+    fn new(spill_directory: &Path, written: &Arc<Written>, max_output: u32) -> Self {
         let kept = || RetainedOutput::new(usize::try_from(max_output / 2).unwrap_or(0));
         Self { stdout: kept(), stderr: kept(), spill: Spill::new(spill_directory, written.clone()) }
     }
@@ -215,7 +217,7 @@ impl Streams {
             stdout: self.stdout.into_captured(),
             stderr: self.stderr.into_captured(),
             spilled_to: self.spill.finish().filter(|_| truncated),
-            duration_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Asking a plugin what it offers, when it is loaded.
 
-use crate::bindings::exports::pinion::plugin::{commands as wit_commands, tools as wit_tools};
 use crate::bindings::pinion::plugin::types as wit;
 use crate::calls::instance::{self, Job, Live, Setup};
+use crate::convert;
 use crate::errors::fault::{GuestError, PluginFault};
 use crate::loading::offer::{Description, OfferedCommand, OfferedTool};
 use crate::loading::program::Program;
 use crate::shared::Shared;
-use pinion_protocol::Authority;
 use std::sync::Arc;
 
 /// Asks a plugin what it offers, on an instance without authority and under the limits of loading. The plugin tests itself
@@ -42,29 +41,18 @@ impl Job for Describe {
     }
 }
 
-fn tool(tool: wit_tools::ToolDefinition) -> OfferedTool {
+fn tool(tool: wit::ToolDefinition) -> OfferedTool {
     OfferedTool {
         name: tool.name,
         label: tool.label,
         description: tool.description,
         input_schema: tool.input_schema,
         guidelines: tool.guidelines,
-        effects: effects(tool.effects),
+        effects: convert::authority(tool.effects),
         is_sequential: matches!(tool.execution, wit::Execution::Sequential),
     }
 }
 
-fn effects(flags: wit::Effects) -> Authority {
-    Authority {
-        reads: flags.contains(wit::Effects::READS),
-        writes: flags.contains(wit::Effects::WRITES),
-        executes: flags.contains(wit::Effects::EXECUTES),
-        network: flags.contains(wit::Effects::NETWORK),
-        destructive: flags.contains(wit::Effects::DESTRUCTIVE),
-        delegates: flags.contains(wit::Effects::DELEGATES),
-    }
-}
-
-fn command(command: wit_commands::CommandDefinition) -> OfferedCommand {
+fn command(command: wit::CommandDefinition) -> OfferedCommand {
     OfferedCommand { name: command.name, description: command.description, argument_hint: command.argument_hint }
 }

@@ -6,7 +6,7 @@ use crate::errors::fault::GuestError;
 use crate::errors::load::LoadError;
 use crate::limits::Limits;
 use crate::limits::shares::Share;
-use crate::manifest::{API_VERSION, Inspection};
+use crate::manifest::{Inspection, export_names};
 use std::sync::Arc;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
@@ -86,10 +86,9 @@ impl Exported {
     /// Looks up the functions of each interface that the component exports.
     pub(crate) fn of(component: &Component, inspection: &Inspection) -> Result<Self, LoadError> {
         let find = |interface: &str, function: &str| {
-            let instance = format!("pinion:plugin/{interface}@{API_VERSION}");
-            let index = component.get_export_index(None, &instance);
-            index.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
-                LoadError::Link { message: format!("`{instance}` has no function `{function}`"), source: None }
+            let instance = export_names(interface).find_map(|name| component.get_export_index(None, &name));
+            instance.and_then(|instance| component.get_export_index(Some(&instance), function)).ok_or_else(|| {
+                LoadError::Link { message: format!("`{interface}` has no function `{function}`"), source: None }
             })
         };
         let mut exported = Self::default();

@@ -1,6 +1,7 @@
 //! Lists of the loaded plugins, for people and for plugins with the capability `catalog`.
 
 use crate::bindings::pinion::plugin::catalog as wit;
+use crate::convert;
 use crate::loading::cache::Origin;
 use crate::loading::source::Source;
 use crate::manifest::Lifetime;
@@ -48,6 +49,8 @@ pub struct PluginInfo {
 /// Something that a plugin asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
+    /// The name in manifests and in the config, such as `files`.
+    pub name: &'static str,
     /// The request in words, such as `write files`.
     pub asks: String,
     /// The granted extent in words; none if nothing was granted.
@@ -75,7 +78,7 @@ impl PluginSet {
                 name: tool.definition.name.clone(),
                 description: tool.definition.description.clone(),
                 plugin: loaded.program().name.to_string(),
-                authority: tool.definition.authority.words().into_iter().map(str::to_owned).collect(),
+                effects: convert::effects(tool.definition.authority),
             })
             .collect()
     }
@@ -96,9 +99,10 @@ impl PluginSet {
     }
 
     pub(super) fn plugin_infos(&self) -> Vec<wit::PluginInfo> {
-        let in_words = |capability: &Capability| match &capability.granted {
-            Some(extent) => format!("{}: granted{extent}", capability.asks),
-            None => format!("{}: not granted", capability.asks),
+        let capability = |capability: Capability| wit::CapabilityInfo {
+            name: capability.name.to_owned(),
+            description: capability.asks,
+            granted: capability.granted,
         };
         self.infos()
             .into_iter()
@@ -108,7 +112,7 @@ impl PluginSet {
                 description: plugin.description,
                 generation: plugin.generation,
                 source: plugin.source,
-                capabilities: plugin.capabilities.iter().map(in_words).collect(),
+                capabilities: plugin.capabilities.into_iter().map(capability).collect(),
                 problem: plugin.problem,
             })
             .collect()
@@ -141,5 +145,5 @@ fn info(loaded: &Loaded) -> PluginInfo {
 fn capabilities(loaded: &Loaded) -> Vec<Capability> {
     let asks = &loaded.generation.inspection.manifest.capabilities;
     let extents = loaded.generation.grants.clone().cut_to(asks).extents(asks);
-    extents.into_iter().map(|(phrase, granted)| Capability { asks: phrase.to_owned(), granted }).collect()
+    extents.into_iter().map(|(name, phrase, granted)| Capability { name, asks: phrase.to_owned(), granted }).collect()
 }

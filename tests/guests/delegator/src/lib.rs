@@ -27,7 +27,7 @@ impl Plugin for Delegator {
     fn commands() -> Vec<Command> {
         vec![Command::new("delegate", "Starts a sub-agent", |typed, _call| {
             let report = run(typed.to_owned(), None).map_err(|error| format!("{error:?}"))?;
-            Ok(vec![Effect::Print(report)])
+            Ok(vec![Action::Print(report)])
         })]
     }
 }
@@ -43,7 +43,8 @@ fn delegate(arguments: Arguments, _call: &Call) -> Result<String> {
 }
 
 fn run(prompt: String, tools: Option<Vec<String>>) -> Result<String> {
-    let assignment = Assignment { prompt, kind: None, tools, max_turns: None, timeout_ms: None, attempts: None };
+    let assignment =
+        Assignment { prompt, kind: None, tools, max_turns: None, timeout_ms: None, attempts: None, extra: None };
     let report = agents::run(&assignment)?;
     Ok(format!("{} {}", report.text, report.shortfall.unwrap_or_default()).trim().to_owned())
 }

@@ -19,12 +19,13 @@ pub fn look() -> Tool {
 pub fn sh(arguments: Script, _call: &Call) -> Result<String> {
     let command = Command {
         program: "sh".to_owned(),
-        arguments: vec!["-c".to_owned(), arguments.script],
+        args: vec!["-c".to_owned(), arguments.script],
         working_directory: None,
         environment: vec![],
         stdin: vec![],
         timeout_ms: None,
         max_output: 1000,
+        extra: None,
     };
     let output = process::run(&command)?;
     Ok(String::from_utf8_lossy(&output.stdout.head).into_owned())

@@ -193,7 +193,7 @@ fn write(a: Write, _call: &Call) -> Result<String> {
             }
             "set_len" => options.open(&a.path)?.set_len(a.bytes)?,
             "replace" => workspace::replace_file(&a.path, &bytes())?,
-            other => return Err(Error::invalid_arguments(other.to_owned())),
+            other => return Err(Error::invalid_input(other.to_owned())),
         }
     }
     Ok("written".to_owned())
@@ -202,12 +202,13 @@ fn write(a: Write, _call: &Call) -> Result<String> {
 fn spawn(a: Spawn, _call: &Call) -> Result<String> {
     let command = Program {
         program: "sh".to_owned(),
-        arguments: vec!["-c".to_owned(), a.script, "x".repeat(a.argument_bytes)],
+        args: vec!["-c".to_owned(), a.script, "x".repeat(a.argument_bytes)],
         working_directory: None,
         environment: vec![],
         stdin: vec![],
         timeout_ms: None,
         max_output: 1000,
+        extra: None,
     };
     let mut ended = String::new();
     for _ in 0..a.times {

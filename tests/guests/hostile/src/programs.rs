@@ -7,9 +7,9 @@ use pinion_plugin_sdk::process::{self, Command, ProcessError};
 struct Script {
     script: String,
     #[serde(default)]
-    timeout_ms: Option<u64>,
+    timeout_ms: Option<u32>,
     #[serde(default)]
-    max_output: Option<u64>,
+    max_output: Option<u32>,
 }
 
 pub fn tools() -> Vec<Tool> {
@@ -22,12 +22,13 @@ pub fn tools() -> Vec<Tool> {
 fn run(a: Script, _call: &Call) -> Result<String, Error> {
     let command = Command {
         program: "sh".to_owned(),
-        arguments: vec!["-c".to_owned(), a.script],
+        args: vec!["-c".to_owned(), a.script],
         working_directory: None,
         environment: vec![],
         stdin: vec![],
         timeout_ms: a.timeout_ms,
         max_output: a.max_output.unwrap_or(100_000),
+        extra: None,
     };
     let (how, output) = match process::run(&command) {
         Ok(output) => ("ended", output),

@@ -83,7 +83,7 @@ impl Step {
                 let lines = found.files.into_iter().flat_map(|file| file.lines);
                 lines.map(|line| line.text).collect::<Vec<_>>().join(" ")
             }
-            unknown => return Err(Error::invalid_arguments(unknown)),
+            unknown => return Err(Error::invalid_input(unknown)),
         })
     }
 }

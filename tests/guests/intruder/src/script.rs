@@ -155,12 +155,13 @@ fn by_path(step: &[&str]) -> io::Result<String> {
         ["shell", script] => {
             let command = Command {
                 program: "sh".to_owned(),
-                arguments: vec!["-c".to_owned(), (*script).to_owned()],
+                args: vec!["-c".to_owned(), (*script).to_owned()],
                 working_directory: None,
                 environment: vec![],
                 stdin: vec![],
                 timeout_ms: None,
                 max_output: 100_000,
+                extra: None,
             };
             let output = process::run(&command).map_err(io::Error::other)?;
             Ok(String::from_utf8_lossy(&output.stdout.head).into_owned())

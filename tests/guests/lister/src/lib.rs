@@ -33,8 +33,8 @@ fn settings() -> Config {
 struct Lists;
 
 impl wit_tools::Guest for Lists {
-    fn list_tools() -> Result<Vec<wit_tools::ToolDefinition>, String> {
-        let tool = |tool: Listed| wit_tools::ToolDefinition {
+    fn list_tools() -> Result<Vec<types::ToolDefinition>, String> {
+        let tool = |tool: Listed| types::ToolDefinition {
             name: tool.name,
             label: tool.label,
             description: tool.description,
@@ -42,21 +42,23 @@ impl wit_tools::Guest for Lists {
             guidelines: tool.guidelines,
             effects: types::Effects::empty(),
             execution: types::Execution::Parallel,
+            extra: None,
         };
         Ok(settings().tools.into_iter().map(tool).collect())
     }
 
     fn call_tool(_: types::CallContext, _: String, _: String) -> Result<types::ToolOutput, types::ToolError> {
-        Err(types::ToolError::Cancelled)
+        Err(Error::Cancelled.into())
     }
 }
 
 impl wit_commands::Guest for Lists {
-    fn list_commands() -> Result<Vec<wit_commands::CommandDefinition>, String> {
-        let command = |command: Listed| wit_commands::CommandDefinition {
+    fn list_commands() -> Result<Vec<types::CommandDefinition>, String> {
+        let command = |command: Listed| types::CommandDefinition {
             name: command.name,
             description: command.description,
             argument_hint: Some(command.label),
+            extra: None,
         };
         Ok(settings().commands.into_iter().map(command).collect())
     }
@@ -65,7 +67,7 @@ impl wit_commands::Guest for Lists {
         Vec::new()
     }
 
-    fn run_command(_: types::CallContext, _: String, _: String) -> Result<Vec<wit_commands::Effect>, String> {
+    fn run_command(_: types::CallContext, _: String, _: String) -> Result<Vec<wit_commands::Action>, String> {
         Ok(Vec::new())
     }
 }

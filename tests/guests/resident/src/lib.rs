@@ -14,8 +14,15 @@ impl Plugin for Resident {
     fn tools() -> Vec<Tool> {
         vec![
             Tool::new("resident", "Starts a sub-agent.", |Arguments { prompt }: Arguments, _: &Call| {
-                let assignment =
-                    Assignment { prompt, kind: None, tools: None, max_turns: None, timeout_ms: None, attempts: None };
+                let assignment = Assignment {
+                    prompt,
+                    kind: None,
+                    tools: None,
+                    max_turns: None,
+                    timeout_ms: None,
+                    attempts: None,
+                    extra: None,
+                };
                 Ok(agents::run(&assignment)?.text)
             })
             .delegates(),

@@ -81,7 +81,7 @@ fn command(offer: &Offer, number: usize) -> Command {
     let (says, fails) = (offer.says.clone(), offer.fails.clone());
     let run = move |_: &str, _: &Call| match &fails {
         Some(message) => Err(message.clone()),
-        None => Ok(vec![Effect::Print(says.clone())]),
+        None => Ok(vec![Action::Print(says.clone())]),
     };
     let command = Command::new(leaked(&offer.name, number), offer.description.clone(), run);
     match &offer.hint {

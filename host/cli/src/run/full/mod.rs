@@ -24,7 +24,7 @@ use crate::run::full::approver::UiApprover;
 use crate::run::full::said::Said;
 use crate::run::full::ui::{Connections, Ui, Work};
 use pinion_agent::Message;
-use pinion_plugin_runtime::Effect;
+use pinion_plugin_runtime::Action;
 use pinion_tui::{Input, KeyMap, Settings, Theme, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -99,7 +99,7 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         let next = match ui.next().await? {
             None => return Ok(()),
             Some(Work::Line(line)) => ui.during(chat.enter(line.trim())).await?,
-            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Effect::Resume(Some(id))])).await?,
+            Some(Work::Resume(id)) => ui.during(chat.perform(vec![Action::Resume(Some(id))])).await?,
         };
         for message in next.submit {
             work(chat, ui, Some(message)).await?;

@@ -3,6 +3,7 @@
 use super::Agents;
 use crate::bindings::pinion::plugin::agents::{self, AgentError, Assignment, Kind, Report};
 use crate::calls::state::State;
+use crate::convert;
 use pinion_protocol::{Attempts, ChoiceName, SubAgentError};
 use std::time::Duration;
 use wasmtime::component::{HasSelf, Linker};
@@ -46,7 +47,7 @@ fn assignment(assignment: Assignment) -> pinion_protocol::Assignment {
         kind: assignment.kind,
         tools: assignment.tools,
         max_turns: assignment.max_turns,
-        max_time: assignment.timeout_ms.map(Duration::from_millis),
+        max_time: assignment.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
         attempts: assignment.attempts.map(attempts),
     }
 }
@@ -67,8 +68,8 @@ fn report(report: pinion_protocol::Report) -> Report {
         text: report.text,
         loop_id: report.loop_id.to_string(),
         turns: report.turns,
-        input_tokens: report.spend.usage.total() - report.spend.usage.output,
-        output_tokens: report.spend.usage.output,
+        input_tokens: convert::count(report.spend.usage.total() - report.spend.usage.output),
+        output_tokens: convert::count(report.spend.usage.output),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Catalog;
 use crate::bindings::pinion::plugin::catalog::{self, CommandInfo, ModelInfo, PluginInfo, ToolInfo, UsageInfo};
 use crate::calls::state::State;
+use crate::convert::count;
 use crate::host_info::LoadedPlugins;
 use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker};
@@ -32,11 +33,11 @@ impl catalog::Host for State {
     async fn usage(&mut self) -> wasmtime::Result<UsageInfo> {
         let spent = self.granted().map(|state| state.info.spent()).unwrap_or_default();
         Ok(UsageInfo {
-            requests: spent.requests,
-            input_tokens: spent.usage.input,
-            output_tokens: spent.usage.output,
-            cache_read_tokens: spent.usage.cache_read,
-            cache_write_tokens: spent.usage.cache_write,
+            requests: count(spent.requests),
+            input_tokens: count(spent.usage.input),
+            output_tokens: count(spent.usage.output),
+            cache_read_tokens: count(spent.usage.cache_read),
+            cache_write_tokens: count(spent.usage.cache_write),
             cost: spent.cost.map(|cost| cost.total()),
         })
     }

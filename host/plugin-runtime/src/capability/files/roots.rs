@@ -112,16 +112,12 @@ impl Root {
         Ok(self.opened.get_or_init(|| Arc::new(Opened { directory, denied, device })))
     }
 
-    /// Returns the names that a guest may use: the absolute path, the location, and the path from the workspace root.
+    /// Returns the names under which a guest gets it: the absolute path, and the location. There is no relative name: C
+    /// libraries would take an absolute path that matches nothing for a relative one, and open another file.
     pub(crate) fn guest_names(&self) -> Vec<String> {
         let mut names = vec![self.path.clone()];
         if self.real != self.path {
             names.push(self.real.clone());
-        }
-        match &self.in_workspace {
-            Some(relative) if relative.as_os_str().is_empty() => names.push(PathBuf::from(".")),
-            Some(relative) => names.push(relative.clone()),
-            None => {}
         }
         names.iter().filter_map(|name| name.to_str().map(str::to_owned)).collect()
     }

@@ -1,7 +1,7 @@
 //! The import `process`.
 
 use super::Process;
-use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError};
+use crate::bindings::pinion::plugin::process::{self, Command, Output, ProcessError, Variable};
 use crate::calls::state::State;
 use crate::host::process::Run;
 use std::time::Duration;
@@ -18,10 +18,14 @@ impl process::Host for State {
             Ok(grant) => grant.clone(),
             Err(denied) => return Ok(Err(ProcessError::Denied(denied.to_string()))),
         };
+        let environment = match self.environment(&command) {
+            Ok(environment) => environment,
+            Err(denied) => return Ok(Err(denied)),
+        };
         let account = &mut self.account.capabilities;
         account.process.spend()?;
         account.files.written.spend(command.stdin.len() as u64)?;
-        let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let timeout = command.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms.into()));
         let run = Run {
             deadline: timeout.map_or(self.call.deadline.at(), |timeout| timeout.min(self.call.deadline.at())),
             token: self.call.deadline.token().clone(),
@@ -29,7 +33,26 @@ impl process::Host for State {
             workspace: self.call.authority.workspace().to_owned(),
             written: account.files.written.clone(),
             grant,
+            environment,
         };
         Ok(run.execute(command).await)
+    }
+}
+
+impl State {
+    /// Returns the variables of a command, with the values of secrets.
+    ///
+    /// # Errors
+    /// A secret was not granted.
+    fn environment(&self, command: &Command) -> Result<Vec<(String, String)>, ProcessError> {
+        let value = |(name, value): &(String, Variable)| match value {
+            Variable::Text(text) => Ok((name.clone(), text.clone())),
+            Variable::Secret(secret) => Err(ProcessError::Denied(format!(
+                "plugin `{}` may not use the secret `{}`",
+                self.plugin,
+                pinion_protocol::text::one_line(secret, 64)
+            ))),
+        };
+        command.environment.iter().map(value).collect()
     }
 }

@@ -14,6 +14,7 @@ mod open;
 mod patterns;
 mod properties;
 mod queue;
+mod read;
 pub(crate) mod read_files;
 mod replace;
 mod search;
@@ -23,7 +24,7 @@ mod walk;
 
 use self::read_files::Known;
 use crate::bindings::pinion::plugin::workspace::{
-    self, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
+    self, Chunk, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
 };
 use crate::calls::state::State;
 use crate::capability::Denied;
@@ -40,6 +41,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MAX_THREADS: usize = 8;
 
 impl workspace::Host for State {
+    async fn resolve(&mut self, path: String) -> wasmtime::Result<Result<String, WorkspaceError>> {
+        let resolved = match self.call.authority.place(&path, Access::Read) {
+            Ok(place) => Ok(place.root.path.join(&place.relative).to_string_lossy().into_owned()),
+            Err(denied) => Err(WorkspaceError::Denied(denied.to_string())),
+        };
+        Ok(resolved)
+    }
+
+    async fn read_file(
+        &mut self,
+        path: String,
+        offset: u64,
+        limit: u32,
+    ) -> wasmtime::Result<Result<Chunk, WorkspaceError>> {
+        let chunk = self.root(&path, Access::Read).and_then(|root| read::read(&root, offset, limit));
+        if let Ok(chunk) = &chunk {
+            self.count_read(chunk.content.len());
+        }
+        Ok(chunk)
+    }
+
+    async fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, WorkspaceError>> {
+        let text = self.root(&path, Access::Read).and_then(|root| read::read_text(&root));
+        if let Ok(text) = &text {
+            self.count_read(text.len());
+        }
+        Ok(text)
+    }
+
     async fn replace_file(&mut self, path: String, content: Vec<u8>) -> wasmtime::Result<Result<(), WorkspaceError>> {
         self.account.capabilities.files.written.spend_at(0, content.len() as u64)?;
         let replaced = self.replace(&path, &content, &Expected::Anything);
@@ -88,7 +118,7 @@ impl workspace::Host for State {
             .root(&files.root, Access::Read)
             .and_then(|root| search::search(&root, &files, &what, &self.call.deadline));
         Ok(found.map(|found| {
-            self.account.capabilities.files.files += found.result.searched;
+            self.account.capabilities.files.files += u64::from(found.result.searched);
             self.account.capabilities.files.searched += found.bytes;
             found.result
         }))
@@ -96,6 +126,12 @@ impl workspace::Host for State {
 }
 
 impl State {
+    /// Adds a file that the host read to the ledger.
+    fn count_read(&mut self, bytes: usize) {
+        self.account.capabilities.files.files += 1;
+        self.account.capabilities.files.searched += bytes as u64;
+    }
+
     /// Finds and opens the root of a walk.
     fn root(&self, path: &str, access: Access) -> Result<Root, WorkspaceError> {
         let (place, opened) = self.granted_root(path, access)?;

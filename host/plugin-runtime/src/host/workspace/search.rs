@@ -9,6 +9,7 @@ use crate::bindings::pinion::plugin::workspace::{
     FileMatches, Kind, Line, SearchOptions, SearchResult, WalkOptions, WorkspaceError,
 };
 use crate::calls::deadline::Deadline;
+use crate::convert::count;
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -95,9 +96,9 @@ pub(super) fn search(
     let named = |(path, file)| FileMatches { path: walk::text(path), ..file };
     let mut files: Vec<FileMatches> = files.into_iter().map(named).collect();
     files.truncate(usize::try_from(walk::limit(options)).unwrap_or(usize::MAX));
-    let matches = cut_to(&mut files, max_matches.into());
+    let matches = count(cut_to(&mut files, max_matches.into()));
     let truncated = is_over || extent == Extent::Cut || search.is_cut.into_inner();
-    let result = SearchResult { files, matches, searched: search.searched.into_inner(), truncated };
+    let result = SearchResult { files, matches, searched: count(search.searched.into_inner()), truncated };
     Ok(Searched { result, bytes: search.bytes.into_inner() })
 }
 
@@ -289,7 +290,7 @@ impl<'a, 's> Lines<'a, 's> {
         if self.bytes > MAX_FOUND_BYTES || (self.bytes > LARGE_BYTES as u64 && !self.scale.grow()) {
             return false;
         }
-        self.lines.push(Line { number, text, is_match });
+        self.lines.push(Line { number: count(number), text, is_match });
         true
     }
 }

@@ -1,4 +1,4 @@
-//! The effects of slash commands on a conversation.
+//! The actions that slash commands take on a conversation.
 
 use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
@@ -6,7 +6,7 @@ use crate::output::{Text, count, indented, text};
 use crate::process::signals::{interruptible, interruptible_by};
 use crate::run::chat::Chat;
 use crate::run::session::OpenSession;
-use pinion_plugin_runtime::Effect;
+use pinion_plugin_runtime::Action;
 use pinion_session_store::{Scope, SessionDirectory};
 use tokio_util::sync::CancellationToken;
 
@@ -22,29 +22,30 @@ pub(crate) struct Next {
 }
 
 impl Chat<'_> {
-    /// Performs effects in order. Reports one that fails, and performs the others all the same.
-    pub(crate) async fn perform(&mut self, effects: Vec<Effect>) -> Next {
+    /// Performs actions in order. Reports one that fails, and performs the others all the same.
+    pub(crate) async fn perform(&mut self, actions: Vec<Action>) -> Next {
         let mut next = Next::default();
-        for effect in effects {
-            if let Err(failure) = self.perform_one(effect, &mut next).await {
+        for action in actions {
+            if let Err(failure) = self.perform_one(action, &mut next).await {
                 self.say(&text!("! {}", failure));
             }
         }
         next
     }
 
-    async fn perform_one(&mut self, effect: Effect, next: &mut Next) -> Result<()> {
-        match effect {
-            Effect::Submit(text) => next.submit.push(text),
-            Effect::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
-            Effect::Quit => next.quit = true,
-            Effect::Print(markdown) => self.page(&markdown),
-            Effect::SetModel(name) => self.set_model(&name).await?,
-            Effect::Compact(instructions) => self.compact(instructions.as_deref()).await?,
-            Effect::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
-            Effect::Resume(id) => self.resume(id.as_deref())?,
-            Effect::ReloadPlugins => self.reload().await,
-            Effect::Fork => self.fork()?,
+    async fn perform_one(&mut self, action: Action, next: &mut Next) -> Result<()> {
+        match action {
+            Action::Submit(text) => next.submit.push(text),
+            Action::Insert(text) => next.insert = Some(self.base.secrets.clean(&text).into_owned()),
+            Action::Quit => next.quit = true,
+            Action::Print(markdown) => self.page(&markdown),
+            Action::SetModel(name) => self.set_model(&name).await?,
+            Action::Compact(instructions) => self.compact(instructions.as_deref()).await?,
+            Action::NewSession => self.switch(OpenSession::begin(self.base), "new session")?,
+            Action::Resume(id) => self.resume(id.as_deref())?,
+            Action::ReloadPlugins => self.reload().await,
+            Action::Fork => self.fork()?,
+            Action::Unknown { name } => self.say(&text!("! this version of pinion knows no action `{}`", name)),
         }
         Ok(())
     }
