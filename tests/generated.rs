@@ -1,5 +1,6 @@
 //! Generated files are current. `PINION_UPDATE=1` regenerates them.
 
+use pinion_tests::SandboxBuilder;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,17 @@ use std::path::{Path, PathBuf};
 fn committed_components_match_their_sources() {
     let record = root().join("plugins/dist/SOURCES");
     assert_current(&record, &sources());
+}
+
+/// Each built-in component brings the description that it gives of itself.
+#[tokio::test]
+async fn committed_descriptions_match_their_components() {
+    for name in ["fs", "shell", "task", "commands"] {
+        let component = root().join(format!("plugins/dist/{name}.wasm"));
+        let sandbox = SandboxBuilder::default().file(component).build().await;
+        let described = sandbox.runtime.description(name).await.unwrap();
+        assert_current(&root().join(format!("plugins/dist/{name}.json")), &format!("{described}\n"));
+    }
 }
 
 /// Returns a digest for each source file of the built-in components.

@@ -27,8 +27,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Granted directories appear at their usual paths: `std::fs` opens them by absolute path, or relative to the workspace in
-//! tools that declare [`Tool::reads`] or [`Tool::writes`] and in commands. [`Call::path`] resolves a path that the model
+//! Granted directories appear at their usual paths: `std::fs` opens them by absolute path. Where all of the workspace is
+//! granted, it is the working directory of commands and of tools that declare [`Tool::reads`] or [`Tool::writes`]. [`Call::path`] resolves a path that the model
 //! wrote. The host's functions beyond WASI are in modules: [`workspace`] for bulk work on files, [`process`] and
 //! [`child_process`] for programs, [`http`], [`storage`], [`secrets`], [`settings`], [`ui`] for the user, [`model`],
 //! [`agents`] and [`invoke`] for other tools, [`session`] for the conversation, [`catalog`] and [`log`]. Most need a

@@ -53,6 +53,12 @@ impl Cached {
         self.builder().build().await
     }
 
+    async fn load_code(&self) -> Sandbox {
+        let sandbox = self.load().await;
+        sandbox.runtime.load_code().await;
+        sandbox
+    }
+
     fn descriptions(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.directory.path().join("cache")).unwrap();
         entries
@@ -111,6 +117,23 @@ async fn described_plugin_survives_a_cache_without_its_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn built_in_plugin_with_a_description_is_not_compiled_until_it_is_called() {
+    let description = Cached::of("greet_one").await.load_code().await.runtime.description("greeter").await.unwrap();
+    let directory = TempDir::new().unwrap();
+    let with = |cache: &str, guest_name: &str| {
+        let bytes: &'static [u8] = std::fs::read(guest(guest_name)).unwrap().leak();
+        let source = Source::BuiltIn { name: "greeter", bytes, description: Some(description.clone().leak()) };
+        SandboxBuilder::default().cache(&directory.path().join(cache)).source(source).build()
+    };
+    let sandbox = with("cache", "greet_one").await;
+    assert_eq!(origin(&sandbox), Some(Origin::Described));
+    assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
+    assert_eq!((origin(&sandbox), loads(&sandbox)), (Some(Origin::Compiled), 1));
+    // The description of another component counts for nothing.
+    assert_eq!(origin(&with("other", "greet_two").await), Some(Origin::Compiled));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn forged_description_is_not_used() {
     let cached = Cached::of("greet_one").await;
     let entry = cached.descriptions().remove(0);
@@ -166,7 +189,7 @@ async fn grants_of_a_described_plugin_are_decided_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn call_of_a_misdescribed_tool_is_decided_on_again() {
     let cached = Cached::of("greet_one").await;
-    cached.describe(|described| described["description"]["tools"][0]["input_schema"] = json!(FORGED));
+    cached.describe(|described| described["described"]["description"]["tools"][0]["input_schema"] = json!(FORGED));
     let sandbox = cached.load().await;
     let shown = sandbox.invocation("greet", json!({}), CancellationToken::new());
     assert_eq!(shown.tool.input_schema.to_string(), FORGED);
@@ -181,7 +204,7 @@ async fn call_of_a_misdescribed_tool_is_decided_on_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_that_exists_only_in_the_description_is_not_called() {
     let cached = Cached::of("greet_one").await;
-    cached.describe(|described| described["description"]["tools"][0]["name"] = json!("invented"));
+    cached.describe(|described| described["described"]["description"]["tools"][0]["name"] = json!("invented"));
     let sandbox = cached.load().await;
     let error = sandbox.call("invented", json!({})).await.unwrap_err();
     assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
@@ -193,7 +216,7 @@ async fn description_cannot_lower_the_effects_of_a_tool() {
     let cached = Cached::of("greet_armed").await;
     cached.describe(|described| {
         let harmless = serde_json::to_value(Authority::default()).unwrap();
-        let tools = described["description"]["tools"].as_array_mut().unwrap();
+        let tools = described["described"]["description"]["tools"].as_array_mut().unwrap();
         tools.iter_mut().for_each(|tool| tool["effects"] = harmless.clone());
     });
     let sandbox = cached.builder().trust("greet").build().await;

@@ -74,7 +74,11 @@ async fn directory_created_later_is_opened_then() {
     let sandbox = intruder(&[("later", Access::Write)]).build().await;
     refused(&sandbox, "change", &[&["write", "later/a.txt", "x"], &["replace", "later/a.txt", "x"]]).await;
     sandbox.write("later/a.txt", "a");
-    assert_eq!(done(&sandbox, "change", &[&["read", "later/a.txt"], &["walk", "later"]]).await, ["a", "a.txt"]);
+    let path = sandbox.workspace().join("later/a.txt");
+    assert_eq!(
+        done(&sandbox, "change", &[&["read", path.to_str().unwrap()], &["walk", "later"]]).await,
+        ["a", "a.txt"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

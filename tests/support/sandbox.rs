@@ -161,6 +161,13 @@ impl SandboxBuilder {
         self.file(guest(name))
     }
 
+    /// Loads a component from a source.
+    #[must_use]
+    pub fn source(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
+    }
+
     /// Loads a component from a file.
     #[must_use]
     pub fn file(mut self, path: PathBuf) -> Self {

@@ -4,11 +4,12 @@
 //! appends it to the component. The lists of imports and exports come from the component itself.
 
 use crate::capability::Asks;
-use crate::limits::PartialLimits;
+use crate::limits::{Limits, PartialLimits};
 use crate::loading::component_file::MAX_COMPONENT_BYTES;
 use crate::loading::weight::Sizes;
 use crate::loading::wording;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
 
@@ -47,6 +48,10 @@ pub struct Manifest {
     /// The lifetime of its instances.
     #[serde(default)]
     pub lifetime: Lifetime,
+    /// Capabilities and limits that it asks for and that this host does not know: those of a later version, which are
+    /// ignored.
+    #[serde(skip)]
+    pub unknown: Vec<String>,
 }
 
 /// The lifetime of an instance.
@@ -263,12 +268,35 @@ fn parse_manifest(data: &[u8]) -> Result<Manifest, ManifestError> {
     if versions.manifest != 1 {
         return Err(ManifestError::Unreadable(format!("unknown format {}", versions.manifest)));
     }
-    let manifest: Manifest = serde_json::from_slice(data).map_err(unreadable)?;
+    let mut json: Value = serde_json::from_slice(data).map_err(unreadable)?;
+    let unknown = take_unknown(&mut json);
+    let manifest = Manifest { unknown, ..serde_json::from_value(json).map_err(unreadable)? };
     if !is_name(&manifest.name) {
         return Err(ManifestError::Unreadable(format!("`{}` is not a valid name", manifest.name.escape_debug())));
     }
     wording::check_manifest(&manifest.version, &manifest.description).map_err(ManifestError::Wording)?;
     Ok(manifest)
+}
+
+/// Removes the capabilities and limits that this host does not know, and returns their names.
+fn take_unknown(manifest: &mut Value) -> Vec<String> {
+    let limits = serde_json::to_value(Limits::default()).unwrap_or_default();
+    let (capabilities, is_limit) = (Asks::names(), |name: &str| limits.get(name).is_some());
+    let mut unknown = Vec::new();
+    for (member, is_known) in
+        [("capabilities", &(|name: &str| capabilities.contains(&name)) as &dyn Fn(&str) -> bool), ("limits", &is_limit)]
+    {
+        if let Some(asks) = manifest.get_mut(member).and_then(Value::as_object_mut) {
+            asks.retain(|name, _| {
+                let known = is_known(name);
+                if !known {
+                    unknown.push(pinion_protocol::text::one_line(name, 40));
+                }
+                known
+            });
+        }
+    }
+    unknown
 }
 
 #[derive(Deserialize)]
@@ -342,6 +370,15 @@ mod tests {
         {
             assert!(check_api(version).is_err(), "{version}");
         }
+    }
+
+    #[test]
+    fn unknown_asks_are_noted_and_ignored() {
+        let json = br#"{"manifest":1,"api":"0.1.0","name":"x","version":"1",
+            "capabilities":{"teleport":{"to":["moon"]},"process":true},"limits":{"fuel":5,"warp":9}}"#;
+        let manifest = parse_manifest(json).unwrap();
+        assert_eq!(manifest.unknown, ["teleport", "warp"]);
+        assert!(manifest.capabilities.process && manifest.limits.fuel == Some(5));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The runtime, as an application uses it.
 
 use crate::engine::EngineError;
+use crate::loading::describe::describe;
+use crate::loading::described::Described;
 use crate::loading::source::Source;
 use crate::registry::Registry;
 use crate::registry::attempt::Loading;
@@ -85,6 +87,18 @@ impl Runtime {
     /// refuse those that changed since then until the session has read them.
     pub fn continue_session(&self, session: Arc<str>, since: SystemTime) {
         self.shared.read_files.continue_session(session, since);
+    }
+
+    /// Returns the description of a plugin whose code is loaded, as [`Source::BuiltIn`] embeds it; none for other plugins,
+    /// and for one that fails to describe itself.
+    pub async fn description(&self, plugin: &str) -> Option<String> {
+        let current = self.registry.current();
+        let loaded = current.loaded().iter().find(|loaded| *loaded.program().name == *plugin)?;
+        let generation = &loaded.generation;
+        let description = describe(&self.shared, &generation.program).await.ok()?;
+        let described =
+            Described::new(generation.inspection.clone(), &generation.digest, &generation.program.config, description);
+        serde_json::to_string_pretty(&described).ok()
     }
 
     /// The plugins that answer calls.

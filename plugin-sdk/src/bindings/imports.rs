@@ -161,7 +161,7 @@ pub mod pinion {
         pub call_id: _rt::String,
         pub session_id: _rt::String,
         /// Absolute path of the workspace root. Granted directories are preopened at their absolute paths, and nowhere else:
-        /// change the working directory to the workspace (`chdir`), or use `workspace.resolve`, before opening relative paths.
+        /// resolve relative paths with `workspace.resolve`, or, where all of the workspace is granted, change to it (`chdir`).
         pub workspace: _rt::String,
         /// Milliseconds from the start of the call until the host stops it.
         pub deadline_ms: u32,

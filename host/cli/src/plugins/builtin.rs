@@ -4,9 +4,13 @@
 pub(crate) struct BuiltIn {
     pub(crate) name: &'static str,
     pub(crate) bytes: &'static [u8],
+    /// Its description, if it was built with one.
+    pub(crate) description: Option<&'static str>,
     /// True if it offers only slash commands, which a non-interactive run does not need.
     pub(crate) is_for_conversations: bool,
 }
+
+include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
 macro_rules! component {
     ($name:literal) => {
@@ -16,10 +20,10 @@ macro_rules! component {
 
 /// All built-in plugins, in the order in which the model sees their tools.
 pub(crate) const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn { name: "fs", bytes: component!("fs"), is_for_conversations: false },
-    BuiltIn { name: "shell", bytes: component!("shell"), is_for_conversations: false },
-    BuiltIn { name: "task", bytes: component!("task"), is_for_conversations: false },
-    BuiltIn { name: "commands", bytes: component!("commands"), is_for_conversations: true },
+    BuiltIn { name: "fs", bytes: component!("fs"), description: FS, is_for_conversations: false },
+    BuiltIn { name: "shell", bytes: component!("shell"), description: SHELL, is_for_conversations: false },
+    BuiltIn { name: "task", bytes: component!("task"), description: TASK, is_for_conversations: false },
+    BuiltIn { name: "commands", bytes: component!("commands"), description: COMMANDS, is_for_conversations: true },
 ];
 
 /// The plugin that models call first.

@@ -20,8 +20,9 @@ impl Base {
     /// them, because only the runtime reads the names in their manifests.
     pub(crate) fn sources(&self, args: &RunArgs, purpose: Purpose) -> Vec<Source> {
         let built_in = self.built_in(args, purpose);
-        let mut sources: Vec<Source> =
-            built_in.map(|plugin| Source::BuiltIn { name: plugin.name, bytes: plugin.bytes }).collect();
+        let mut sources: Vec<Source> = built_in
+            .map(|BuiltIn { name, bytes, description, .. }| Source::BuiltIn { name, bytes, description: *description })
+            .collect();
         sources.extend(args.plugins.iter().map(|path| self.named(path)));
         let files = plugins_in(&self.plugin_directories(args));
         // With `PINION_HOME` in the workspace, the user's directory can be the project's.

@@ -69,6 +69,13 @@ macro_rules! tables {
         }
 
         impl Asks {
+            /// The names of all capabilities.
+            pub(crate) fn names() -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $($(#[$cfg])? names.push($name::$Capability::NAME);)+
+                names
+            }
+
             /// The asks as words of the command line.
             pub fn words(&self) -> Vec<String> {
                 let mut words = Vec::new();

@@ -13,6 +13,9 @@
 //! 3. the plugin's own section of the config, which its `init` reads. It describes itself without any authority, so its
 //!    grants do not matter; they are decided again at each start.
 //!
+//! Built-in plugins bring a description of their own, for starts without a cache. It was made without config, and its digest
+//! ties it to the component.
+//!
 //! Plugins of lifetime `session` are not described, because their instance starts with the session.
 
 use crate::loading::cache::Cache;
@@ -27,15 +30,21 @@ use std::time::{Duration, SystemTime};
 const SETTLED: Duration = Duration::from_millis(50);
 
 /// A plugin as it described itself.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Described {
-    engine: String,
-    seen: Seen,
     config: String,
     /// BLAKE3 of the component, in hexadecimal.
     pub(crate) digest: String,
     pub(crate) inspection: Inspection,
     pub(crate) description: Description,
+}
+
+/// An entry of the cache.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    engine: String,
+    seen: Seen,
+    described: Described,
 }
 
 /// The state of the file that a component came from.
@@ -99,12 +108,23 @@ fn own_file() -> Option<Metadata> {
 }
 
 impl Described {
+    pub(crate) fn new(inspection: Inspection, digest: &blake3::Hash, config: &str, description: Description) -> Self {
+        Self { config: hash(config), digest: digest.to_hex().to_string(), inspection, description }
+    }
+
     /// Reads the description of a source, if it is still that of its file.
     pub(crate) fn read(cache: &Cache, engine: &str, source: &Source) -> Option<Self> {
         let seen = Seen::of(source)?;
         let content = cache.load_description(source)?;
-        let described: Self = serde_json::from_slice(content.bytes()).ok()?;
-        (described.engine == engine && described.seen == seen).then_some(described)
+        let entry: Entry = serde_json::from_slice(content.bytes()).ok()?;
+        (entry.engine == engine && entry.seen == seen).then_some(entry.described)
+    }
+
+    /// Returns the description that a built-in plugin brings, if it belongs to the component.
+    pub(crate) fn embedded(source: &Source) -> Option<Self> {
+        let Source::BuiltIn { bytes, description, .. } = source else { return None };
+        let described: Self = serde_json::from_str((*description)?).ok()?;
+        (described.digest == blake3::hash(bytes).to_hex().as_str()).then_some(described)
     }
 
     /// Returns whether the plugin described itself with this config.
@@ -113,27 +133,11 @@ impl Described {
     }
 
     /// Stores what a plugin said, if a later start may rely on it. `seen` is the state of the file before it was read.
-    pub(crate) fn store(
-        cache: &Cache,
-        engine: &str,
-        source: &Source,
-        seen: Seen,
-        plugin: (&Inspection, &blake3::Hash, &str),
-        description: Description,
-    ) {
-        let (inspection, digest, config) = plugin;
-        if inspection.manifest.lifetime == Lifetime::Session || !seen.is_settled() {
+    pub(crate) fn store(self, cache: &Cache, engine: &str, source: &Source, seen: Seen) {
+        if self.inspection.manifest.lifetime == Lifetime::Session || !seen.is_settled() {
             return;
         }
-        let described = Self {
-            engine: engine.to_owned(),
-            seen,
-            config: hash(config),
-            digest: digest.to_hex().to_string(),
-            inspection: inspection.clone(),
-            description,
-        };
-        let text = serde_json::to_vec(&described);
+        let text = serde_json::to_vec(&Entry { engine: engine.to_owned(), seen, described: self });
         let is_known = |text: &Vec<u8>| cache.load_description(source).is_some_and(|known| known.bytes() == text);
         if !text.as_ref().is_ok_and(is_known) {
             cache.store_description(source, text);

@@ -91,21 +91,27 @@ impl Generation {
             let seen = linked.seen;
             let generation = Self::offering(linked, origin, description.clone())?;
             if let (Some(cache), Some(seen)) = (&shared.cache, seen) {
-                let plugin = (&generation.inspection, &generation.digest, &*generation.program.config);
-                Described::store(cache, shared.engine.compatibility(), &source, seen, plugin, description);
+                let inspection = generation.inspection.clone();
+                Described::new(inspection, &generation.digest, &generation.program.config, description).store(
+                    cache,
+                    shared.engine.compatibility(),
+                    &source,
+                    seen,
+                );
             }
             Ok(Arc::new(generation))
         })
         .await
     }
 
-    /// Creates the first generation of a source from its description in the cache, without code. None when there is no
-    /// valid one, or the policy or a check refuses it, so that a load has to tell. Blocks for about 50 µs.
+    /// Creates the first generation of a source from its description in the cache, or from the one that a built-in plugin
+    /// brings, without code. None when there is no valid one, or the policy or a check refuses it, so that a load has to tell. Blocks for about 50 µs.
     pub(crate) fn described(shared: &Arc<Shared>, source: &Source, share: &Arc<Share>) -> Option<Arc<Self>> {
         if let Source::File { path, .. } = source {
             shared.surroundings.protected.add_plugin(path);
         }
-        let described = Described::read(shared.cache.as_ref()?, shared.engine.compatibility(), source)?;
+        let cached = Described::read(shared.cache.as_ref()?, shared.engine.compatibility(), source);
+        let described = cached.or_else(|| Described::embedded(source))?;
         let settings = settings(shared, source, &described.inspection.manifest, &described.digest, None).ok()?;
         if !described.is_for_config(&config_text(&settings)) {
             return None;

@@ -18,6 +18,9 @@ pub enum Source {
         name: &'static str,
         /// The component.
         bytes: &'static [u8],
+        /// Its description as [`Runtime::description`](crate::Runtime::description) returns it, so that the first start on a
+        /// machine offers its tools without compiling it. One that does not belong to the component is ignored.
+        description: Option<&'static str>,
     },
     /// A file, reloaded when it changes.
     File {

@@ -31,6 +31,7 @@ pub(crate) fn pack(workspace: &Path, file: &Path, about: About, out: Option<Path
         capabilities: about.asks,
         limits: PartialLimits::default(),
         lifetime: Lifetime::Call,
+        unknown: Vec::new(),
     };
     let json = serde_json::to_vec(&manifest).map_err(Failure::failed)?;
     let packed = with_manifest(&bytes, &json).map_err(|e| Failure::usage(format!("`{}`: {e}", file.display())))?;

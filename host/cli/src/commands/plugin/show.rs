@@ -209,6 +209,9 @@ pub(crate) async fn examine(base: &Base, file: &Path) -> Result<Checked> {
 async fn warnings(inspection: &Inspection, tools: &[Arc<ToolDefinition>]) -> Result<Text> {
     let asks = &inspection.manifest.capabilities;
     let mut warnings = Text::default();
+    for unknown in &inspection.manifest.unknown {
+        warnings.line(text!("! asks for `{}`, which this version of pinion does not know: ignored", unknown));
+    }
     for import in inspection.our_imports() {
         if !asks.covers_import(import) {
             warnings.line(text!("! imports `{}` without asking for it: every call is denied", import));
