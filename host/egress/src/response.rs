@@ -81,16 +81,19 @@ impl Response {
         target: &Target,
         access: &Access<'_>,
         clock: Clock,
-        report: Report,
+        mut report: Report,
     ) -> Result<Self, SendError> {
         let secrets = access.credentials.secrets();
         let Received { status, mut headers, body, driver } = received;
-        let decoder = decoder(&headers, !secrets.is_empty());
-        let redactor = (!secrets.is_empty()).then(|| secrets.byte_redactor());
-        let (decoder, problem) = match decoder {
-            Ok(decoder) => (decoder, None),
-            Err(problem) => (Decoder::Plain, Some(problem)),
+        let decoder = match decoder(&headers, !secrets.is_empty()) {
+            Ok(decoder) => decoder,
+            Err(problem) => {
+                let failure = Failure::Failed(format!("the response of `{target}` {problem}"));
+                report.fail(&failure);
+                return Err(failure.sent(true));
+            }
         };
+        let redactor = (!secrets.is_empty()).then(|| secrets.byte_redactor());
         OF_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
         if let Decoder::Gzip(_) = decoder {
             headers.remove(header::CONTENT_ENCODING);
@@ -100,7 +103,7 @@ impl Response {
             headers.remove(header::CONTENT_LENGTH);
             headers = redacted(&headers, secrets);
         }
-        let mut response = Self {
+        Ok(Self {
             status,
             headers,
             url: secrets.clean(target.as_str()).into_owned(),
@@ -117,13 +120,7 @@ impl Response {
             clock,
             report,
             _driver: driver,
-        };
-        match problem {
-            None => Ok(response),
-            Some(problem) => {
-                Err(response.fail(Failure::Failed(format!("the response of `{}` {problem}", response.origin))))
-            }
-        }
+        })
     }
 
     /// Returns the status code.
@@ -264,7 +261,7 @@ impl Response {
     /// Records the end of the response.
     fn fail(&mut self, failure: Failure) -> SendError {
         if self.state != State::Failed {
-            self.report.exchange.outcome = Outcome::Failed(failure.to_string());
+            self.report.fail(&failure);
         }
         self.state = State::Failed;
         self.ready.clear();

@@ -22,7 +22,7 @@ use crate::limits::{Clock, Limits};
 use crate::network::{Network, SystemNetwork};
 use crate::observer::{Observer, Report};
 use crate::policy::{Denial, Policy};
-use crate::request::{Outgoing, Request};
+use crate::request::{Outgoing, Redirects, Request};
 use crate::response::Response;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -107,33 +107,21 @@ impl Client {
     /// redirects may have been sent.
     pub async fn send(&self, request: Request, access: &Access<'_>) -> Result<Response, SendError> {
         let clock = Clock::start(access.limits.total, access.cancel.clone());
-        let unsent = |failure: Failure| failure.sent(false);
-        let mut outgoing = Outgoing::check(&request, &access.limits).map_err(unsent)?;
-        let name = request.credential.as_deref();
-        let credential = name.map(|name| access.credentials.of(name, &outgoing)).transpose();
-        let mut credential = credential.map_err(|failure| {
-            let mut report = Report::new(access.observer.clone(), &outgoing.method, &outgoing.target);
-            report.fail(&failure);
+        let mut outgoing = Outgoing::check(&request, &access.limits).map_err(|failure| failure.sent(false))?;
+        let report = |of: &Outgoing| Report::new(access.observer.clone(), &of.method, &of.target);
+        let mut credential = permitted(&request, &outgoing, access).map_err(|failure| {
+            report(&outgoing).fail(&failure);
             failure.sent(false)
         })?;
         let mut followed = 0;
         loop {
-            let mut report = Report::new(access.observer.clone(), &outgoing.method, &outgoing.target);
+            let mut report = report(&outgoing);
             let hop = Hop { outgoing: &outgoing, credential, access, clock: &clock };
-            let done = self.exchange(&hop, &mut report).await;
-            let was_sent = followed > 0 || report.meter.has_sent();
-            let failed = |failure: Failure, report: &mut Report| {
+            let done = self.follow(&hop, request.redirects, followed, &mut report).await;
+            let (received, next) = done.map_err(|failure| {
                 report.fail(&failure);
-                failure.sent(was_sent)
-            };
-            let received = done.map_err(|failure| failed(failure, &mut report))?;
-            report.exchange.status = Some(received.status.as_u16());
-            let next = match request.redirects.limit() {
-                Some(limit) => {
-                    hop.redirect(&received, followed, limit).map_err(|failure| failed(failure, &mut report))?
-                }
-                None => None,
-            };
+                failure.sent(followed > 0 || report.meter.has_sent())
+            })?;
             let Some((next, keeps_credential)) = next else {
                 return Response::new(received, &outgoing.target, access, clock, report);
             };
@@ -141,6 +129,23 @@ impl Client {
             credential = credential.filter(|_| keeps_credential);
             outgoing = next;
         }
+    }
+
+    /// Performs one exchange. Returns the response, and the next request if it is a redirect to follow.
+    async fn follow(
+        &self,
+        hop: &Hop<'_>,
+        redirects: Redirects,
+        followed: u8,
+        report: &mut Report,
+    ) -> Result<(Received, Option<Next>), Failure> {
+        let received = self.exchange(hop, report).await?;
+        report.exchange.status = Some(received.status.as_u16());
+        let next = match redirects.limit() {
+            Some(limit) => hop.next(&received, followed, limit)?,
+            None => None,
+        };
+        Ok((received, next))
     }
 
     async fn exchange(&self, hop: &Hop<'_>, report: &mut Report) -> Result<Received, Failure> {
@@ -154,6 +159,19 @@ impl Client {
     }
 }
 
+/// Returns the credential of a request that a rule covers.
+fn permitted<'a>(
+    request: &Request,
+    outgoing: &Outgoing,
+    access: &Access<'a>,
+) -> Result<Option<&'a Credential>, Failure> {
+    access.policy.check(&outgoing.method, &outgoing.target)?;
+    request.credential.as_deref().map(|name| access.credentials.of(name, outgoing)).transpose()
+}
+
+/// The request to which a response redirects, and whether the credential goes with it.
+type Next = (Outgoing, bool);
+
 /// The request itself, or one of its redirects.
 struct Hop<'a> {
     outgoing: &'a Outgoing,
@@ -163,8 +181,7 @@ struct Hop<'a> {
 }
 
 impl Hop<'_> {
-    /// Returns the next request if the response redirects, and whether the credential goes with it.
-    fn redirect(&self, received: &Received, followed: u8, limit: u8) -> Result<Option<(Outgoing, bool)>, Failure> {
+    fn next(&self, received: &Received, followed: u8, limit: u8) -> Result<Option<Next>, Failure> {
         let Some(next) = redirect::next(received.status, &received.headers, self.outgoing)? else { return Ok(None) };
         if followed == limit {
             return Err(Failure::Failed(format!("`{}` redirects more than {limit} times", self.outgoing.target)));
