@@ -36,6 +36,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("pinion-protocol", &[]),
     ("pinion-orchestration", &["pinion-agent", "pinion-protocol"]),
     ("pinion-providers", &["pinion-protocol"]),
+    ("pinion-egress", &["pinion-protocol"]),
     ("pinion-plugin-runtime", &["pinion-protocol"]),
     ("pinion-session-store", &["pinion-protocol"]),
     ("pinion-plugin-sdk", &[]),
@@ -54,7 +55,7 @@ const OURS: &[(&str, &[&str])] = &[
 ];
 
 /// Dependencies forbidden per crate: the loop knows no wasm, HTTP or terminal; only the command and
-/// the UI know a terminal.
+/// the UI know a terminal; plugins have one HTTP client, which follows no redirect and resolves no name by itself.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("pinion-agent", &["wasmtime", "wasmtime-wasi", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "dirs"]),
     (
@@ -66,6 +67,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         &["tokio", "jsonschema", "wasmtime", "reqwest", "hyper", "crossterm", "clap", "notify", "toml", "tracing"],
     ),
     ("pinion-providers", &["wasmtime", "crossterm", "clap", "notify"]),
+    ("pinion-egress", &["wasmtime", "wasmtime-wasi", "reqwest", "crossterm", "clap", "notify", "toml"]),
     ("pinion-plugin-runtime", &["reqwest", "hyper", "crossterm", "clap"]),
     ("pinion-session-store", &["wasmtime", "reqwest", "crossterm", "clap", "tokio"]),
     ("pinion-plugin-sdk", &["wasmtime", "tokio", "wit-parser"]),
@@ -117,6 +119,34 @@ fn loop_does_no_io() {
             assert!(!source.contains(word), "`{word}` in {}", path.display());
         }
     }
+}
+
+/// Requests on behalf of plugins depend on their policy alone. Names are resolved and connections opened in one file,
+/// so that none goes to an address that was not checked.
+#[test]
+fn egress_reads_no_environment_and_connects_in_one_place() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/egress/src");
+    let mut directories = vec![source.clone()];
+    let mut connecting = BTreeSet::new();
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in ["std::env", "std::fs", "std::process", "tokio::fs"] {
+                assert!(!text.contains(word), "`{word}` in {}", path.display());
+            }
+            if ["TcpStream::connect", "lookup_host(", "UdpSocket", "TcpSocket", "ToSocketAddrs"]
+                .iter()
+                .any(|word| text.contains(word))
+            {
+                connecting.insert(path.strip_prefix(&source).unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(connecting, [Path::new("network.rs").to_owned()].into());
 }
 
 /// Code fragments that write to a terminal or make others do so.

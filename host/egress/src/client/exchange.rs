@@ -1,0 +1,87 @@
+//! One request and the head of its response, on a connection of its own, over HTTP/1.1.
+
+use crate::client::connect::Stream;
+use crate::credential::Credential;
+use crate::error::{Failure, Limit};
+use crate::limits::{Clock, Limits, MAX_HEADERS};
+use crate::request::Outgoing;
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use http::{StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use pinion_protocol::text::with_causes;
+use tokio::task::JoinSet;
+use url::Position;
+
+/// The least that the HTTP library accepts for its buffer.
+const MIN_BUFFER: u64 = 8 << 10;
+
+/// The head of a response as the server sent it.
+pub(crate) struct Received {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Incoming,
+    /// Moves bytes between the body and the connection; dropping it closes the connection.
+    pub(crate) driver: JoinSet<()>,
+}
+
+/// Creates the message that is sent: with the credential, and with the fields that the client sets itself.
+pub(super) fn message(
+    outgoing: &Outgoing,
+    credential: Option<&Credential>,
+) -> Result<http::Request<Full<Bytes>>, Failure> {
+    let invalid = |what: &str| Failure::Invalid(format!("{what} cannot be sent over HTTP/1.1"));
+    let (mut url, mut headers) = (outgoing.target.url().clone(), outgoing.headers.clone());
+    if let Some(credential) = credential {
+        credential.insert(&mut headers, &mut url);
+    }
+    let host = &url[Position::BeforeHost..Position::AfterPort];
+    headers.insert(HOST, HeaderValue::from_str(host).map_err(|_| invalid("the host"))?);
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    let agent = HeaderValue::from_static(concat!("pinion/", env!("CARGO_PKG_VERSION")));
+    headers.entry(USER_AGENT).or_insert(agent);
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    let mut message = http::Request::new(Full::new(outgoing.body.clone()));
+    *message.method_mut() = outgoing.method.parse().map_err(|_| invalid("the method"))?;
+    *message.uri_mut() = path.parse::<Uri>().map_err(|_| invalid("the URL"))?;
+    *message.headers_mut() = headers;
+    Ok(message)
+}
+
+/// Sends a message and waits for the head of the response.
+pub(super) async fn exchange(
+    stream: Stream,
+    message: http::Request<Full<Bytes>>,
+    outgoing: &Outgoing,
+    limits: &Limits,
+    clock: &Clock,
+) -> Result<Received, Failure> {
+    let failed = |error: hyper::Error| match error.is_parse_too_large() {
+        true => Failure::TooLarge(Limit::ResponseHeaders(limits.headers)),
+        false => Failure::Failed(format!("no response from `{}`: {}", outgoing.target, with_causes(&error))),
+    };
+    let buffer = usize::try_from(limits.headers.max(MIN_BUFFER)).unwrap_or(usize::MAX);
+    let mut builder = http1::Builder::new();
+    builder.max_headers(MAX_HEADERS).max_buf_size(buffer);
+    let (mut sender, connection) = clock.run(builder.handshake(TokioIo::new(stream))).await?.map_err(failed)?;
+    let mut driver = JoinSet::new();
+    driver.spawn(async move {
+        // Its error reaches the response or the body, too.
+        let _ = connection.await;
+    });
+    let response = clock.run(sender.send_request(message)).await?.map_err(failed)?;
+    let (head, body) = response.into_parts();
+    let size: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if size as u64 > limits.headers {
+        return Err(Failure::TooLarge(Limit::ResponseHeaders(limits.headers)));
+    }
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Failure::Failed(format!("`{}` switched to another protocol", outgoing.target)));
+    }
+    Ok(Received { status: head.status, headers: head.headers, body, driver })
+}

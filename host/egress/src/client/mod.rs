@@ -1,0 +1,196 @@
+//! The client: each request and each redirect passes the same checks, in the same order.
+//!
+//! 1. The request is well formed ([`Outgoing::check`]).
+//! 2. A rule covers its method and URL.
+//! 3. Its credential may be sent there.
+//! 4. The rules admit every address of the host.
+//! 5. The connection goes to one of these addresses.
+//!
+//! Connections are not reused: one that was opened under one policy would serve a request under another.
+
+mod connect;
+pub(crate) mod exchange;
+mod metered;
+mod redirect;
+mod tls;
+
+use self::connect::Connector;
+use self::exchange::Received;
+use crate::credential::{Credential, Credentials};
+use crate::error::{Failure, SendError};
+use crate::limits::{Clock, Limits};
+use crate::network::{Network, SystemNetwork};
+use crate::observer::{Observer, Report};
+use crate::policy::{Denial, Policy};
+use crate::request::{Outgoing, Redirects, Request};
+use crate::response::Response;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use std::fmt;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Configuration of a [`Client`].
+#[derive(Clone)]
+pub struct ClientSettings {
+    /// Certificate authorities besides the system's, as PEM. Defaults to none.
+    pub certificates: Vec<u8>,
+    /// The resolver and the sockets. Defaults to [`SystemNetwork`].
+    pub network: Arc<dyn Network>,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self { certificates: Vec::new(), network: Arc::new(SystemNetwork) }
+    }
+}
+
+/// The additional certificate authorities are not PEM.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the certificates are not PEM: {0}")]
+pub struct InvalidCertificates(String);
+
+/// The authority and the bounds of one request.
+#[derive(Clone)]
+pub struct Access<'a> {
+    /// The rules of the plugin.
+    pub policy: &'a Policy,
+    /// The credentials that the plugin may use.
+    pub credentials: &'a Credentials,
+    /// The bounds.
+    pub limits: Limits,
+    /// Receives a report for each exchange.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Ends the request, and the reading of its response.
+    pub cancel: CancellationToken,
+}
+
+impl<'a> Access<'a> {
+    /// Creates an access with the default limits, without credentials and observer.
+    pub fn new(policy: &'a Policy, credentials: &'a Credentials) -> Self {
+        Self { policy, credentials, limits: Limits::default(), observer: None, cancel: CancellationToken::new() }
+    }
+}
+
+/// Sends requests. Clones are cheap and share the configuration of TLS, which the first request over HTTPS loads.
+#[derive(Clone)]
+pub struct Client {
+    connector: Arc<Connector>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Client {
+    /// Creates a client. Cheap: reads nothing and connects to nothing.
+    ///
+    /// # Errors
+    /// The certificates are not PEM.
+    pub fn new(settings: ClientSettings) -> Result<Self, InvalidCertificates> {
+        let pem = &settings.certificates;
+        let roots = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+        let roots = roots.map_err(|error| InvalidCertificates(error.to_string()))?;
+        if roots.is_empty() && !pem.trim_ascii().is_empty() {
+            return Err(InvalidCertificates("no certificate found".to_owned()));
+        }
+        Ok(Self { connector: Arc::new(Connector::new(settings.network, roots)) })
+    }
+
+    /// Sends a request, follows its redirects, and returns the head of the response. Dropping the future or the response
+    /// closes the connection.
+    ///
+    /// # Errors
+    /// See [`SendError`]. [`SendError::request_sent`] covers all exchanges of the request: it is `true` if any of its
+    /// redirects may have been sent.
+    pub async fn send(&self, request: Request, access: &Access<'_>) -> Result<Response, SendError> {
+        let clock = Clock::start(access.limits.total, access.cancel.clone());
+        let mut outgoing = Outgoing::check(&request, &access.limits).map_err(|failure| failure.sent(false))?;
+        let report = |of: &Outgoing| Report::new(access.observer.clone(), &of.method, &of.target);
+        let mut credential = permitted(&request, &outgoing, access).map_err(|failure| {
+            report(&outgoing).fail(&failure);
+            failure.sent(false)
+        })?;
+        let mut followed = 0;
+        loop {
+            let mut report = report(&outgoing);
+            let hop = Hop { outgoing: &outgoing, credential, access, clock: &clock };
+            let done = self.follow(&hop, request.redirects, followed, &mut report).await;
+            let (received, next) = done.map_err(|failure| {
+                report.fail(&failure);
+                failure.sent(followed > 0 || report.meter.has_sent())
+            })?;
+            let Some((next, keeps_credential)) = next else {
+                return Response::new(received, &outgoing.target, access, clock, report);
+            };
+            followed += 1;
+            credential = credential.filter(|_| keeps_credential);
+            outgoing = next;
+        }
+    }
+
+    /// Performs one exchange. Returns the response, and the next request if it is a redirect to follow.
+    async fn follow(
+        &self,
+        hop: &Hop<'_>,
+        redirects: Redirects,
+        followed: u8,
+        report: &mut Report,
+    ) -> Result<(Received, Option<Next>), Failure> {
+        let received = self.exchange(hop, report).await?;
+        report.exchange.status = Some(received.status.as_u16());
+        let next = match redirects.limit() {
+            Some(limit) => hop.next(&received, followed, limit)?,
+            None => None,
+        };
+        Ok((received, next))
+    }
+
+    async fn exchange(&self, hop: &Hop<'_>, report: &mut Report) -> Result<Received, Failure> {
+        let Hop { outgoing, credential, access, clock } = hop;
+        let covering = access.policy.covering(&outgoing.method, &outgoing.target)?;
+        let message = exchange::message(outgoing, *credential)?;
+        let connecting = clock.within(access.limits.connect);
+        let stream = self.connector.connect(&outgoing.target, &covering, &connecting, report).await?;
+        report.exchange.credential = credential.map(|credential| credential.name().to_owned());
+        exchange::exchange(stream, message, outgoing, &access.limits, clock).await
+    }
+}
+
+/// Returns the credential of a request that a rule covers.
+fn permitted<'a>(
+    request: &Request,
+    outgoing: &Outgoing,
+    access: &Access<'a>,
+) -> Result<Option<&'a Credential>, Failure> {
+    access.policy.check(&outgoing.method, &outgoing.target)?;
+    request.credential.as_deref().map(|name| access.credentials.of(name, outgoing)).transpose()
+}
+
+/// The request to which a response redirects, and whether the credential goes with it.
+type Next = (Outgoing, bool);
+
+/// The request itself, or one of its redirects.
+struct Hop<'a> {
+    outgoing: &'a Outgoing,
+    credential: Option<&'a Credential>,
+    access: &'a Access<'a>,
+    clock: &'a Clock,
+}
+
+impl Hop<'_> {
+    fn next(&self, received: &Received, followed: u8, limit: u8) -> Result<Option<Next>, Failure> {
+        let Some(next) = redirect::next(received.status, &received.headers, self.outgoing)? else { return Ok(None) };
+        if followed == limit {
+            return Err(Failure::Failed(format!("`{}` redirects more than {limit} times", self.outgoing.target)));
+        }
+        let is_same_origin = next.target.has_origin_of(&self.outgoing.target);
+        if !is_same_origin && self.access.credentials.secrets().are_in(next.target.as_str().as_bytes()) {
+            return Err(Denial::CredentialInRedirect { origin: next.target.to_string() }.into());
+        }
+        let keeps = is_same_origin && self.credential.is_some_and(|one| one.is_for(&next.method, &next.target));
+        Ok(Some((next, keeps)))
+    }
+}

@@ -1,0 +1,37 @@
+//! Network access on behalf of plugins: the one place that decides on it and performs it.
+//!
+//! A plugin names a URL, and a credential by its handle. [`Client::send`] checks the request against the [`Policy`],
+//! resolves the host itself, checks every address ([`AddressClass`]), connects to exactly these addresses, inserts the
+//! credential, follows redirects with the same checks, and returns a [`Response`] that contains no secret and stays
+//! within the [`Limits`]. The crate reads no environment and no file, except for the certificate authorities of the
+//! system, and keeps no cookies, no cache and no connections.
+
+mod address;
+mod client;
+mod credential;
+mod error;
+mod limits;
+mod network;
+mod observer;
+mod path;
+mod policy;
+mod request;
+mod response;
+mod target;
+
+pub use address::AddressClass;
+pub use client::{Access, Client, ClientSettings, InvalidCertificates};
+pub use credential::{Credential, CredentialError, Credentials, Placement};
+pub use error::{Limit, SendError};
+pub use limits::Limits;
+pub use network::{Connecting, Network, Resolving, SystemNetwork};
+pub use observer::{Exchange, Observer, Outcome};
+pub use policy::{Denial, InvalidRule, Policy, Rule};
+pub use request::{Redirects, Request};
+pub use response::Response;
+pub use target::{InvalidUrl, Scheme, Target};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,113 @@
+//! Reports of what was sent where, for the ledger and the audit log.
+
+use crate::error::Failure;
+use crate::target::Target;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Receives a report for each request and each redirect, when its response was read or dropped, or when it failed.
+pub trait Observer: Send + Sync {
+    /// Called once per exchange, from the task that sends the request or reads the response. Must not block.
+    fn exchange_ended(&self, exchange: &Exchange);
+}
+
+/// One request to one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exchange {
+    /// The host of the URL.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The method.
+    pub method: String,
+    /// The address of the connection, if there was one.
+    pub address: Option<SocketAddr>,
+    /// The handle of the credential that was sent.
+    pub credential: Option<String>,
+    /// The status of the response.
+    pub status: Option<u16>,
+    /// Bytes of HTTP that were sent, without TLS.
+    pub bytes_sent: u64,
+    /// Bytes of HTTP that were received, without TLS.
+    pub bytes_received: u64,
+    /// The end of the exchange.
+    pub outcome: Outcome,
+}
+
+/// The end of an exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The response was read to its end.
+    Complete,
+    /// The caller dropped the request or the response, or a redirect was followed.
+    Dropped,
+    /// The policy refused it; the text is the reason.
+    Denied(String),
+    /// It failed; the text is the error.
+    Failed(String),
+}
+
+/// Counts the bytes of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Meter {
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_sent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Reports an exchange when it is dropped, so that none is missed.
+pub(crate) struct Report {
+    observer: Option<Arc<dyn Observer>>,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) exchange: Exchange,
+}
+
+impl Report {
+    pub(crate) fn new(observer: Option<Arc<dyn Observer>>, method: &str, target: &Target) -> Self {
+        let exchange = Exchange {
+            host: target.host().to_owned(),
+            port: target.port(),
+            method: method.to_owned(),
+            address: None,
+            credential: None,
+            status: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            outcome: Outcome::Dropped,
+        };
+        Self { observer, meter: Arc::default(), exchange }
+    }
+
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        self.exchange.outcome = match failure {
+            Failure::Denied(denial) => Outcome::Denied(denial.to_string()),
+            failure => Outcome::Failed(failure.to_string()),
+        };
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        self.exchange.bytes_sent = self.meter.sent.load(Ordering::Relaxed);
+        self.exchange.bytes_received = self.meter.received.load(Ordering::Relaxed);
+        if let Some(observer) = &self.observer {
+            observer.exchange_ended(&self.exchange);
+        }
+    }
+}

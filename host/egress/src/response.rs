@@ -1,0 +1,306 @@
+//! Responses without secrets, whose body is read in bounded chunks.
+
+use crate::client::Access;
+use crate::client::exchange::Received;
+use crate::error::{Failure, Limit, SendError};
+use crate::limits::Clock;
+use crate::observer::{Outcome, Report};
+use crate::target::Target;
+use bytes::{Bytes, BytesMut};
+use flate2::write::MultiGzDecoder;
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use pinion_protocol::Secrets;
+use pinion_protocol::secrets::ByteRedactor;
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Write as _;
+use tokio::task::JoinSet;
+
+/// Maximum size of a chunk: 64 KiB.
+const MAX_CHUNK: usize = 64 << 10;
+
+/// Number of compressed bytes that are decompressed at once; they become at most half a megabyte.
+const COMPRESSED: usize = 512;
+
+/// Fields that concern only the connection.
+const OF_CONNECTION: &[HeaderName] = &[
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// The response to a request, with its body still to be read.
+pub struct Response {
+    status: StatusCode,
+    headers: HeaderMap,
+    url: String,
+    origin: String,
+    body: Incoming,
+    /// Transferred bytes that were not decoded yet.
+    input: Bytes,
+    decoder: Decoder,
+    redactor: Option<ByteRedactor>,
+    /// Decoded and redacted bytes.
+    ready: BytesMut,
+    transferred: u64,
+    decoded: u64,
+    limit: u64,
+    state: State,
+    clock: Clock,
+    report: Report,
+    _driver: JoinSet<()>,
+}
+
+enum Decoder {
+    Plain,
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Complete,
+    Failed,
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Response({} from {})", self.status.as_u16(), self.origin)
+    }
+}
+
+impl Response {
+    pub(crate) fn new(
+        received: Received,
+        target: &Target,
+        access: &Access<'_>,
+        clock: Clock,
+        mut report: Report,
+    ) -> Result<Self, SendError> {
+        let secrets = access.credentials.secrets();
+        let Received { status, mut headers, body, driver } = received;
+        let decoder = match decoder(&headers, !secrets.is_empty()) {
+            Ok(decoder) => decoder,
+            Err(problem) => {
+                let failure = Failure::Failed(format!("the response of `{target}` {problem}"));
+                report.fail(&failure);
+                return Err(failure.sent(true));
+            }
+        };
+        let redactor = (!secrets.is_empty()).then(|| secrets.byte_redactor());
+        OF_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
+        if let Decoder::Gzip(_) = decoder {
+            headers.remove(header::CONTENT_ENCODING);
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        if redactor.is_some() {
+            headers.remove(header::CONTENT_LENGTH);
+            headers = redacted(&headers, secrets);
+        }
+        Ok(Self {
+            status,
+            headers,
+            url: secrets.clean(target.as_str()).into_owned(),
+            origin: target.to_string(),
+            body,
+            input: Bytes::new(),
+            decoder,
+            redactor,
+            ready: BytesMut::new(),
+            transferred: 0,
+            decoded: 0,
+            limit: access.limits.response_body,
+            state: State::Open,
+            clock,
+            report,
+            _driver: driver,
+        })
+    }
+
+    /// Returns the status code.
+    pub fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    /// Returns the names, in lower case, and values of the header fields, without those of the connection, and without
+    /// `content-length` and `content-encoding` where they do not describe the chunks.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
+    }
+
+    /// Returns the first value of a header field.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name).map(HeaderValue::as_bytes)
+    }
+
+    /// Returns the URL of the last request, without credentials.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the next bytes of the body, at most 64 KiB, and `None` at its end. Trailers are dropped.
+    ///
+    /// # Errors
+    /// The connection broke, the body is not valid gzip although the server says so, or a limit was reached. Every later
+    /// call fails, too.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, SendError> {
+        match self.read().await {
+            Ok(chunk) => {
+                if chunk.is_none() {
+                    self.report.exchange.outcome = Outcome::Complete;
+                }
+                Ok(chunk)
+            }
+            Err(failure) => Err(self.fail(failure)),
+        }
+    }
+
+    /// Reads the rest of the body, if it has at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The same as for [`Self::chunk`], and [`SendError::TooLarge`] beyond `limit`.
+    pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, SendError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if (body.len() + chunk.len()) as u64 > limit {
+                return Err(self.fail(Failure::TooLarge(Limit::ResponseBody(limit))));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if !self.ready.is_empty() {
+                let length = self.ready.len().min(MAX_CHUNK);
+                return Ok(Some(self.ready.split_to(length).freeze()));
+            }
+            match self.state {
+                State::Open => {}
+                State::Complete => return Ok(None),
+                State::Failed => return Err(Failure::Failed("the response ended with an error before".to_owned())),
+            }
+            if !self.input.is_empty() {
+                self.decode()?;
+                continue;
+            }
+            match self.clock.run(self.body.frame()).await? {
+                None => self.finish()?,
+                Some(Err(_)) => return Err(self.broken()),
+                Some(Ok(frame)) => self.input = frame.into_data().unwrap_or_default(),
+            }
+            self.transferred += self.input.len() as u64;
+            self.check(self.transferred)?;
+        }
+    }
+
+    fn decode(&mut self) -> Result<(), Failure> {
+        match &mut self.decoder {
+            Decoder::Plain => {
+                let bytes = std::mem::take(&mut self.input);
+                self.add(&bytes)
+            }
+            Decoder::Gzip(decoder) => {
+                let part = self.input.split_to(self.input.len().min(COMPRESSED));
+                let done = decoder.write_all(&part);
+                let bytes = std::mem::take(decoder.get_mut());
+                done.map_err(|_| self.corrupt())?;
+                self.add(&bytes)
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        if let Decoder::Gzip(decoder) = &mut self.decoder
+            && self.transferred > 0
+        {
+            let done = decoder.try_finish();
+            let bytes = std::mem::take(decoder.get_mut());
+            done.map_err(|_| self.corrupt())?;
+            self.add(&bytes)?;
+        }
+        if let Some(redactor) = &mut self.redactor {
+            self.ready.extend_from_slice(&redactor.finish());
+        }
+        self.state = State::Complete;
+        Ok(())
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.decoded += bytes.len() as u64;
+        self.check(self.decoded)?;
+        match &mut self.redactor {
+            Some(redactor) => self.ready.extend_from_slice(&redactor.push(bytes)),
+            None => self.ready.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    fn check(&self, size: u64) -> Result<(), Failure> {
+        match size > self.limit {
+            true => Err(Failure::TooLarge(Limit::ResponseBody(self.limit))),
+            false => Ok(()),
+        }
+    }
+
+    fn broken(&self) -> Failure {
+        Failure::Failed(format!("`{}` closed the connection within its response", self.origin))
+    }
+
+    fn corrupt(&self) -> Failure {
+        Failure::Failed(format!("the response of `{}` is not valid gzip", self.origin))
+    }
+
+    /// Records the end of the response.
+    fn fail(&mut self, failure: Failure) -> SendError {
+        if self.state != State::Failed {
+            self.report.fail(&failure);
+        }
+        self.state = State::Failed;
+        self.ready.clear();
+        failure.sent(true)
+    }
+}
+
+/// Chooses the decoder of a body, or completes "the response …" with the reason why there is none. An encoding that the
+/// client did not ask for is passed on as it is, unless secrets could be in it.
+fn decoder(headers: &HeaderMap, has_secrets: bool) -> Result<Decoder, &'static str> {
+    let list = |name| {
+        let values = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        values
+            .map(|value| value.trim_ascii().to_ascii_lowercase())
+            .filter(|value| !value.is_empty())
+            .collect::<Vec<_>>()
+    };
+    if list(header::TRANSFER_ENCODING).iter().any(|encoding| encoding != b"chunked") {
+        return Err("has a transfer encoding other than `chunked`");
+    }
+    let encodings = list(header::CONTENT_ENCODING);
+    let encodings: Vec<&[u8]> =
+        encodings.iter().map(Vec::as_slice).filter(|encoding| *encoding != b"identity").collect();
+    match encodings.as_slice() {
+        [] => Ok(Decoder::Plain),
+        [b"gzip" | b"x-gzip"] => Ok(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))),
+        _ if has_secrets => Err("has an encoding in which credentials would not be recognized"),
+        _ => Ok(Decoder::Plain),
+    }
+}
+
+fn redacted(headers: &HeaderMap, secrets: &Secrets) -> HeaderMap {
+    let clean = |value: &HeaderValue| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        match secrets.clean_answer(&text) {
+            Cow::Borrowed(_) => value.clone(),
+            Cow::Owned(text) => HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("[redacted]")),
+        }
+    };
+    let named = headers.iter().filter(|(name, _)| !secrets.are_in(name.as_str().as_bytes()));
+    named.map(|(name, value)| (name.clone(), clean(value))).collect()
+}

@@ -1,0 +1,10 @@
+//! Tests of the client against local servers, with a network whose names and addresses are set by the test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "clippy allows them in tests, but not in what tests share")]
+
+mod attacks;
+mod credentials;
+mod limits;
+mod requests;
+mod sent;
+mod support;
