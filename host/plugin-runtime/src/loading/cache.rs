@@ -14,9 +14,10 @@
 //! Beside the code of a component is its description, under the same seal; [`crate::loading::described`] says when it is
 //! used.
 //!
-//! Entries are not evicted: each has a few hundred KB, and `pinion doctor` shows their total size.
+//! Entries that were not used for long make room for new ones, see [`crate::loading::evict`].
 
 use crate::engine::Engine;
+use crate::loading::evict;
 use crate::loading::source::Source;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -85,7 +86,9 @@ impl Cache {
         let path = self.path(engine, digest);
         let content = self.read(&path)?;
         // wasmtime checks version and configuration again.
-        engine.deserialize(content.bytes()).inspect_err(|error| log_unusable(&path, error)).ok()
+        let component = engine.deserialize(content.bytes()).inspect_err(|error| log_unusable(&path, error)).ok()?;
+        evict::touch(&path);
+        Some(component)
     }
 
     /// Waits until no other process, and no other load of this one, compiles the component with this digest. After that
@@ -107,7 +110,8 @@ impl Cache {
     /// Stores compiled code. A failure is only logged: the next load compiles again.
     pub(crate) fn store(&self, engine: &Engine, digest: &blake3::Hash, code: wasmtime::Result<Vec<u8>>) {
         let path = self.path(engine, digest);
-        if let Err(error) = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code)) {
+        let stored = code.map_err(io::Error::other).and_then(|code| self.write(&path, &code));
+        if let Err(error) = stored.and_then(|()| evict::evict(&self.directory, &path, evict::MAX_BYTES)) {
             match self.has_failed.swap(true, Ordering::Relaxed) {
                 false => tracing::warn!(directory = %self.directory.display(), %error, "compiled code was not cached"),
                 true => tracing::debug!(entry = %path.display(), %error, "compiled code was not cached"),

@@ -10,6 +10,7 @@ pub(crate) mod compiler;
 pub(crate) mod component_file;
 pub(crate) mod describe;
 pub(crate) mod described;
+mod evict;
 pub(crate) mod generation;
 pub(crate) mod offer;
 pub(crate) mod program;
