@@ -324,7 +324,12 @@ impl Ui {
             Request::Complete { id, command, argument } => self.complete(id, command, argument),
             Request::ListFiles => {
                 let (said, workspace) = (self.to.said.clone(), self.to.base.workspace.clone());
-                tokio::task::spawn_blocking(move || said.put(Input::Files(Arc::new(lists::files(&workspace)))));
+                tokio::task::spawn_blocking(move || {
+                    said.put(match lists::files(&workspace) {
+                        Ok(files) => Input::Files(Arc::new(files)),
+                        Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
+                    });
+                });
             }
             Request::List(pick) => self.list(pick),
             Request::Edit(text) => self.edit(&text),
