@@ -99,3 +99,19 @@ fn escape_sequences_of_models_and_programs_stay_text() {
     assert!(!seen.contains("\x1b]52") && !seen.contains(['\u{9b}', '\u{202e}', '\x07']), "{seen:?}");
     assert!(seen.contains("a␛]52;c;cHduZWQ=␇b␛[2Jc"), "{seen:?}");
 }
+
+#[test]
+fn messages_of_a_resumed_session_are_redacted() {
+    const SECRET: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say(&format!("the key is {SECRET}, over"))]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    // To this process it is no secret.
+    assert!(pinion.run(["-p", replay[0], replay[1], "go"]).stdout.contains(SECRET));
+    let mut command = pinion.command(["--tui", "-c", replay[0], replay[1]]);
+    command.env("OPENAI_API_KEY", SECRET);
+    let terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("the key is");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && !seen.contains(SECRET) && seen.contains("over"), "{seen}");
+}
