@@ -34,7 +34,7 @@ fn type_ahead_and_paste_do_not_answer() {
     terminal.wait_for_nth(KEYS, 2);
     terminal.keys("n");
     terminal.wait_for("finished");
-    // What was typed ahead is in the editor.
+    // The type-ahead is in the editor.
     terminal.keys("\x03");
     terminal.wait_for("cleared");
     let (status, seen) = terminal.exit();

@@ -70,7 +70,7 @@ actions! {
     Search "search" ["ctrl+s"];
     /// Copy the last answer
     Copy "copy" ["alt+c"];
-    /// Draw the screen anew
+    /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
     /// Suspend the program
     Suspend "suspend" ["ctrl+z"];

@@ -1,4 +1,4 @@
-//! What hooks answer takes effect, and a hook that panics leaves a whole run.
+//! The effects of the answers of hooks, and runs that stay whole when a hook panics.
 
 use crate::testing::{Act, Harness, Reply, Setup, assert_paired, calls, counts, letters, says};
 use crate::*;

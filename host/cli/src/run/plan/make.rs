@@ -24,7 +24,7 @@ pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Re
     let (plan, end, said) = match answer {
         Ok(answer) => (Some(answer.value), answer.outcome.end, String::new()),
         Err(error) => {
-            // What the model wrote instead of a plan was paid for.
+            // The text that the model wrote instead of a plan was paid for.
             let said = if let AnswerError::NoAnswer { text, .. } = &error { text.clone() } else { String::new() };
             (None, end_of(error), said)
         }

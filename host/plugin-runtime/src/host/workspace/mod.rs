@@ -144,7 +144,7 @@ impl State {
             return Err(ReplaceError::Changed);
         }
         replace::replace_file(&spot, content).map_err(failed)?;
-        // The session knows what it wrote whole. What it changed in a part it knows if it knew the rest.
+        // The session knows a file that it wrote whole, and one that it changed in part if it knew the rest.
         if (known == Known::Current || matches!(expected, Expected::AsRead))
             && let Ok(Some(new)) = spot.metadata_now()
         {
