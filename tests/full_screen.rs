@@ -1,10 +1,12 @@
 //! The full-screen UI on a real terminal: approvals, interrupts, commands, and the terminal afterwards.
 
+use crate::faults::{by_nobody, can_be_nobody};
 use pinion_tests::{Pinion, Terminal, guest, say};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 const SIZE: (u16, u16) = (80, 24);
@@ -189,4 +191,33 @@ fn escape_cancels_a_command_of_a_plugin() {
     terminal.keys("\x1b");
     terminal.wait_for("cancelled");
     assert_eq!(terminal.exit().0, Some(0));
+}
+
+/// Only root can limit the threads of a process that runs as someone else.
+#[test]
+fn terminal_is_restored_after_a_panic() {
+    let pinion = Pinion::default();
+    let has_threads = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !can_be_nobody(&pinion) || !has_threads {
+        return;
+    }
+    std::fs::set_permissions(pinion.home(), Permissions::from_mode(0o777)).unwrap();
+    // Directories enough to list them with several threads.
+    for number in 0..64 {
+        pinion.write(&format!("{number}/file"), "");
+    }
+    let script = pinion.script(&[say("finished")]);
+    let command = by_nobody(&pinion, &pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]));
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("finished");
+    let mut limit = Command::new("prlimit");
+    limit.args(["--pid", &terminal.pid().to_string(), "--nproc=1:1"]).current_dir(pinion.workspace());
+    limit.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    assert!(by_nobody(&pinion, &limit).status().unwrap().success());
+    terminal.keys("@");
+    terminal.wait_for("could not start a thread");
+    assert!(terminal.is_restored());
+    let (status, seen) = terminal.end();
+    assert_eq!(status, Some(1), "{seen}");
+    assert!(main_screen(&seen).contains("could not start a thread"), "{seen}");
 }
