@@ -40,7 +40,7 @@ impl Screen {
         }
     }
 
-    /// Draws everything anew in the next frame.
+    /// Makes the next frame draw everything.
     pub fn forget(&mut self) {
         self.is_unknown = true;
     }

@@ -53,7 +53,7 @@ impl Plugin for Commands {
                 let instructions = typed.trim();
                 Ok(vec![Action::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
-            .argument("[what to keep]"),
+            .argument("[focus]"),
             plain("cost", "Show tokens and money spent", || Action::Print(show::usage(&catalog::usage()))),
             plain("quit", "Quit Pinion", || Action::Quit),
             plain("exit", "Quit Pinion", || Action::Quit),
@@ -63,7 +63,7 @@ impl Plugin for Commands {
 
 export!(Commands, exports = [commands], asks = { "catalog": true });
 
-/// Creates a command that takes no arguments and has one effect.
+/// Creates a command that takes no arguments and has one action.
 fn plain(name: &'static str, description: &str, action: impl Fn() -> Action + 'static) -> Command {
     Command::new(name, description, move |typed, _call| {
         if !typed.trim().is_empty() {

@@ -188,6 +188,7 @@ impl App {
     fn finished(&mut self, now: Duration) {
         let began = self.status.end();
         self.approval = None;
+        self.quitting = None;
         match self.queue.pop_front() {
             Some(next) => self.submit(next, now),
             None if began.is_some_and(|began| now.saturating_sub(began) >= LONG_WORK) => self.notify("ready"),

@@ -4,7 +4,9 @@
 //! files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
 
 mod approver;
+mod editor;
 mod keep;
+mod keyboard;
 mod lists;
 pub(crate) mod said;
 mod ui;
