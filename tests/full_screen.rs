@@ -1,7 +1,13 @@
 //! The full-screen UI on a real terminal: approvals, interrupts, commands, and the terminal afterwards.
 
-use pinion_tests::{Pinion, Terminal, say};
+use crate::faults::{by_nobody, can_be_nobody};
+use pinion_tests::{Pinion, Terminal, guest, say};
+use rustix::process::Pid;
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::Duration;
 
 const SIZE: (u16, u16) = (80, 24);
 /// The keys of a question, which are named once they count.
@@ -19,9 +25,22 @@ fn conversation(pinion: &Pinion, replies: &[Value], typed: &str) -> Terminal {
     Terminal::start(&command, SIZE, typed)
 }
 
+/// Starts a conversation in which the user has allowed a program that runs for minutes.
+fn running(pinion: &Pinion) -> Terminal {
+    let mut terminal = conversation(pinion, &[bash("sleep 600")], "");
+    terminal.wait_for(KEYS);
+    terminal.keys("y");
+    terminal.wait_for("running bash");
+    terminal
+}
+
 /// Returns what is on the main screen after the UI has left.
 fn main_screen(seen: &str) -> &str {
     seen.rsplit_once(LEAVE).expect("the UI did not leave").1
+}
+
+fn process(terminal: &Terminal) -> Pid {
+    Pid::from_raw(terminal.pid().cast_signed()).unwrap()
 }
 
 #[test]
@@ -34,7 +53,7 @@ fn type_ahead_and_paste_do_not_answer() {
     terminal.wait_for_nth(KEYS, 2);
     terminal.keys("n");
     terminal.wait_for("finished");
-    // What was typed ahead is in the editor.
+    // The type-ahead is in the editor.
     terminal.keys("\x03");
     terminal.wait_for("cleared");
     let (status, seen) = terminal.exit();
@@ -58,10 +77,7 @@ fn one_key_pressed_after_the_question_answers() {
 #[test]
 fn escape_interrupts_a_running_program() {
     let pinion = Pinion::default();
-    let mut terminal = conversation(&pinion, &[bash("sleep 600")], "");
-    terminal.wait_for(KEYS);
-    terminal.keys("y");
-    terminal.wait_for("running bash");
+    let mut terminal = running(&pinion);
     terminal.keys("\x1b");
     terminal.wait_for("interrupted");
     assert_eq!(terminal.exit().0, Some(0));
@@ -82,8 +98,7 @@ fn terminal_is_restored_after_a_signal() {
     let pinion = Pinion::default();
     let terminal = conversation(&pinion, &[say("finished")], "");
     terminal.wait_for("finished");
-    let process = rustix::process::Pid::from_raw(terminal.pid().cast_signed()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(process(&terminal), rustix::process::Signal::TERM).unwrap();
     terminal.wait_for(LEAVE);
     assert!(terminal.is_restored());
     assert_eq!(terminal.end().0, Some(143));
@@ -154,4 +169,111 @@ fn context_and_copies_are_shown() {
     // The base64 form of the answer.
     terminal.wait_for("\x1b]52;c;ZmluaXNoZWQ=\x07");
     assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn messages_of_a_resumed_session_are_redacted() {
+    const SECRET: &str = "Yt6Re1Wq0Po9Iu8Lk7Jh";
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say(&format!("the key is {SECRET}, over"))]);
+    let replay = ["--replay", script.to_str().unwrap()];
+    // To this process it is no secret.
+    assert!(pinion.run(["-p", replay[0], replay[1], "go"]).stdout.contains(SECRET));
+    let mut command = pinion.command(["--tui", "-c", replay[0], replay[1]]);
+    command.env("OPENAI_API_KEY", SECRET);
+    let terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("the key is");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && !seen.contains(SECRET) && seen.contains("over"), "{seen}");
+}
+
+#[test]
+fn run_continues_while_the_external_editor_is_open() {
+    let pinion = Pinion::default();
+    pinion.config("approve = \"all\"\n");
+    // The second call begins after the first has ended, which waits for the editor; the editor waits for the second.
+    let editor =
+        "#!/bin/sh\ntouch editing\nuntil [ -e second ]; do sleep 0.05; done\necho 'from the editor' > \"$1\"\n";
+    let editor = pinion.write("../editor", editor);
+    std::fs::set_permissions(&editor, Permissions::from_mode(0o755)).unwrap();
+    let replies =
+        [bash("touch first; until [ -e editing ]; do sleep 0.05; done"), bash("touch second"), say("finished")];
+    let script = pinion.script(&replies);
+    let mut command = pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]);
+    command.env("EDITOR", editor);
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("running bash");
+    // The keys after the one that starts the editor are for the UI.
+    terminal.keys("\x07, and more");
+    terminal.wait_for_then("from the editor", ", and more");
+    terminal.wait_for("finished");
+    terminal.keys("\x03");
+    terminal.wait_for("cleared");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+#[test]
+fn two_ctrl_c_end_the_program_while_the_ui_is_busy() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say(&"many words ".repeat(20_000)), say("unused")]);
+    let command = pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]);
+    // One frame exceeds the buffer of the terminal.
+    let mut terminal = Terminal::start(&command, (500, 200), "");
+    terminal.wait_for("in context");
+    let took = terminal.time_to_end_while_stalled(&["\x0c", "\x03", "\x03"]);
+    // A second, and more on a machine that does something else.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
+fn two_ctrl_c_quit_during_a_run() {
+    let pinion = Pinion::default();
+    let mut terminal = running(&pinion);
+    terminal.keys("\x03\x03");
+    let (status, seen) = terminal.end();
+    assert!(matches!(status, Some(0 | 130)) && seen.contains(LEAVE), "{status:?}: {seen}");
+}
+
+#[test]
+fn escape_cancels_a_command_of_a_plugin() {
+    let pinion = Pinion::default();
+    let script = pinion.script(&[say("finished")]);
+    let loiter = guest("loiter");
+    let arguments = ["--tui", "--plugin", loiter.to_str().unwrap(), "--replay", script.to_str().unwrap(), "go"];
+    let mut terminal = Terminal::start(&pinion.command(arguments), SIZE, "");
+    terminal.wait_for("finished");
+    terminal.keys("/linger\r");
+    terminal.wait_for_then("finished", "esc interrupts");
+    terminal.keys("\x1b");
+    terminal.wait_for("cancelled");
+    assert_eq!(terminal.exit().0, Some(0));
+}
+
+/// Only root can limit the threads of a process that runs as someone else.
+#[test]
+fn terminal_is_restored_after_a_panic() {
+    let pinion = Pinion::default();
+    let has_threads = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !can_be_nobody(&pinion) || !has_threads {
+        return;
+    }
+    std::fs::set_permissions(pinion.home(), Permissions::from_mode(0o777)).unwrap();
+    // Directories enough to list them with several threads.
+    for number in 0..64 {
+        pinion.write(&format!("{number}/file"), "");
+    }
+    let script = pinion.script(&[say("finished")]);
+    let command = by_nobody(&pinion, &pinion.command(["--tui", "--replay", script.to_str().unwrap(), "go"]));
+    let mut terminal = Terminal::start(&command, SIZE, "");
+    terminal.wait_for("finished");
+    let mut limit = Command::new("prlimit");
+    limit.args(["--pid", &terminal.pid().to_string(), "--nproc=1:1"]).current_dir(pinion.workspace());
+    limit.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    assert!(by_nobody(&pinion, &limit).status().unwrap().success());
+    terminal.keys("@");
+    terminal.wait_for("could not start a thread");
+    assert!(terminal.is_restored());
+    let (status, seen) = terminal.end();
+    assert_eq!(status, Some(1), "{seen}");
+    assert!(main_screen(&seen).contains("could not start a thread"), "{seen}");
 }

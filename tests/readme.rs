@@ -3,7 +3,7 @@
 use pinion_tests::Pinion;
 use std::path::Path;
 
-/// What runs the commands that begin with a prefix.
+/// The test or script that runs the commands with a prefix.
 enum By {
     /// A file, which holds these words.
     File(&'static str, &'static str),

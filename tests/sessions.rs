@@ -104,3 +104,19 @@ fn configured_model_writes_the_summaries() {
     let last = bodies.last().unwrap();
     assert!(last.contains("what was said so far") && !last.contains("word word"), "{last}");
 }
+
+#[test]
+fn resumed_session_calibrates_its_estimates_by_the_reports_in_its_history() {
+    let pinion = Pinion::default();
+    // Requests are compacted above 20,475 tokens.
+    pinion.config("[compaction]\nassumed-window = 27300\nby-model = false\nkeep-recent = 1\n");
+    let plain = ["--no-tools", "--no-context-files", "--system-prompt", "A test.", "--output-format", "stream-json"];
+    // About 2,000 tokens by the estimate and 7,000 by the report, which raises the ratio to 1.7.
+    let reply = json!({ "text": "noted", "usage": { "input": 7_000, "output": 1 } });
+    let first = run(&pinion, std::slice::from_ref(&reply), &[&plain[..], &[&"word ".repeat(1_600)]].concat());
+    assert!(first.code == Some(0) && !first.stdout.contains("\"compaction\""), "{first:?}");
+    // About 10,000 tokens by the estimate: 17,000 with the report and 24,000 with the ratio.
+    let second = run(&pinion, &[reply], &[&plain[..], &["-c", &"more ".repeat(8_000)]].concat());
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert!(second.stdout.contains("\"type\":\"compaction\""), "{}", second.stderr);
+}

@@ -29,7 +29,7 @@ async fn every_command_has_its_effect() {
 async fn commands_show_current_state() {
     let sandbox = with(&["commands", "fs", "shell"]).await;
     for (name, arguments, shown) in [
-        ("help", "", "/compact [what to keep]"),
+        ("help", "", "/compact [focus]"),
         ("help", "/new", "`/new`: Start a new session (plugin commands)"),
         ("tools", "", "| bash "),
         ("plugins", "", "- `fs` "),

@@ -72,7 +72,7 @@ async fn write_refuses_a_file_that_changed_since_it_was_read() {
     let edit = json!({ "path": "a.txt", "edits": [{ "old_text": "one", "new_text": "1" }] });
     sandbox.write("a.txt", "one\ntwo\n");
     called(&sandbox, "read", read.clone()).await;
-    // What the session writes itself is no change.
+    // Writes of the session itself are no changes.
     called(&sandbox, "edit", edit.clone()).await;
     called(&sandbox, "write", write.clone()).await;
     called(&sandbox, "write", write.clone()).await;

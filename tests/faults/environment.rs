@@ -36,7 +36,7 @@ fn as_nobody(pinion: &Pinion, command: &Command) -> Ended {
 }
 
 /// Wraps the command itself, not a program that starts it: another user may be unable to reach the directory it is in.
-fn by_nobody(pinion: &Pinion, command: &Command) -> Command {
+pub(crate) fn by_nobody(pinion: &Pinion, command: &Command) -> Command {
     let top = pinion.home().parent().unwrap().to_owned();
     fs::set_permissions(top, fs::Permissions::from_mode(0o755)).unwrap();
     let id = NOBODY.to_string();
@@ -45,7 +45,7 @@ fn by_nobody(pinion: &Pinion, command: &Command) -> Command {
 }
 
 /// Returns whether another user can execute the command. Only root can become that user.
-fn can_be_nobody(pinion: &Pinion) -> bool {
+pub(crate) fn can_be_nobody(pinion: &Pinion) -> bool {
     is_root() && as_nobody(pinion, &pinion.command(["--version"])).code == Some(0)
 }
 

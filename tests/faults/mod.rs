@@ -8,6 +8,9 @@ mod input;
 mod kills;
 mod signals;
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::environment::{by_nobody, can_be_nobody};
+
 use pinion_tests::{Ended, Pinion, call, say};
 use serde_json::Value;
 use std::process::Command;

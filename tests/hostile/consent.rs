@@ -40,11 +40,21 @@ fn denial_is_reported_once_per_tool_and_exits_4() {
     let write = call("write", json!({ "path": "a.txt", "content": "x" }));
     let ended = run(&pinion, &[bash("touch made"), bash("touch too"), write, say("I may not.")], &["-p", "go"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "I may not.\n"), "{}", ended.stderr);
-    for part in ["! denied `bash`: ", "! denied `write`: ", "error: 3 calls were denied", "hint: ", "--approve all"] {
+    let hint = "hint: run without -p on a terminal to be asked, or allow every call with --approve all";
+    for part in ["! denied `bash`: ", "! denied `write`: ", "error: 3 calls were denied", hint] {
         assert!(ended.stderr.contains(part), "no {part:?} in {}", ended.stderr);
     }
     assert_eq!(ended.stderr.matches("! denied `bash`").count(), 1, "{}", ended.stderr);
     assert!(!pinion.workspace().join("made").exists());
+}
+
+#[test]
+fn denial_of_a_reading_call_first_offers_the_mode_that_allows_it() {
+    let read = call("read", json!({ "path": "a.txt" }));
+    let ended = run(&Pinion::default(), &[read, say("no")], &["-p", "--approve", "ask", "go"]);
+    let hint = ended.stderr.lines().find_map(|line| line.strip_prefix("hint: ")).unwrap();
+    let at = |mode: &str| hint.find(mode).unwrap();
+    assert!(ended.code == Some(4) && at("--approve smart") < at("--approve all"), "{ended:?}");
 }
 
 #[test]

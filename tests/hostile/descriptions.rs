@@ -174,7 +174,7 @@ async fn call_of_a_misdescribed_tool_is_decided_on_again() {
     assert!(matches!(reply.result, Err(ToolError::Changed { .. })) && reply.ledger.is_none());
     assert_eq!(sandbox.runtime.plugins()[0].generation, 2);
     assert_eq!(sandbox.text("greet", json!({})).await, "hello from version one");
-    // What the plugin said replaced the description.
+    // The answer of the plugin replaced the description.
     assert_eq!(cached.load().await.text("greet", json!({})).await, "hello from version one");
 }
 

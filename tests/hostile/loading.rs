@@ -6,10 +6,10 @@ use pinion_plugin_runtime::{LoadError, NoticeEvent, Source};
 use pinion_tests::{Ended, Pinion, Progress, Sandbox, SandboxBuilder, guest, until, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -386,36 +386,39 @@ fn signal_during_load_ends_the_program_at_once() {
     }
 }
 
-/// Starts a run with one call that sleeps for an hour, and waits until it does.
-fn napping(pinion: &Pinion) -> Child {
+/// Starts a run with one call that does not end when it is cancelled. Returns it with its output.
+fn staying(pinion: &Pinion) -> (Child, BufReader<ChildStdout>) {
     std::fs::create_dir_all(pinion.home().join("plugins")).unwrap();
-    loiter(&pinion.home().join("plugins"), "napper");
-    pinion.config("[plugins.napper.limits]\ngrace-ms = 600000\n");
-    let script = pinion.script(&[json!({ "calls": [{ "tool": "nap", "arguments": { "amount": 3_600_000 } }] })]);
+    loiter(&pinion.home().join("plugins"), "stayer");
+    pinion.config("[plugins.stayer.limits]\ngrace-ms = 600000\n");
+    let script = pinion.script(&[json!({ "calls": [{ "tool": "stay", "arguments": {} }] })]);
     let script = script.to_str().unwrap().to_owned();
     let arguments =
-        ["-p", "--replay", &script, "--approve", "all", "--tools", "nap", "--output-format", "stream-json", "go"];
+        ["-p", "--replay", &script, "--approve", "all", "--tools", "stay", "--output-format", "stream-json", "go"];
     let mut child = pinion.start(arguments);
-    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+fn read_until(out: &mut impl BufRead, words: &str) {
     let mut line = String::new();
-    while !line.contains("tool_execution_update") && !line.contains("napping") {
+    while !line.contains(words) {
         line.clear();
-        assert!(out.read_line(&mut line).unwrap() > 0, "it ended early");
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended before `{words}`");
     }
-    // Stays open so that the command never fails to write.
-    std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
-    child
 }
 
 #[test]
 fn second_signal_ends_the_program_during_a_call() {
     let pinion = Pinion::default();
-    let mut child = napping(&pinion);
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
-    // The call has a grace of ten minutes, so the first signal alone ends nothing. That nothing happens has no event.
-    std::thread::sleep(Duration::from_millis(300));
+    let (mut child, mut out) = staying(&pinion);
+    read_until(&mut out, "\"waiting\"");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // The call has a grace of ten minutes, so the first signal alone ends nothing.
+    read_until(&mut out, "\"staying\"");
     assert!(child.try_wait().unwrap().is_none());
+    // Read on, so that the command never fails to write.
+    std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     assert_eq!(end_by(child, Signal::INT).code(), Some(130));
 }
 

@@ -3,6 +3,7 @@
 //! The model is simulated on a socket, so that a test sees exactly what a vendor would receive.
 
 use pinion_tests::{Ended, Pinion};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SECRET: &str = "TOPSECRET-5f1c";
 /// Far more time than any of these runs takes; a blocked run never ends.
@@ -77,16 +78,15 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<String> {
 }
 
 /// Waits for the end of a command, with a time limit.
-fn ended(mut child: Child) -> Ended {
-    let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > TIMEOUT {
-            child.kill().unwrap();
-            panic!("the command hangs");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output().unwrap();
+fn ended(child: Child) -> Ended {
+    let process = Pid::from_child(&child);
+    let (done, outputs) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait_with_output()));
+    let Ok(output) = outputs.recv_timeout(TIMEOUT) else {
+        kill_process(process, Signal::KILL).unwrap();
+        panic!("the command hangs");
+    };
+    let output = output.unwrap();
     Ended {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

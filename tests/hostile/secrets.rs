@@ -43,13 +43,22 @@ fn with_key<'a>(pinion: &Pinion, arguments: impl IntoIterator<Item = &'a str>) -
     command
 }
 
+fn keyed(mut command: Command) -> Command {
+    command.env("OPENAI_API_KEY", OTHER);
+    command
+}
+
+/// Returns the arguments of a run against a vendor with all output enabled.
+fn loud(pinion: &Pinion, vendor: &Vendor) -> Vec<String> {
+    let record = pinion.home().join("run.jsonl");
+    let base = ["-vv", "-p", "-m", "openai-chat/m", "--base-url", &vendor.url, "--record", record.to_str().unwrap()];
+    let stream = ["--output-format", "stream-json", "--approve", "all"];
+    base.iter().chain(&stream).map(|&argument| argument.to_owned()).collect()
+}
+
 /// Runs against a vendor with all output enabled.
 fn asked(pinion: &Pinion, vendor: &Vendor, more: &[&str]) -> Ended {
-    let record = pinion.home().join("run.jsonl");
-    let record = record.to_str().unwrap();
-    let base = ["-vv", "-p", "-m", "openai-chat/m", "--base-url", &vendor.url, "--record", record];
-    let stream = ["--output-format", "stream-json", "--approve", "all"];
-    ended(with_key(pinion, base.iter().chain(&stream).chain(more).copied()))
+    ended(with_key(pinion, loud(pinion, vendor).iter().map(String::as_str).chain(more.iter().copied())))
 }
 
 /// Returns a reply of these deltas.
@@ -105,6 +114,45 @@ fn key_in_model_text_is_redacted_across_deltas() {
         assert_hidden(&seen(&pinion, &run), SECRET, &format!("pieces of {size}"));
         assert_hidden(&all_deltas(&run.stdout), SECRET, &format!("deltas of {size}, put together"));
     }
+}
+
+/// The sources of a key besides the environment, which learn it before the request or during it.
+#[test]
+fn keys_of_files_commands_and_headers_are_redacted() {
+    let config = |text: &str| format!("[providers.openai-chat]\n{text}\n");
+    let sources: [(&str, &str, String); 3] = [
+        ("auth.toml", "auth.toml", format!("[openai-chat]\nkey = \"{KEY}\"\n")),
+        ("key-command", "config.toml", config(&format!("key-command = \"echo {KEY}\""))),
+        ("headers", "config.toml", config(&format!("headers = {{ x-api-key = '{KEY}' }}"))),
+    ];
+    let refusal = json!({ "error": { "message": format!("wrong key {KEY}"), "code": KEY } }).to_string();
+    for (source, file, text) in sources {
+        for (is_refused, said) in [
+            (false, reply(&json!({ "content": format!("the key is {KEY}, all of it") }), "stop")),
+            (true, answer("401 Unauthorized", "application/json", &refusal)),
+        ] {
+            let pinion = Pinion::default();
+            private_file(&pinion.home().join(file), &text);
+            let vendor = Vendor::answering(vec![said]);
+            let command = pinion.command(loud(&pinion, &vendor).iter().map(String::as_str).chain(["hi"]));
+            let run = ended(if source == "headers" { keyed(command) } else { command });
+            assert_eq!(run.code == Some(0), !is_refused, "{source}: {run:?}");
+            let asked = vendor.asked.lock().unwrap().concat();
+            assert!(asked.contains(&KEY.to_lowercase()), "{source} is in use: {asked}");
+            assert_hidden(&seen(&pinion, &run), SECRET, source);
+        }
+    }
+}
+
+#[test]
+fn output_of_a_failed_key_command_is_not_shown() {
+    let pinion = Pinion::default();
+    let command = format!("echo {KEY}; echo the store is locked, {KEY} >&2; exit 3");
+    pinion.config(&format!("[providers.openai-chat]\nkey-command = \"{command}\"\n"));
+    let vendor = Vendor::answering(vec![reply(&json!({ "content": "unused" }), "stop")]);
+    let run = ended(pinion.command(loud(&pinion, &vendor).iter().map(String::as_str).chain(["hi"])));
+    assert!(run.code != Some(0) && vendor.asked.lock().unwrap().is_empty(), "{run:?}");
+    assert_hidden(&format!("{run:?}"), SECRET, "the failure");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn messages_of_rejected_guests_are_neutralized() {
         (true, vec!["plugin", "list"]),
         (true, vec!["plugin", "info", "scribe"]),
         (true, vec!["doctor"]),
-        // Whether the config of that name applies to a named file is irrelevant here.
+        // A config of that name may apply to a named file or not.
         (false, vec!["plugin", "check", file]),
         (false, vec!["plugin", "call", file, "speak", "{}"]),
     ] {

@@ -142,7 +142,7 @@ fn config_written_by_a_plugin_is_not_trusted() {
     let config = "[providers.openai-chat]\nkey-command = \"touch ran\"\n[plugins.greet.grants]\nprocess = true\n";
     let write = ("write", json!({ "path": ".pinion/config.toml", "content": config }));
     run_in(&pinion, &pinion.workspace(), &[write]);
-    // Whoever wrote it, even if the runtime allowed it.
+    // A changed config is not read, even if the runtime allowed the write.
     pinion.write(".pinion/config.toml", config);
     pinion.run(["-p", "-m", "openai-chat/m", "--base-url", "http://127.0.0.1:1", "go"]);
     assert!(!pinion.workspace().join("ran").exists());

@@ -16,6 +16,8 @@ const AGAIN: Duration = Duration::from_millis(250);
 pub struct Terminal {
     child: Child,
     master: File,
+    /// Held while the terminal shows nothing more.
+    reading: Arc<Mutex<()>>,
     seen: Arc<(Mutex<(String, bool)>, Condvar)>,
 }
 
@@ -39,10 +41,12 @@ impl Terminal {
         let end = || Stdio::from(slave.try_clone().unwrap());
         let child = started.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let seen = Arc::new((Mutex::new((String::new(), false)), Condvar::new()));
-        let (mut from, to) = (master.try_clone().unwrap(), seen.clone());
+        let reading = Arc::new(Mutex::new(()));
+        let (mut from, to, may_read) = (master.try_clone().unwrap(), seen.clone(), reading.clone());
         std::thread::spawn(move || {
             let (mut bytes, mut all) = ([0; 4096], Vec::new());
             loop {
+                drop(may_read.lock().unwrap());
                 // Linux reports an error once all other ends are closed.
                 let n = from.read(&mut bytes).unwrap_or(0);
                 all.extend_from_slice(&bytes[..n]);
@@ -53,7 +57,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, master, seen }
+        Self { child, master, reading, seen }
     }
 
     /// Types keys.
@@ -97,6 +101,17 @@ impl Terminal {
             }
         }
         self.end()
+    }
+
+    /// Types keys while nobody reads what the command writes, so that its writes block before long. Returns the time until
+    /// the command has ended.
+    pub fn time_to_end_while_stalled(&mut self, keys: &[&str]) -> Duration {
+        let stalled = self.reading.clone();
+        let _stalled = stalled.lock().unwrap();
+        let started = std::time::Instant::now();
+        keys.iter().for_each(|keys| self.keys(keys));
+        crate::wait_until("the command has ended", || self.child.try_wait().unwrap().is_some());
+        started.elapsed()
     }
 
     /// Returns the process of the command.

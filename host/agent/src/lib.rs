@@ -1,8 +1,7 @@
 //! The agent loop of Pinion.
 //!
-//! No I/O of its own: it names no wasmtime, no HTTP, no terminal, no environment variable and no home directory. What it
-//! needs of the world it declares as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`]) that others
-//! implement.
+//! No I/O of its own: it names no wasmtime, no HTTP, no terminal, no environment variable and no home directory. It
+//! declares its needs as traits ([`Provider`], [`ToolExecutor`], [`SessionStore`], [`Approver`]) that others implement.
 //!
 //! [`run()`] is the loop, a plain function of a [`Context`], a [`LoopConfig`], watchers and a token; [`Agent`] adds a
 //! conversation of its own, for applications. A complete agent with a tool, here with a scripted model:

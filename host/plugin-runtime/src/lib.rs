@@ -34,6 +34,7 @@ pub use engine::EngineError;
 pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
 pub use host::guard::{guard_for_parent, guard_programs};
+pub use host::workspace::list_files;
 pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};

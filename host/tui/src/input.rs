@@ -184,7 +184,7 @@ pub enum Request {
     Notify(String),
     /// Suspend the program.
     Suspend,
-    /// Draw everything anew.
+    /// Draw everything again.
     Redraw,
     /// End the conversation.
     Quit,

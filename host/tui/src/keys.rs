@@ -1,6 +1,6 @@
 //! The key map: names of keys and of the actions they cause.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::HashMap;
 
 macro_rules! actions {
@@ -74,7 +74,7 @@ actions! {
     Search "search" ["ctrl+s"];
     /// Copy the selected block, or the last answer
     Copy "copy" ["alt+c"];
-    /// Draw the screen anew
+    /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
     /// Suspend the program
     Suspend "suspend" ["ctrl+z"];
@@ -144,6 +144,12 @@ impl KeyMap {
             self.0.insert(parse(key).ok_or_else(|| format!("no key `{key}`"))?, *action);
         }
         Ok(())
+    }
+
+    /// Returns whether a key clears, interrupts or quits. An application that reads the terminal on a thread of its own
+    /// can end the program if the UI is too busy for two of these keys.
+    pub fn is_cancel(&self, key: KeyEvent) -> bool {
+        key.kind != KeyEventKind::Release && self.action(key) == Some(Action::Cancel)
     }
 
     /// Returns the action of a key.

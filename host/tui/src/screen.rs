@@ -52,7 +52,7 @@ impl Screen {
         Self { has_links: false, ..self }
     }
 
-    /// Draws everything anew in the next frame.
+    /// Makes the next frame draw everything.
     pub fn forget(&mut self) {
         self.is_unknown = true;
     }

@@ -37,22 +37,25 @@ impl Drop for RawMode {
     }
 }
 
-/// Reads what the terminal sends, on the calling thread, in batches of everything that has arrived. `deliver` blocks
-/// until a batch is handled, so that nothing is read while another program has the terminal. Returns when `deliver`
-/// returns `false`.
+/// Waits until the terminal sends something. Returns everything that has arrived.
 ///
 /// # Errors
 /// The terminal is lost.
-pub fn read_inputs(mut deliver: impl FnMut(Vec<Event>) -> bool) -> io::Result<()> {
-    loop {
-        let mut batch = vec![crossterm::event::read()?];
-        while crossterm::event::poll(std::time::Duration::ZERO)? {
-            batch.push(crossterm::event::read()?);
-        }
-        if !deliver(batch) {
-            return Ok(());
-        }
+pub fn read_inputs() -> io::Result<Vec<Event>> {
+    let first = crossterm::event::read()?;
+    Ok([vec![first], arrived_inputs()?].concat())
+}
+
+/// Returns what the terminal has sent, without waiting for more.
+///
+/// # Errors
+/// The terminal is lost.
+pub fn arrived_inputs() -> io::Result<Vec<Event>> {
+    let mut arrived = Vec::new();
+    while crossterm::event::poll(std::time::Duration::ZERO)? {
+        arrived.push(crossterm::event::read()?);
     }
+    Ok(arrived)
 }
 
 /// Returns the size of the terminal in columns and rows.

@@ -53,7 +53,7 @@ impl Plugin for Commands {
                 let instructions = typed.trim();
                 Ok(vec![Effect::Compact((!instructions.is_empty()).then(|| instructions.to_owned()))])
             })
-            .argument("[what to keep]"),
+            .argument("[focus]"),
             plain("cost", "Show tokens and money spent", || Effect::Print(show::usage(&catalog::usage()))),
             plain("quit", "Quit Pinion", || Effect::Quit),
             plain("exit", "Quit Pinion", || Effect::Quit),

@@ -1,7 +1,7 @@
 //! Markdown tables that are readable as plain text in a terminal of 80 columns.
 
-/// Width of the terminal in columns.
-const WIDTH: usize = 80;
+/// Width of a table in columns, which the host indents by two.
+const WIDTH: usize = 78;
 /// Minimum width of a column.
 const NARROWEST: usize = 6;
 
@@ -76,7 +76,7 @@ mod tests {
         let table = table(["a", "b"], &[["short".into(), "word ".repeat(40)]]);
         let last = table.lines().last().unwrap();
         assert!(last.starts_with("| short | word word") && last.contains('\u{2026}'), "{last}");
-        assert_eq!(last.chars().count(), 80);
+        assert_eq!(last.chars().count(), WIDTH);
     }
 
     #[test]

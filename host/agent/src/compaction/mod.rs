@@ -1,12 +1,12 @@
 //! Compaction: replaces a long conversation by a shorter one.
 //!
-//! What is replaced stays in the session: a compaction is an extension message that says what the model sees instead.
-//! [`pinion_protocol::compaction::view`] is what the model sees of a history with compactions in it.
+//! Replaced messages stay in the session: a compaction is an extension message that says what the model sees instead.
+//! [`pinion_protocol::compaction::view`] returns the model's view of a history with compactions in it.
 //!
 //! By itself it happens before a request that would leave no room for the reply ([`CompactionPolicy::threshold`]), so
 //! after tool results as well as after a reply, and once after the vendor rejected a request as too long. First, long
-//! results of old tool calls are cut. Where that does not make the history half as long, what is old is replaced by a
-//! summary that the model writes, or, when it does not, by a list of what was said and done. The first message stays, and
+//! results of old tool calls are cut. If that does not halve the history, its old part is replaced by a summary that the
+//! model writes, or, when it does not, by a list of what was said and done. The first message stays, and
 //! so does the user's last request, in their words. The result always fits ([`pinion_protocol::compaction::shrink`] is the
 //! arithmetic). An application can replace these steps with a [`CompactionStrategy`].
 

@@ -1,5 +1,6 @@
-//! What hooks answer takes effect, and a hook that panics leaves a whole run.
+//! The effects of the answers of hooks, and runs that stay whole when a hook panics.
 
+use super::notes::Notes;
 use crate::testing::{Act, Harness, Reply, Setup, assert_paired, calls, counts, letters, says};
 use crate::*;
 use futures_util::future::BoxFuture;
@@ -144,98 +145,10 @@ async fn l17_replaced_result_is_stored_reported_and_sent_under_its_call() {
     assert_paired(&outcome.messages);
 }
 
-/// Panics in the hook of this name.
-struct Panics(&'static str);
-
-impl Panics {
-    fn at(&self, hook: &str) {
-        assert_ne!(self.0, hook, "the hook is broken");
-    }
-}
-
-impl Hooks for Panics {
-    fn before_loop<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        self.at("before_loop");
-        Box::pin(async { Verdict::Pass })
-    }
-
-    fn before_turn<'a>(&'a self, _: &'a Context, _: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        Box::pin(async {
-            self.at("before_turn");
-            Verdict::Pass
-        })
-    }
-
-    fn transform_context<'a>(
-        &'a self,
-        messages: Vec<Arc<Message>>,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Vec<Arc<Message>>> {
-        Box::pin(async {
-            self.at("transform_context");
-            messages
-        })
-    }
-
-    fn convert_to_llm(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-        self.at("convert_to_llm");
-        messages
-    }
-
-    fn api_key<'a>(&'a self, _: &'a CancellationToken) -> BoxFuture<'a, Option<secrecy::SecretString>> {
-        self.at("api_key");
-        Box::pin(async { None })
-    }
-
-    fn before_tool<'a>(&'a self, _: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        Box::pin(async {
-            self.at("before_tool");
-            Verdict::Pass
-        })
-    }
-
-    fn before_update(&self, _: &str, _: &[Content]) -> bool {
-        self.at("before_update");
-        true
-    }
-
-    fn after_update(&self, _: &str) {
-        self.at("after_update");
-    }
-
-    fn transform_result<'a>(
-        &'a self,
-        _: &'a ToolCall,
-        _: &'a ToolResultMessage,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Option<ToolResultMessage>> {
-        self.at("transform_result");
-        Box::pin(async { None })
-    }
-
-    fn after_tool<'a>(
-        &'a self,
-        _: &'a ToolCall,
-        _: &'a ToolResultMessage,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, ()> {
-        Box::pin(async { self.at("after_tool") })
-    }
-
-    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
-        self.at("after_turn");
-        Box::pin(async { Flow::Continue })
-    }
-
-    fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        Box::pin(async { self.at("after_loop") })
-    }
-}
-
 /// Returns the harness after a run with a call of `show` in which this hook panicked, and the outcome.
 async fn panicked_in(hook: &'static str) -> (Harness, Outcome) {
     let setup = Setup::new(vec![calls(&[("show", json!({}))]), says("done")]).tool("show", Act::Update("half"));
-    let mut harness = with_hooks(setup, vec![Arc::new(Panics(hook))]);
+    let mut harness = with_hooks(setup, vec![Arc::new(Notes { panics_in: Some(hook), ..Notes::default() })]);
     let outcome = harness.prompt("go").await;
     let names = harness.event_names();
     let counts = counts(&names);

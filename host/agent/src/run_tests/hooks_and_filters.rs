@@ -1,5 +1,6 @@
 //! The application's own code: hooks in one order, filters of input.
 
+use super::notes::Notes;
 use crate::testing::{Act, Reply, Setup, assert_paired, calls, counts, says};
 use crate::*;
 use futures_util::future::BoxFuture;
@@ -7,117 +8,6 @@ use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-/// Writes down every hook that is called, between the events.
-#[derive(Default)]
-struct Notes {
-    lines: Mutex<Vec<String>>,
-    deny_turn: Option<u32>,
-    deny_tool: Option<&'static str>,
-    stop_after_turn: bool,
-}
-
-impl Notes {
-    fn note(&self, line: impl Into<String>) {
-        self.lines.lock().unwrap().push(line.into());
-    }
-}
-
-impl Hooks for Notes {
-    fn before_loop<'a>(&'a self, _: &'a Context, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        self.note("before_loop");
-        Box::pin(async { Verdict::Pass })
-    }
-
-    fn before_turn<'a>(&'a self, _: &'a Context, turn: u32, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        self.note("before_turn");
-        let deny = self.deny_turn == Some(turn);
-        Box::pin(async move { if deny { Verdict::Deny("not this turn".into()) } else { Verdict::Pass } })
-    }
-
-    fn transform_context<'a>(
-        &'a self,
-        messages: Vec<Arc<Message>>,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Vec<Arc<Message>>> {
-        self.note("transform_context");
-        Box::pin(async { messages })
-    }
-
-    fn convert_to_llm(&self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-        self.note("convert_to_llm");
-        messages
-    }
-
-    fn api_key<'a>(&'a self, _: &'a CancellationToken) -> BoxFuture<'a, Option<secrecy::SecretString>> {
-        self.note("api_key");
-        Box::pin(async { Some("of-the-moment".into()) })
-    }
-
-    fn before_tool<'a>(&'a self, call: &'a ToolCall, _: &'a CancellationToken) -> BoxFuture<'a, Verdict> {
-        self.note("before_tool");
-        let deny = self.deny_tool == Some(call.name.as_str());
-        Box::pin(async move { if deny { Verdict::Deny("not this tool".into()) } else { Verdict::Pass } })
-    }
-
-    fn before_update(&self, _: &str, partial: &[Content]) -> bool {
-        self.note("before_update");
-        partial[0].as_text() != Some("secret")
-    }
-
-    fn after_update(&self, _: &str) {
-        self.note("after_update");
-    }
-
-    fn transform_result<'a>(
-        &'a self,
-        _: &'a ToolCall,
-        _: &'a ToolResultMessage,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Option<ToolResultMessage>> {
-        self.note("transform_result");
-        Box::pin(async { None })
-    }
-
-    fn after_tool<'a>(
-        &'a self,
-        _: &'a ToolCall,
-        _: &'a ToolResultMessage,
-        _: &'a CancellationToken,
-    ) -> BoxFuture<'a, ()> {
-        self.note("after_tool");
-        Box::pin(async {})
-    }
-
-    fn after_turn<'a>(&'a self, _: &'a Context, _: &'a Usage, _: &'a CancellationToken) -> BoxFuture<'a, Flow> {
-        self.note("after_turn");
-        let flow = if self.stop_after_turn { Flow::Stop } else { Flow::Continue };
-        Box::pin(async move { flow })
-    }
-
-    fn on_error<'a>(&'a self, _: &'a RunError, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        self.note("on_error");
-        Box::pin(async {})
-    }
-
-    fn after_loop<'a>(&'a self, _: &'a Outcome, _: &'a CancellationToken) -> BoxFuture<'a, ()> {
-        self.note("after_loop");
-        Box::pin(async {})
-    }
-}
-
-impl SessionStore for Notes {
-    fn append(&self, _: &Arc<Message>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn observe(&self, _: &Arc<str>, event: &EventKind) {
-        let name = serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned();
-        if !name.starts_with("message") {
-            self.note(format!("[{name}]"));
-        }
-    }
-}
 
 fn hooked(mut setup: Setup, notes: &Arc<Notes>) -> Setup {
     setup.hooks = vec![notes.clone()];

@@ -9,6 +9,7 @@ mod dispatch;
 mod events;
 mod hook_answers;
 mod hooks_and_filters;
+mod notes;
 mod retries_and_limits;
 mod steering;
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Repository`] is a handle to a directory, opened once. Everything in it is opened beneath that handle (`openat2`
 //! with `RESOLVE_BENEATH` on Linux, by cap-std). Links that lead out, absolute links and magic links of `/proc` are
-//! refused in any combination. What was opened is checked on the handle: it must be a regular file, and reads are
+//! refused in any combination. The check that a file is a regular one is made on its handle, and reads are
 //! bounded. Opening never blocks, so a named pipe cannot hang the program.
 //!
 //! The user's own directories and paths outside of the repository are trusted; [`Located`] tells the two apart.

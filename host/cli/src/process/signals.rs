@@ -10,6 +10,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Runs work of an agent. The first signal aborts it, the second ends the program.
 ///
@@ -43,6 +44,54 @@ pub(crate) async fn interruptible_by<T>(
     let _scope = Scope::begin(came.clone(), interrupt);
     let done = work.await;
     (done, came.load(Ordering::Acquire))
+}
+
+/// Interrupts the work at hand, as the first signal does. Does not count as a signal.
+pub(crate) fn interrupt() {
+    let call = match current().as_mut() {
+        Some(Current { came, at_signal: AtSignal::Interrupt(interrupt) }) => {
+            came.store(true, Ordering::Release);
+            interrupt.take()
+        }
+        _ => None,
+    };
+    if let Some(call) = call {
+        call();
+    }
+}
+
+/// Ends the program at once, as the second of two SIGINT does.
+pub(crate) fn end_interrupted() -> ! {
+    end(128 + INTERRUPT)
+}
+
+/// Ends the program like [`end_interrupted`] after this time, unless the result is dropped before.
+pub(crate) fn end_after(patience: Duration) -> Ending {
+    let ending = Ending(Arc::default());
+    let is_over = ending.0.clone();
+    let wait = move || {
+        thread::sleep(patience);
+        if !is_over.load(Ordering::Acquire) {
+            end_interrupted();
+        }
+    };
+    // Without a thread, signals still end the program.
+    drop(thread::Builder::new().name("pinion-quit".to_owned()).spawn(wait));
+    ending
+}
+
+/// The announced end of the program, see [`end_after`].
+pub(crate) struct Ending(Arc<AtomicBool>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Restores the terminal after another program had it.
+pub(crate) fn restore_terminal() {
+    terminal::restore();
 }
 
 /// Returns the number of the last signal that asked the program to stop.

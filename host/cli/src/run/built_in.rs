@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct BuiltIns {
     names: Vec<&'static str>,
     runtime: Arc<Runtime>,
-    /// What was lost first, and why.
+    /// The first loss, with its cause.
     lost: OnceLock<String>,
 }
 

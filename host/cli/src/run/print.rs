@@ -13,7 +13,7 @@ use crate::run::loops::Loops;
 use crate::run::notices::describe_problem;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
-use pinion_agent::approval::{DeniedCall, DenyAll};
+use pinion_agent::approval::{ApprovalMode, DeniedCall, DenyAll};
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Approver, Event, EventKind, Message, Outcome, RunEnd, RunErrorKind};
 use pinion_plugin_runtime::Notice;
@@ -33,7 +33,7 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         None if !args.continues() => return Err(no_prompt()),
         prompt => prompt,
     };
-    let headless = Headless::begin(base, args, global, deny_unattended()).await?;
+    let headless = Headless::begin(base, args, global, deny_unattended(base.config.approve)).await?;
     let (ready, agent) = (&headless.ready, headless.ready.agent.clone());
     if prompt.is_none() && !ready.is_unfinished() {
         return Err(Failure::usage("no prompt, and the session has no unfinished run to continue")
@@ -62,8 +62,21 @@ pub(crate) struct Headless<'a> {
 }
 
 /// Denies calls that need approval, with a hint on how to allow them.
-pub(crate) fn deny_unattended() -> Arc<dyn Approver> {
-    Arc::new(DenyAll { reason: "no one can be asked in this run (--approve all allows every call)".to_owned() })
+pub(crate) fn deny_unattended(mode: ApprovalMode) -> Arc<dyn Approver> {
+    Arc::new(DenyAll { reason: format!("no one can be asked in this run; {}", remedy(mode)) })
+}
+
+/// Returns the ways to have calls approved, the narrowest first.
+pub(crate) fn remedy(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Ask => {
+            "run without -p on a terminal to be asked, or allow calls that only read with --approve smart, or every call \
+             with --approve all"
+        }
+        ApprovalMode::Smart | ApprovalMode::All => {
+            "run without -p on a terminal to be asked, or allow every call with --approve all"
+        }
+    }
 }
 
 /// Returns the calls that were denied because no one could be asked.
@@ -99,7 +112,8 @@ impl<'a> Headless<'a> {
             note(&text!("! {}", Text::block(notice)));
         }
         let saved = self.ready.session.sync().and(self.base.exchanges.finish());
-        Ok(Finished { format: self.format, ready: self.ready, elapsed: self.started.elapsed(), written, saved })
+        let (elapsed, remedy) = (self.started.elapsed(), remedy(self.base.config.approve));
+        Ok(Finished { format: self.format, ready: self.ready, elapsed, written, saved, remedy })
     }
 }
 
@@ -111,6 +125,8 @@ pub(crate) struct Finished {
     written: io::Result<()>,
     /// The failure to save the session or the recording, reported after the answer, which is paid for.
     saved: Result<()>,
+    /// The ways to have denied calls approved.
+    remedy: &'static str,
 }
 
 impl Finished {
@@ -169,7 +185,7 @@ impl Finished {
         let is_done = matches!(outcome.end, RunEnd::Done { .. });
         end::verdict(outcome.end, was_interrupted).map_err(|failure| self.ready.session.explain(failure))?;
         self.saved?;
-        if is_done { denied(&unanswered(&self.ready.agent)) } else { Ok(()) }
+        if is_done { denied(&unanswered(&self.ready.agent), self.remedy) } else { Ok(()) }
     }
 }
 
@@ -269,7 +285,7 @@ pub(crate) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, 
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn denied(calls: &[DeniedCall]) -> Result<()> {
+fn denied(calls: &[DeniedCall], remedy: &str) -> Result<()> {
     let mut tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
     tools.sort_unstable();
     tools.dedup();
@@ -279,6 +295,5 @@ fn denied(calls: &[DeniedCall]) -> Result<()> {
         count => format!("{count} calls were"),
     };
     let text = format!("{count} denied because no one could be asked: `{}`", tools.join("`, `"));
-    Err(Failure::new(Status::Denied, text)
-        .hint("allow every call with --approve all, or run without -p on a terminal to be asked"))
+    Err(Failure::new(Status::Denied, text).hint(remedy))
 }

@@ -1,8 +1,8 @@
 //! Opening many sources at once from their descriptions in the cache.
 //!
 //! Most starts find every plugin as it was. One thread reads all descriptions, checks names and asks the policy, and the
-//! snapshot that calls see is replaced once. What has no valid description, or might stand against another plugin, is
-//! loaded as if there were no descriptions.
+//! snapshot that calls see is replaced once. A plugin without a valid description, or one that might
+//! conflict with another plugin, is loaded as if there were no descriptions.
 
 use crate::loading::generation::Generation;
 use crate::loading::stamp::Stamp;

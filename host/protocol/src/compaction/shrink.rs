@@ -1,6 +1,6 @@
 //! The arithmetic of compaction: what is cut, what is kept, and that it fits.
 //!
-//! Pure functions of messages and a budget. What they make of any history fits any budget of at least [`MIN_TOKENS`] tokens,
+//! Pure functions of messages and a budget. Their result fits any budget of at least [`MIN_TOKENS`] tokens,
 //! and never parts a call from its result: what is kept begins with a message that is no result.
 
 use super::{Cut, Record, SUMMARY_FRAME, is_summary};

@@ -152,7 +152,7 @@ impl<'a> CallIds<'a> {
         });
         let unusual = |id: &&str| !rule.fits(id) && rule.fits_own(id);
         let ids = |reply: &'a AssistantMessage| reply.tool_calls().map(|call| &*call.id).filter(unusual);
-        // Whose the reply is matters only where an ID is unusual.
+        // The author of a reply matters only if an ID is unusual.
         let own = replies.flat_map(|reply| ids(reply).filter(|_| is_own(reply, provider, model)));
         Self { rule, own: own.collect() }
     }

@@ -45,6 +45,8 @@ pub enum RegistryError {
         model: String,
         /// Known names that it resembles.
         similar: Vec<String>,
+        /// All providers.
+        known: Vec<&'static str>,
     },
     /// The base URL is unusable.
     #[error("invalid base URL `{url}` for `{provider}`")]
@@ -111,8 +113,14 @@ impl RegistryError {
             Self::CustomName { .. } => {
                 Some("choose a name without spaces and slashes that no other provider has".to_owned())
             }
-            Self::UnknownModel { similar, .. } => {
-                Some(did_you_mean(similar).unwrap_or_else(|| "name it as `PROVIDER/MODEL`".to_owned()))
+            Self::UnknownModel { model, similar, known } => {
+                let remedy = || match model.split_once('/') {
+                    Some((prefix, _)) => {
+                        format!("no provider is named `{prefix}`; choose one of `{}`", known.join("`, `"))
+                    }
+                    None => "name it as `PROVIDER/MODEL`".to_owned(),
+                };
+                Some(did_you_mean(similar).unwrap_or_else(remedy))
             }
             Self::Proxy(_) => Some("set it to a URL such as `http://HOST:PORT`, or unset it".to_owned()),
             _ => None,

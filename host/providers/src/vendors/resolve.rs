@@ -125,10 +125,12 @@ impl Registry {
         let aliases = self.iter().flat_map(|info| info.aliases.iter().map(|(alias, _)| *alias));
         let mut near = similar(model, models.iter().map(|known| known.id.as_str()).chain(aliases));
         if let Some((prefix, rest)) = model.split_once('/') {
-            let providers = similar(prefix, self.iter().map(|info| info.name));
+            let names = self.iter().flat_map(|info| info.other_names.iter().copied().chain([info.name]));
+            let providers = similar(prefix, names);
             near.splice(..0, providers.iter().map(|provider| format!("{provider}/{rest}")));
         }
-        RegistryError::UnknownModel { model: model.to_owned(), similar: near }
+        let known = self.iter().map(|info| info.name).collect();
+        RegistryError::UnknownModel { model: model.to_owned(), similar: near, known }
     }
 
     /// Returns the known models of a provider that an unknown one may be a misspelling of; none for a known model.
@@ -214,5 +216,8 @@ mod tests {
             resolved(None, "zzzzzzzzzzzzz"),
             "no provider is known for the model `zzzzzzzzzzzzz`; name it as `PROVIDER/MODEL`"
         );
+        let named = resolved(None, "zzzzzzzzzzzzz/x");
+        assert!(named.contains("no provider is named `zzzzzzzzzzzzz`; choose one of `anthropic`"), "{named}");
+        assert!(resolved(None, "opnai/gpt-5.5").contains("did you mean `openai/gpt-5.5`"));
     }
 }

@@ -146,13 +146,11 @@ impl Composer {
     }
 
     pub(crate) fn delete(&mut self, motion: Motion) {
-        self.buffer.delete(motion);
-        self.changed();
+        self.change(|buffer| buffer.delete(motion));
     }
 
     pub(crate) fn kill(&mut self, motion: Motion) {
-        self.buffer.kill(motion);
-        self.changed();
+        self.change(|buffer| buffer.kill(motion));
     }
 
     /// Keeps the text up to the target of repeated motions for a yank.
@@ -174,22 +172,23 @@ impl Composer {
     }
 
     pub(crate) fn yank(&mut self) {
-        self.buffer.yank();
-        self.changed();
+        self.change(Buffer::yank);
     }
 
     pub(crate) fn yank_earlier(&mut self) {
-        self.buffer.yank_earlier();
-        self.changed();
+        self.change(Buffer::yank_earlier);
     }
 
     pub(crate) fn undo(&mut self) {
-        self.buffer.undo();
-        self.changed();
+        self.change(Buffer::undo);
     }
 
     pub(crate) fn redo(&mut self) {
-        self.buffer.redo();
+        self.change(Buffer::redo);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Buffer)) {
+        change(&mut self.buffer);
         self.changed();
     }
 

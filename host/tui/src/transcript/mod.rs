@@ -102,7 +102,7 @@ impl Transcript {
         self.entries.len()
     }
 
-    /// Changes the look, after which all rows are rendered anew when they are shown.
+    /// Changes the look. All rows are rendered again when they are next shown.
     pub(crate) fn set_look(&mut self, change: impl FnOnce(&mut Look)) {
         let before = self.look.clone();
         change(&mut self.look);

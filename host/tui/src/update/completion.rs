@@ -39,7 +39,7 @@ pub(super) struct Search {
 }
 
 impl App {
-    /// Searches anew if the text or the cursor changed.
+    /// Repeats the search if the text or the cursor changed.
     pub(super) fn search_completions(&mut self) {
         let now = (self.composer.version(), self.composer.cursor());
         if self.completion.last == now {

@@ -14,6 +14,12 @@ const TWICE: Duration = Duration::from_secs(3);
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) {
         let action = self.settings.keys.action(key);
+        if self.quitting.is_some_and(|at| now > at + TWICE) || action != Some(Action::Cancel) {
+            self.quitting = None;
+        }
+        if self.quitting.is_some() {
+            return self.requests.push(Request::Quit);
+        }
         // The conversation above a question can be read.
         if self.approval.is_some() && key.modifiers != KeyModifiers::NONE && self.scroll(action, now) {
             return;
@@ -21,6 +27,7 @@ impl App {
         if let Some(approval) = &mut self.approval {
             if let Some(answer) = approval.key(key, now) {
                 if answer == crate::dialog::approval::Answer::Interrupt {
+                    self.quitting = (action == Some(Action::Cancel)).then_some(now);
                     self.requests.push(Request::Interrupt);
                 }
                 self.answer(answer);
@@ -36,9 +43,6 @@ impl App {
         }
         if self.vi_key(key) {
             return;
-        }
-        if self.quitting.is_some_and(|at| now > at + TWICE) || action != Some(Action::Cancel) {
-            self.quitting = None;
         }
         match action {
             Some(action) => self.act(action, key, now),
@@ -206,11 +210,9 @@ impl App {
             self.composer.discard();
             return self.hint("cleared; ctrl+y brings it back", now);
         }
+        self.quitting = Some(now);
         if self.status.is_busy() {
             return self.stop();
-        }
-        if self.quitting.replace(now).is_some() {
-            return self.requests.push(Request::Quit);
         }
         self.hint("press ctrl+c again to exit", now);
     }

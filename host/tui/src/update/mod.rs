@@ -235,6 +235,7 @@ impl App {
     fn finished(&mut self, now: Duration) {
         let began = self.status.end();
         self.approval = None;
+        self.quitting = None;
         match self.queue.pop_front() {
             Some(next) => self.submit(next, now),
             None => self.notify_end(began.map(|began| now.saturating_sub(began))),

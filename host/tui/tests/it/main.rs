@@ -3,6 +3,7 @@
 
 mod code;
 mod plan;
+mod quitting;
 mod random;
 mod screens;
 mod states;

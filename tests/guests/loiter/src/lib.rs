@@ -22,6 +22,9 @@ struct Amount {
     amount: u64,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
 struct Loiter;
 
 fn settings() -> Config {
@@ -50,6 +53,13 @@ fn misbehave(how: &str) {
     }
 }
 
+fn await_cancellation(call: &Call) {
+    while !call.cancelled() {
+        // The contract has no event for cancellation; a guest can only ask.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 impl Plugin for Loiter {
     fn tools() -> Vec<Tool> {
         let config = settings();
@@ -62,21 +72,30 @@ impl Plugin for Loiter {
                 std::thread::sleep(Duration::from_millis(a.amount));
                 Ok("slept")
             }),
+            Tool::new(name("stay"), "Does not end when it is cancelled.", |_: Nothing, call: &Call| {
+                call.progress("waiting");
+                await_cancellation(call);
+                call.progress("staying");
+                std::thread::sleep(Duration::from_secs(3600));
+                Ok("left")
+            }),
             Tool::new(name("hoard"), "Holds that many bytes until it is cancelled.", |a: Amount, call: &Call| {
                 let held = black_box(vec![1_u8; a.amount as usize]);
                 call.progress("holding");
-                while !call.cancelled() {
-                    // The contract has no event for cancellation; a guest can only ask.
-                    std::thread::sleep(Duration::from_millis(10));
-                }
+                await_cancellation(call);
                 Ok(format!("held {}", held.len()))
             }),
         ]
     }
 
     fn commands() -> Vec<Command> {
-        misbehave(&settings().commands);
-        Vec::new()
+        let config = settings();
+        misbehave(&config.commands);
+        let name: &'static str = format!("{}linger", config.prefix).leak();
+        vec![Command::new(name, "Waits until it is cancelled", |_typed, call| {
+            await_cancellation(call);
+            Ok(vec![Effect::Print("lingered until it was cancelled".to_owned())])
+        })]
     }
 
     fn init() -> Result<(), String> {

@@ -152,7 +152,7 @@ fn about(info: &PluginInfo, tools: &[Arc<ToolDefinition>]) -> Text {
         &info.imports.iter().filter(|name| name.starts_with("pinion:")).cloned().collect::<Vec<_>>().join(" "),
     );
     for tool in tools.iter().filter(|tool| info.tools.contains(&tool.name)) {
-        // What it declares, whether granted or not: the grants are listed above.
+        // All declared effects, granted or not: the grants are listed above.
         let declared = info.offered.tools.get(&tool.name).copied().unwrap_or_default();
         let can = Some(declared.words().join(", "))
             .filter(|words| !words.is_empty())

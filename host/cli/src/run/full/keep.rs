@@ -1,10 +1,10 @@
 //! Files of the editor: the history of messages, and the message that is not sent yet.
 
 use crate::base::Base;
-use crate::files::private::{create_directory, replace};
+use crate::files::private::{create_directory, open_file, replace};
 use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 /// Maximum bytes of a history or a draft that are read.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -25,7 +25,11 @@ pub(super) fn remember(base: &Base, message: &str) {
     let mut options = fs::OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // Opening a pipe would wait for its reader.
+        options.mode(0o600).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
     let _ = options.open(file).and_then(|mut file| file.write_all(format!("{heading}{line}\n").as_bytes()));
 }
 
@@ -67,16 +71,25 @@ fn draft_file(base: &Base) -> PathBuf {
     base.paths.drafts().join(&name.as_str()[..32])
 }
 
-fn read(file: &PathBuf) -> String {
-    use std::io::Read as _;
+/// Reads a file. One that is missing, or no regular file, is empty.
+fn read(file: &Path) -> String {
     let mut bytes = Vec::new();
-    let _ = fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    let _ = open_file(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn pipes_in_place_of_files_do_not_block() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(read(&pipe), "");
+    }
 
     #[test]
     fn lines_of_the_history_are_those_of_the_line_editor() {

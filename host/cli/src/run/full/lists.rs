@@ -6,13 +6,15 @@ use crate::commands::session::{age, short_id};
 use crate::files::repository::{Links, Repository};
 use crate::model::info::SessionInfo;
 use pinion_agent::jiff::Timestamp;
-use pinion_plugin_runtime::{HostInfo as _, Runtime};
+use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
 use pinion_session_store::{Scope, SessionDirectory};
 use pinion_tui::{Choice, SlashCommand};
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
-/// Maximum number of files that can be completed.
-const MAX_FILES: usize = 200_000;
+/// Time limit for listing the files of the workspace, which may be on a slow disk.
+const LISTING: Duration = Duration::from_secs(10);
 /// Maximum bytes of the file that names the current branch.
 const MAX_HEAD: u64 = 4_096;
 /// Maximum bytes of a completion.
@@ -55,14 +57,11 @@ pub(super) fn sessions(base: &Base) -> Vec<Choice> {
 }
 
 /// Lists the files of the workspace that its ignore files do not exclude. Blocks.
-pub(super) fn files(workspace: &Path) -> Vec<String> {
-    let walk =
-        ignore::WalkBuilder::new(workspace).hidden(false).filter_entry(|entry| entry.file_name() != ".git").build();
-    let files = walk.filter_map(Result::ok).filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    let relative = files.filter_map(|entry| Some(entry.path().strip_prefix(workspace).ok()?.to_str()?.to_owned()));
-    let mut files: Vec<String> = relative.take(MAX_FILES).collect();
-    files.sort_unstable();
-    files
+///
+/// # Errors
+/// The workspace cannot be read, or takes longer than ten seconds.
+pub(super) fn files(workspace: &Path) -> io::Result<Vec<String>> {
+    list_files(workspace, LISTING)
 }
 
 /// Returns the branch of the repository that the workspace is in.

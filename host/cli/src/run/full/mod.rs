@@ -5,7 +5,9 @@
 
 mod approver;
 mod clipboard;
+mod editor;
 mod keep;
+mod keyboard;
 mod light;
 mod lists;
 mod planning;

@@ -1,4 +1,4 @@
-//! What the conversation says besides the events of runs, on its way to the UI.
+//! Inputs of the UI besides the events of runs, from any task.
 
 use crate::failure::Failure;
 use crate::output::Text;

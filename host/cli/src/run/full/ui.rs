@@ -6,14 +6,16 @@ use crate::failure::{Failure, Result};
 use crate::model::info::SessionInfo;
 use crate::output::terminal::Style;
 use crate::output::{Attention, has_left};
-use crate::process::signals;
+use crate::process::signals::{self, Ending};
 use crate::run::chat::Notices;
 use crate::run::context_report::context_report;
 use crate::run::full::approver::Asked;
+use crate::run::full::editor::Editing;
+use crate::run::full::keyboard::{self, Batch};
 use crate::run::full::light::Light;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{has_links, multiplexer, notification};
-use crate::run::full::{clipboard, keep, lists, sessions, themes};
+use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
@@ -23,7 +25,6 @@ use pinion_tui::{Answer, App, Buffer, Facts, Input, Pick, Rect, Request, Screen,
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -31,13 +32,12 @@ use tokio::time::{Instant, sleep_until};
 
 /// Least time between two frames that no key caused.
 const FRAME: Duration = Duration::from_millis(16);
+/// Time for the work in progress and the terminal when the user quits.
+const QUIT: Duration = Duration::from_millis(450);
 /// Items of the transcript that remain on the main screen.
 const PRINTED_ITEMS: usize = 1_000;
 /// Most events that are applied before the next frame.
 const BATCH: usize = 512;
-
-/// A batch of terminal events, and the way to report that it was handled.
-type Batch = (Vec<crossterm::event::Event>, oneshot::Sender<()>);
 
 /// Something to work on.
 pub(super) enum Work {
@@ -78,10 +78,14 @@ pub(super) struct Ui {
     batches: mpsc::Receiver<Batch>,
     /// The question on the screen, and the way back for its answer.
     open: Option<(u64, oneshot::Sender<Answer>)>,
+    /// The external editor, which has the terminal.
+    editing: Option<Editing>,
     started: Instant,
     work: VecDeque<Work>,
     light: Light,
     is_quitting: bool,
+    /// Ends the program if the work, or the terminal, does not let it end.
+    ending: Option<Ending>,
     is_changed: bool,
     /// Time before which only keys cause a frame.
     next_frame: Instant,
@@ -92,7 +96,8 @@ impl Ui {
     pub(super) fn open(to: Connections, settings: Settings) -> Result<Self> {
         let failed = |error: io::Error| Failure::failed("could not use the terminal").because(error);
         let (columns, rows) = terminal::size().map_err(failed)?;
-        let (deliver, batches) = mpsc::channel::<Batch>(1);
+        let (deliver, batches) = mpsc::channel(1);
+        let keys = settings.keys.clone();
         let (started, light) = (Instant::now(), Light::new(to.said.clone()));
         let screen = Screen::new(columns, rows);
         let screen = if has_links(&to.base) { screen } else { screen.without_links() };
@@ -105,22 +110,17 @@ impl Ui {
             raw: None,
             batches,
             open: None,
+            editing: None,
             started,
             work: VecDeque::new(),
             light,
             is_quitting: false,
+            ending: None,
             is_changed: true,
             next_frame: started,
         };
         ui.enter()?;
-        // The thread ends with the program: nothing can wake a read of the terminal.
-        let read = move || {
-            terminal::read_inputs(|batch| {
-                let (handled, done) = oneshot::channel();
-                deliver.blocking_send((batch, handled)).is_ok() && done.blocking_recv().is_ok()
-            })
-        };
-        std::thread::Builder::new().name("pinion-keys".to_owned()).spawn(read).map_err(failed)?;
+        keyboard::start(keys, deliver).map_err(failed)?;
         ui.input(Input::History(keep::history(&ui.to.base)));
         ui.input(Input::Insert(keep::draft(&ui.to.base)));
         ui.refresh();
@@ -145,6 +145,10 @@ impl Ui {
 
     /// Returns the terminal, with the conversation on its main screen.
     pub(super) fn close(mut self) {
+        if self.editing.take().is_some() {
+            // The editor was killed, and may leave the terminal in any mode.
+            signals::restore_terminal();
+        }
         self.leave();
         let now = self.now();
         let rows = self.app.printed(usize::from(self.buffer.area().width), PRINTED_ITEMS, now);
@@ -213,14 +217,15 @@ impl Ui {
 
     /// Draws if necessary, then waits for something to happen and applies it. Can be dropped while it waits.
     async fn step(&mut self) -> Result<()> {
-        if has_left() {
+        let is_shown = self.editing.is_none();
+        if is_shown && has_left() {
             self.enter()?;
         }
-        if self.is_changed && Instant::now() >= self.next_frame {
+        if is_shown && self.is_changed && Instant::now() >= self.next_frame {
             self.draw()?;
         }
         let deadline = self.app.deadline(self.now()).map(|at| self.started + at);
-        let frame = self.is_changed.then_some(self.next_frame);
+        let frame = (is_shown && self.is_changed).then_some(self.next_frame);
         let wake = deadline.into_iter().chain(frame).min();
         let far = self.started + Duration::from_secs(1 << 30);
         tokio::select! {
@@ -230,7 +235,9 @@ impl Ui {
                 self.drain();
                 Ok(())
             }
-            asked = self.to.asked.recv(), if self.open.is_none() => {
+            edited = editor::ended(&mut self.editing), if !is_shown => self.edited(edited),
+            // A question that arrives behind the editor waits, so that no key meant for the editor answers it.
+            asked = self.to.asked.recv(), if is_shown && self.open.is_none() => {
                 if let Some((question, answer)) = asked {
                     self.open = Some((question.id, answer));
                     self.input(Input::Question(question));
@@ -265,10 +272,13 @@ impl Ui {
     pub(super) fn said(&mut self) {
         let secrets = self.to.base.secrets.clone();
         let clean = |text: String| secrets.clean(&text).into_owned();
+        let clean_message = |message: Arc<Message>| Arc::new(secrets.clean_message(Arc::unwrap_or_clone(message)));
         for input in self.to.said.take() {
             self.input(match input {
                 Input::Note(tone, text) => Input::Note(tone, clean(text)),
                 Input::Page(text) => Input::Page(clean(text)),
+                // An earlier process stored what was no secret to it.
+                Input::Session(messages) => Input::Session(messages.into_iter().map(clean_message).collect()),
                 other => other,
             });
         }
@@ -293,17 +303,19 @@ impl Ui {
 
     fn batch(&mut self, batch: Option<Batch>) -> Result<()> {
         let lost = || Failure::failed("the terminal is gone");
-        let (events, handled) = batch.ok_or_else(lost)?;
-        for event in events {
+        let mut batch = batch.ok_or_else(lost)?;
+        while let Some(event) = batch.events.pop_front() {
             if let crossterm::event::Event::Resize(columns, rows) = event {
                 self.buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
             }
             self.input(Input::Terminal(event));
+            if let Some(editing) = &mut self.editing {
+                editing.hold(batch);
+                return Ok(());
+            }
         }
         // Keys are shown at once.
         self.next_frame = Instant::now();
-        // The reader may have ended with the program.
-        let _ = handled.send(());
         Ok(())
     }
 
@@ -343,7 +355,7 @@ impl Ui {
             Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
             Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
             Request::Steer(text) => self.to.agent.steer(Message::user(text)),
-            Request::Interrupt => self.to.agent.abort(),
+            Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
                 if let Some((_, reply)) = self.open.take_if(|(open, _)| *open == id) {
                     // A question that was dropped meanwhile needs no answer.
@@ -353,10 +365,15 @@ impl Ui {
             Request::Complete { id, command, argument } => self.complete(id, command, argument),
             Request::ListFiles => {
                 let (said, workspace) = (self.to.said.clone(), self.to.base.workspace.clone());
-                tokio::task::spawn_blocking(move || said.put(Input::Files(Arc::new(lists::files(&workspace)))));
+                tokio::task::spawn_blocking(move || {
+                    said.put(match lists::files(&workspace) {
+                        Ok(files) => Input::Files(Arc::new(files)),
+                        Err(error) => Input::Note(Tone::Warning, format!("could not list files: {error}")),
+                    });
+                });
             }
             Request::List(pick) => self.list(pick),
-            Request::Edit(text) => self.edit(&text),
+            Request::Edit(text) => self.edit(text),
             Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
             Request::Context => {
                 let report = context_report(&self.to.agent);
@@ -381,7 +398,8 @@ impl Ui {
             Request::Redraw => self.screen.forget(),
             Request::Quit => {
                 self.is_quitting = true;
-                self.to.agent.abort();
+                self.ending.get_or_insert_with(|| signals::end_after(QUIT));
+                self.interrupt();
             }
         }
     }
@@ -409,12 +427,24 @@ impl Ui {
         sessions::change(self.to.said.clone(), self.to.base.clone(), change);
     }
 
-    /// Lets the user edit a message in another program, which has the terminal meanwhile.
-    fn edit(&mut self, text: &str) {
+    /// Interrupts a run, or the plugin of a slash command.
+    fn interrupt(&self) {
+        self.to.agent.abort();
+        signals::interrupt();
+    }
+
+    /// Lets the user edit a message in another program, which has the terminal meanwhile. The work in progress continues.
+    fn edit(&mut self, text: String) {
         self.leave();
-        let edited = edited(text);
+        self.editing = Some(Editing::start(text));
+    }
+
+    /// Takes the terminal back from the editor, and handles the keys that were pressed before it started.
+    fn edited(&mut self, (edited, rest): (io::Result<String>, Option<Batch>)) -> Result<()> {
+        self.editing = None;
         self.reenter();
         self.input(Input::Edited(edited.ok()));
+        rest.map_or(Ok(()), |rest| self.batch(Some(rest)))
     }
 
     fn reenter(&mut self) {
@@ -460,19 +490,5 @@ async fn withdrawn(open: &mut Option<(u64, oneshot::Sender<Answer>)>) {
     match open {
         Some((_, reply)) => reply.closed().await,
         None => std::future::pending().await,
-    }
-}
-
-/// Runs the user's editor on a text and returns the result.
-fn edited(text: &str) -> io::Result<String> {
-    let mut file = tempfile::Builder::new().prefix("pinion-").suffix(".md").tempfile()?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".to_owned());
-    let mut words = editor.split_whitespace();
-    let status = Command::new(words.next().unwrap_or("vi")).args(words).arg(file.path()).status()?;
-    match status.success() {
-        true => std::fs::read_to_string(file.path()),
-        false => Err(io::Error::other("the editor failed")),
     }
 }

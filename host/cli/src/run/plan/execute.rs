@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result, Status};
 use crate::output::terminal::is_interactive;
 use crate::output::{self, note, text, written};
 use crate::process::signals::interruptible_runs;
-use crate::run::print::{Finished, Headless, deny_unattended, fields};
+use crate::run::print::{Finished, Headless, deny_unattended, fields, remedy};
 use pinion_agent::approval::{ApprovalMode, DeniedCall};
 use pinion_agent::message::StopReason;
 use pinion_agent::step::StepStatus;
@@ -32,7 +32,7 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
     if plan.next_step().is_none() {
         return nothing_left(&file, &plan, args.output_format, global);
     }
-    let headless = Headless::begin(base, args, global, approver()).await?;
+    let headless = Headless::begin(base, args, global, approver(base)).await?;
     if !headless.ready.session.messages.is_empty() {
         return Err(Failure::usage("the session is not empty: a plan is executed in a new session"));
     }
@@ -52,17 +52,15 @@ pub(crate) async fn execute(base: &Base, args: &RunArgs, global: &GlobalArgs, pa
 }
 
 /// Asks on the terminal if there is one.
-fn approver() -> Arc<dyn Approver> {
-    if is_interactive() { Arc::new(TerminalApprover::default()) } else { deny_unattended() }
+fn approver(base: &Base) -> Arc<dyn Approver> {
+    if is_interactive() { Arc::new(TerminalApprover::default()) } else { deny_unattended(base.config.approve) }
 }
 
 /// Returns the remedy for an unfinished step.
 fn hint(base: &Base, args: &RunArgs, file: &PlanFile, global: &GlobalArgs) -> String {
     let more = match base.config.approve {
-        ApprovalMode::Ask | ApprovalMode::Smart if !is_interactive() => {
-            "; run it on a terminal to be asked, or with --approve all to allow every call"
-        }
-        _ => "",
+        ApprovalMode::Ask | ApprovalMode::Smart if !is_interactive() => format!("; {}", remedy(base.config.approve)),
+        _ => String::new(),
     };
     format!("`{}` continues with this step{more}", command(file, args, global))
 }

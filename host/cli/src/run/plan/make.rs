@@ -18,13 +18,13 @@ use std::path::Path;
 pub(crate) async fn make(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Result<()> {
     let named = args.plan_file.as_deref().map(|path| named(base, path)).transpose()?;
     let prompt = prompt(args, global)?;
-    let headless = Headless::begin(base, args, global, deny_unattended()).await?;
+    let headless = Headless::begin(base, args, global, deny_unattended(base.config.approve)).await?;
     let agent = headless.ready.agent.clone();
     let (answer, was_interrupted) = interruptible(&agent, make_plan(&agent, vec![Message::user(prompt)])).await;
     let (plan, end, said) = match answer {
         Ok(answer) => (Some(answer.value), answer.outcome.end, String::new()),
         Err(error) => {
-            // What the model wrote instead of a plan was paid for.
+            // The text that the model wrote instead of a plan was paid for.
             let said = if let AnswerError::NoAnswer { text, .. } = &error { text.clone() } else { String::new() };
             (None, end_of(error), said)
         }

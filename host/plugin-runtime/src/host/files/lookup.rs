@@ -96,7 +96,7 @@ impl Files<'_> {
         let opened = self.opened(root)?;
         let is_free = match purpose {
             Purpose::Look => opened.denied.is_empty(),
-            // What a call that writes opens must have a location.
+            // Everything that a writing call opens must have a location.
             Purpose::Open(Access::Read) => opened.denied.is_empty() && at_most == Some(Access::Read),
             _ => false,
         };

@@ -1,7 +1,7 @@
 //! The first results by path, within limits.
 //!
-//! Several threads find results in any order. Which ones are kept depends only on what there is: the first by path until a
-//! limit is exceeded, and the one that exceeds it, which shows that there are more. Later ones need not be searched for.
+//! Several threads find results in any order. The selection does not depend on their order: the first by path until a limit
+//! is exceeded, and the one that exceeds it, which shows that there are more. Later ones need not be searched for.
 
 use super::lock;
 use std::collections::BTreeMap;

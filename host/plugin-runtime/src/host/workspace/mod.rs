@@ -1,7 +1,7 @@
 //! `workspace`: bulk work on granted directories, on all cores.
 //!
 //! [`walk`] finds files, [`search`] searches in them, and [`replace`] replaces one; [`read_files`] remembers which version
-//! of a file a session has seen. The first two run on the calling thread,
+//! of a file a session has seen, and [`list_files`] finds files for a person. Walk and search run on the calling thread,
 //! which may block, and on some helpers that end with the call. Every directory and file is opened relative to the handle
 //! of the directory that holds it, so that no link, `..` or rename race leads out of the granted directory. Of too many
 //! results, the [`first_by_path`] are returned, so that the result is the same each time.
@@ -10,6 +10,7 @@ mod budget;
 mod first_by_path;
 mod ignores;
 mod large;
+mod listing;
 mod open;
 mod patterns;
 mod properties;
@@ -21,6 +22,7 @@ mod search;
 mod tests;
 mod walk;
 
+pub use self::listing::list_files;
 use self::read_files::Known;
 use crate::bindings::pinion::plugin::workspace::{
     self, ReplaceError, SearchOptions, SearchResult, WalkOptions, WalkResult, WorkspaceError,
@@ -142,7 +144,7 @@ impl State {
             return Err(ReplaceError::Changed);
         }
         replace::replace_file(&spot, content).map_err(failed)?;
-        // The session knows what it wrote whole. What it changed in a part it knows if it knew the rest.
+        // The session knows a file that it wrote whole, and one that it changed in part if it knew the rest.
         if (known == Known::Current || matches!(expected, Expected::AsRead))
             && let Ok(Some(new)) = spot.metadata_now()
         {

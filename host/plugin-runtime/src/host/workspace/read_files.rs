@@ -4,7 +4,7 @@
 //! the model makes of the old version would lose that change. So the tool that shows a file to the model notes its version
 //! here, and the one that replaces it whole fails if the version differs.
 //!
-//! What a session read in an earlier process is not known. When it continues, every file that changed since its last
+//! Reads of a session in an earlier process are not known. When it continues, every file that changed since its last
 //! activity counts as changed until the session reads it.
 //!
 //! A version is the file's identity, size and time of change, not its content: comparing costs one `stat`. Sub-agents are

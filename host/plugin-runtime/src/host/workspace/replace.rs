@@ -372,6 +372,44 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().ino(), inode);
     }
 
+    /// A limit on the size of files is a full disk to the process that has it, so the test runs again in a process with
+    /// such a limit.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn full_disk_keeps_the_content_of_a_file_that_is_written_in_place() {
+        const NAME: &str =
+            "host::workspace::replace::tests::full_disk_keeps_the_content_of_a_file_that_is_written_in_place";
+        const LIMITED: &str = "PINION_TEST_LIMITED";
+        if std::env::var_os(LIMITED).is_none() {
+            // The limit is 8 KiB. Without a handler, the signal that comes with it would end the process.
+            let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact \"$1\"";
+            let mut limited = std::process::Command::new("sh");
+            limited.args(["-c", script]).arg(std::env::current_exe().unwrap()).arg(NAME).env(LIMITED, "1");
+            let ended = limited.output().unwrap();
+            assert!(ended.status.success() && String::from_utf8_lossy(&ended.stdout).contains("1 passed"), "{ended:?}");
+            return;
+        }
+        let old = "old ".repeat(1024);
+        let (directory, file) = directory_with(&old);
+        fs::hard_link(&file, directory.path().join("other")).unwrap();
+        let error = replace(directory.path(), "file", &"new ".repeat(16 * 1024)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(fs::read_to_string(&file).unwrap(), old);
+        replace(directory.path(), "file", "it fits").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "it fits");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reserved_space_belongs_to_the_file() {
+        let (_directory, file) = directory_with("old");
+        let old = File::from_std(fs::OpenOptions::new().write(true).open(&file).unwrap());
+        properties::reserve(&old, 1 << 20).unwrap();
+        let metadata = fs::metadata(&file).unwrap();
+        // A file system that cannot reserve leaves the file alone.
+        assert!(metadata.len() == 3 || metadata.blocks() * 512 >= 1 << 20, "{metadata:?}");
+    }
+
     #[test]
     fn refusals_of_directory_and_mount_are_told_from_a_full_disk() {
         use rustix::io::Errno;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
 /// Entries of one result at most, whatever limit the plugin asks for.
-const MAX_ENTRIES: u32 = 100_000;
+pub(super) const MAX_ENTRIES: u32 = 100_000;
 /// Depth below the root at which the walk stops: each level holds a handle.
 const MAX_DEPTH: u32 = 128;
 /// Bytes of a path below the root. No system call accepts a longer one.

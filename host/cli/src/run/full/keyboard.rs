@@ -1,0 +1,100 @@
+//! The thread that reads the terminal.
+//!
+//! It delivers batches of everything that has arrived, and waits until the UI has handled one before it reads more, so that
+//! nothing is read while another program has the terminal. While the UI is busy it reads on, because two Ctrl-C end the
+//! program even then.
+
+use crate::process::signals;
+use crossterm::event::Event;
+use pinion_tui::{KeyMap, terminal};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Time after which a UI that has not handled its batch counts as busy.
+const BUSY: Duration = Duration::from_millis(100);
+/// Time for which the second Ctrl-C may wait for the UI. With [`BUSY`] and an exit that hangs, less than a second.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Maximum time between two Ctrl-C.
+const TWICE: Duration = Duration::from_secs(3);
+/// Events that are read while the UI is busy.
+const MAX_WAITING: usize = 4096;
+
+/// Events of the terminal. Nothing more is read until it is dropped, unless the UI is busy.
+pub(super) struct Batch {
+    pub(super) events: VecDeque<Event>,
+    lent: Sender<()>,
+}
+
+impl Batch {
+    /// Stops reading until the batch is dropped, however long that takes, because another program has the terminal.
+    pub(super) fn lend(&self) {
+        // The thread may have ended with the terminal.
+        let _ = self.lent.send(());
+    }
+}
+
+/// Starts the thread, which ends with the program: nothing can wake a read of the terminal.
+///
+/// # Errors
+/// The system refuses a thread.
+pub(super) fn start(keys: KeyMap, deliver: mpsc::Sender<Batch>) -> io::Result<()> {
+    // The receiver learns from the end of the channel that the terminal is lost.
+    let read = move || drop(Keyboard { keys, first: None, second: None }.run(&deliver));
+    std::thread::Builder::new().name("pinion-keys".to_owned()).spawn(read)?;
+    Ok(())
+}
+
+struct Keyboard {
+    keys: KeyMap,
+    /// Time of the last Ctrl-C that no other key followed.
+    first: Option<Instant>,
+    /// Time of the second of two Ctrl-C, until the UI has handled it.
+    second: Option<Instant>,
+}
+
+impl Keyboard {
+    fn run(mut self, deliver: &mpsc::Sender<Batch>) -> io::Result<()> {
+        let mut waiting = VecDeque::new();
+        loop {
+            if waiting.is_empty() {
+                self.second = None;
+                self.add(&mut waiting, terminal::read_inputs()?);
+            }
+            let (lent, answers) = channel();
+            if deliver.blocking_send(Batch { events: std::mem::take(&mut waiting), lent }).is_err() {
+                return Ok(());
+            }
+            loop {
+                match answers.recv_timeout(BUSY) {
+                    Ok(()) => while answers.recv().is_ok() {},
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) => {
+                        if waiting.len() < MAX_WAITING {
+                            self.add(&mut waiting, terminal::arrived_inputs()?);
+                        }
+                        if self.second.is_some_and(|second| second.elapsed() >= PATIENCE) {
+                            signals::end_interrupted();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, waiting: &mut VecDeque<Event>, events: Vec<Event>) {
+        for event in events {
+            if let Event::Key(key) = event {
+                let now = Instant::now();
+                let first = self.first.take().filter(|first| now.duration_since(*first) <= TWICE);
+                if self.keys.is_cancel(key) {
+                    self.first = Some(now);
+                    self.second = self.second.or(first.map(|_| now));
+                }
+            }
+            waiting.push_back(event);
+        }
+    }
+}
