@@ -89,7 +89,7 @@ fn commands_of_plugins_work() {
     let mut terminal = conversation(&pinion, &[say("finished")], "");
     terminal.wait_for("finished");
     terminal.keys("/help\r");
-    terminal.wait_for("/compact");
+    terminal.wait_for("/tools");
     assert_eq!(terminal.exit().0, Some(0));
 }
 
@@ -113,6 +113,62 @@ fn escape_sequences_of_models_and_programs_stay_text() {
     let (_, seen) = terminal.exit();
     assert!(!seen.contains("\x1b]52") && !seen.contains(['\u{9b}', '\u{202e}', '\x07']), "{seen:?}");
     assert!(seen.contains("a␛]52;c;cHduZWQ=␇b␛[2Jc"), "{seen:?}");
+}
+
+#[test]
+fn command_of_the_user_runs_and_reaches_the_model_with_the_next_message() {
+    let pinion = Pinion::default();
+    std::fs::write(pinion.workspace().join("found-by-ls"), "").unwrap();
+    let mut terminal = conversation(&pinion, &[say("finished"), say("understood")], "");
+    terminal.wait_for("finished");
+    terminal.keys("!ls\r");
+    terminal.wait_for("found-by-ls");
+    terminal.keys("!!echo private-$((1 + 1))\r");
+    terminal.wait_for("private-2");
+    terminal.keys("what is there?\r");
+    terminal.wait_for("understood");
+    assert_eq!(terminal.exit().0, Some(0));
+    let id = pinion.run(["session", "list"]).stdout.chars().take(8).collect::<String>();
+    let session = pinion.run(["session", "show", &id]).stdout;
+    assert!(session.contains("I ran this command") && session.contains("found-by-ls"), "{session}");
+    assert!(!session.contains("private-2"), "{session}");
+}
+
+#[test]
+fn plan_is_made_and_executed_in_the_conversation() {
+    let answer = |arguments: Value| json!({ "calls": [{ "tool": "final_answer", "arguments": arguments }] });
+    let step =
+        |title: &str| json!({ "title": title, "description": "As said.", "files": [], "acceptance": ["It works."] });
+    let plan = json!({ "title": "Fix it", "summary": "Short.", "steps": [step("Look"), step("Change")] });
+    let report = |text: &str| answer(json!({ "done": true, "report": text }));
+    let pinion = Pinion::default();
+    let replies = [say("finished"), answer(plan), report("looked"), report("changed")];
+    let mut terminal = conversation(&pinion, &replies, "");
+    terminal.wait_for("finished");
+    terminal.keys("\x1b[Z");
+    terminal.wait_for("plan mode");
+    terminal.keys("fix it\r");
+    terminal.wait_for("execute the plan");
+    terminal.keys("\r");
+    terminal.wait_for("all steps of");
+    let plan = std::fs::read_to_string(pinion.workspace().join(".pinion/plans/fix-it.md")).unwrap();
+    assert_eq!(plan.matches("Status: done").count(), 2, "{plan}");
+    let (status, seen) = terminal.exit();
+    assert!(status == Some(0) && main_screen(&seen).contains("step 2 of 2: Change: done"), "{seen}");
+    assert!(pinion.run(["session", "list"]).stdout.contains("plan: Fix it"));
+}
+
+#[test]
+fn context_and_copies_are_shown() {
+    let pinion = Pinion::default();
+    let mut terminal = conversation(&pinion, &[say("finished")], "");
+    terminal.wait_for("finished");
+    terminal.keys("/context\r");
+    terminal.wait_for("your messages");
+    terminal.keys("/copy\r");
+    // The base64 form of the answer.
+    terminal.wait_for("\x1b]52;c;ZmluaXNoZWQ=\x07");
+    assert_eq!(terminal.exit().0, Some(0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::channel::{EventReceiver, Events};
 use crate::compaction::{Compaction, CompactionError, compact};
 use crate::config::LoopConfig;
 use crate::context::Context;
+use crate::history::estimate;
 use crate::run::run;
 use crate::snapshot::{Snapshot, Totals};
 use pinion_protocol::content::Content;
@@ -371,9 +372,10 @@ impl Agent {
         self.live.state().last_error.clone()
     }
 
-    /// Returns the estimated size of the next request, as of the last message of the last or current run.
+    /// Returns the estimated size of the next request, which decides on compaction. While a run is under way, as of its
+    /// last message.
     pub fn context_estimate(&self) -> ContextEstimate {
-        self.live.state().estimate
+        self.idle().map_or_else(|_| self.live.state().estimate, |context| estimate(&context, &self.config()))
     }
 
     /// Returns the totals so far.

@@ -4,7 +4,9 @@ use crate::compaction::Compaction;
 use crate::config::LoopConfig;
 use crate::context::Context;
 use pinion_protocol::json::json_bytes;
+use pinion_protocol::live::ContextEstimate;
 use pinion_protocol::message::Message;
+use pinion_protocol::tokens::ContextTracker;
 use std::sync::Arc;
 
 /// Estimates the tokens that every request contains: the system prompt and the tools.
@@ -18,6 +20,27 @@ pub(crate) fn fixed_tokens(context: &Context, config: &LoopConfig) -> u64 {
     // The rule of thumb for text is good enough for schemas.
     let schemas: u64 = tools.iter().map(|tool| json_bytes(&tool.input_schema) / 4).sum();
     config.ports.counter.count(&context.system_prompt) + texts + schemas
+}
+
+/// Tracks the history of a conversation, calibrated by earlier runs, or else by the reports in it.
+pub(crate) fn track(tracker: &mut ContextTracker, context: &Context, config: &LoopConfig) {
+    let (fixed, messages) = (fixed_tokens(context, config), &context.messages);
+    match context.calibration {
+        Some(ratio) => tracker.restart_with(ratio, fixed, messages),
+        None => tracker.learn(fixed, messages),
+    }
+}
+
+/// Estimates the next request of a conversation in which no run is under way.
+pub(crate) fn estimate(context: &Context, config: &LoopConfig) -> ContextEstimate {
+    let mut tracker = ContextTracker::new(config.ports.counter.clone());
+    track(&mut tracker, context, config);
+    estimate_of(&tracker, config)
+}
+
+pub(crate) fn estimate_of(tracker: &ContextTracker, config: &LoopConfig) -> ContextEstimate {
+    let window = config.policy.model.context_window;
+    ContextEstimate { tokens: tracker.tokens(), ratio: tracker.ratio(), window }
 }
 
 /// The messages that a run added and the model still sees. In a long run, the others remain only in the session.

@@ -22,7 +22,7 @@ use crate::config::LoopConfig;
 use crate::context::Context;
 use crate::extension::hooks::{Flow, HookChain, Verdict};
 use crate::extension::spawn::{Children, Parent};
-use crate::history::{Added, fixed_tokens};
+use crate::history::{Added, estimate_of, fixed_tokens, track};
 use crate::tools::dispatch::Dispatch;
 use crate::tools::repetition::Repetition;
 use crate::turn::Turn;
@@ -33,7 +33,6 @@ use pinion_protocol::guard::{Panicked, caught_async};
 use pinion_protocol::history::open_calls;
 use pinion_protocol::identity::{Continuation, TurnTrigger};
 use pinion_protocol::limits::Budget;
-use pinion_protocol::live::ContextEstimate;
 use pinion_protocol::message::{AssistantMessage, Message, StopReason, ToolResultMessage};
 use pinion_protocol::outcome::{Limit, Outcome, RunEnd, RunError, RunErrorKind};
 use pinion_protocol::store::StoreError;
@@ -467,20 +466,14 @@ impl<'a> Run<'a> {
         self.emit(EventKind::MessageEnd { message }).await;
     }
 
-    /// Restarts the tracking of the history, calibrated by earlier runs, or else by the reports in it.
     fn restart_tracker(&mut self) {
-        let (fixed, messages) = (fixed_tokens(self.context, self.config), &self.context.messages);
-        match self.context.calibration {
-            Some(ratio) => self.tracker.restart_with(ratio, fixed, messages),
-            None => self.tracker.learn(fixed, messages),
-        }
+        track(&mut self.tracker, self.context, self.config);
         self.publish_estimate();
     }
 
     fn publish_estimate(&self) {
         if let Some(mut state) = self.events.state(&self.context.loop_id) {
-            let (tokens, ratio) = (self.tracker.tokens(), self.tracker.ratio());
-            state.estimate = ContextEstimate { tokens, ratio, window: self.config.policy.model.context_window };
+            state.estimate = estimate_of(&self.tracker, self.config);
         }
     }
 

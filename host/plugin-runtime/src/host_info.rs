@@ -22,6 +22,11 @@ pub trait HostInfo: Send + Sync {
         Vec::new()
     }
 
+    /// The slash commands of the application itself.
+    fn commands(&self) -> Vec<HostCommand> {
+        Vec::new()
+    }
+
     /// The usage of the session so far.
     fn spent(&self) -> Spent {
         Spent::default()
@@ -44,6 +49,17 @@ pub struct AgentInfo {
     pub name: String,
     /// Its purpose, in one line.
     pub description: String,
+}
+
+/// A slash command of the application itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostCommand {
+    /// The name without the slash.
+    pub name: &'static str,
+    /// The form of its argument; empty if it takes none.
+    pub hint: &'static str,
+    /// Its effect, in one line.
+    pub description: &'static str,
 }
 
 /// The usage of a session.

@@ -35,7 +35,7 @@ pub use errors::fault::{FaultKind, PluginFault};
 pub use errors::load::LoadError;
 pub use host::guard::{guard_for_parent, guard_programs};
 pub use host::workspace::list_files;
-pub use host_info::{AgentInfo, HostInfo, ModelInfo, NoInfo, Spent};
+pub use host_info::{AgentInfo, HostCommand, HostInfo, ModelInfo, NoInfo, Spent};
 pub use limits::{EngineLimits, Limits, PartialLimits};
 pub use loading::cache::{CacheKey, Origin};
 pub use loading::compiler::{Compiler, compile_for_parent};

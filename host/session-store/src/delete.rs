@@ -3,6 +3,7 @@
 use crate::error::{SessionError, SessionErrorKind};
 use crate::files;
 use crate::lock;
+use crate::name;
 use crate::transcript::Transcript;
 use std::fs::{self, File};
 use std::io;
@@ -25,6 +26,7 @@ pub(crate) fn delete(path: &Path) -> Result<(), SessionError> {
     for aside in files::asides_of(path).map_err(SessionError::io("delete", path))? {
         fs::remove_file(&aside).map_err(SessionError::io("delete", &aside))?;
     }
+    name::remove(path)?;
     fs::remove_file(path).map_err(SessionError::io("delete", path))
 }
 

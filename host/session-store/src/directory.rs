@@ -8,8 +8,10 @@ use crate::files;
 use crate::fork;
 use crate::header::Header;
 use crate::id::EntryId;
+use crate::name;
 use crate::session::Session;
 use crate::summary::{SessionFile, Summary, summary};
+use crate::transcript::require_file;
 use std::cmp::Reverse;
 use std::fs;
 use std::io;
@@ -89,6 +91,16 @@ impl SessionDirectory {
     /// then. Or the system refuses: the error names the file, and files before it are deleted.
     pub fn delete(&self, path: &Path) -> Result<(), SessionError> {
         delete::delete(path)
+    }
+
+    /// Names the session in the file `path`; an empty name removes the one that it has. Works while a process writes to
+    /// the session.
+    ///
+    /// # Errors
+    /// The file is not a session, or the name cannot be written.
+    pub fn rename(&self, path: &Path, name: &str) -> Result<(), SessionError> {
+        require_file(path)?;
+        name::write(path, name)
     }
 
     /// Lists the sessions of `scope` that have entries, the last written first. Reports files that cannot be read

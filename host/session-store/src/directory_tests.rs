@@ -262,6 +262,21 @@ fn deleting_removes_torn_parts_and_sub_agent_sessions() {
 }
 
 #[test]
+fn name_of_the_user_replaces_the_title_until_it_is_removed() {
+    let mut fixture = Fixture::new();
+    let path = fixture.session("/a", "hello");
+    let title = |fixture: &Fixture| fixture.directory.list(Scope::All).unwrap().sessions[0].title.clone().unwrap();
+    fixture.directory.rename(&path, "  the \u{1b}[2Jparser\nmore").unwrap();
+    assert_eq!(title(&fixture), "the ␛[2Jparser");
+    fixture.directory.rename(&path, "").unwrap();
+    assert_eq!(title(&fixture), "hello");
+    fixture.directory.rename(&path, "again").unwrap();
+    fixture.directory.delete(&path).unwrap();
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    assert!(fixture.directory.rename(&path, "gone").is_err());
+}
+
+#[test]
 fn session_in_use_and_other_files_are_not_deleted() {
     let mut fixture = Fixture::new();
     let session = fixture.directory.begin(workspace());

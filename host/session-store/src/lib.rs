@@ -51,6 +51,7 @@ mod log;
 mod loop_name;
 mod loops;
 mod memory;
+mod name;
 mod nesting;
 mod pairing;
 mod printable;

@@ -38,7 +38,7 @@ impl Bench {
 
     fn frame(&mut self) -> usize {
         let cursor = self.app.draw(&mut self.buffer, self.now);
-        self.screen.draw(&self.buffer, cursor).len()
+        self.screen.draw(&self.buffer, self.app.links(), cursor).len()
     }
 
     fn key(&mut self, code: KeyCode) {

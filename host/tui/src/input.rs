@@ -2,8 +2,10 @@
 
 use crate::dialog::approval::{Answer, Question};
 use crate::dialog::picker::{Choice, Pick};
+use crate::highlight::Highlighted;
+use crate::theme::Theme;
 use crate::transcript::Tone;
-use pinion_protocol::{Event, Message};
+use pinion_protocol::{Event, EventKind, Message, ToolCall};
 use std::sync::Arc;
 
 /// Something that the UI learns.
@@ -19,12 +21,25 @@ pub enum Input {
     Note(Tone, String),
     /// Markdown that a command prints.
     Page(String),
+    /// A command of the user begins to run.
+    OwnCall(ToolCall),
+    /// An event of a command of the user.
+    OwnEvent(EventKind),
     /// The state that the status line shows.
     Facts(Facts),
     /// A call needs a decision.
     Question(Question),
     /// The question with this number does not matter any more.
     Withdrawn(u64),
+    /// A plan that waits for the user's decision.
+    Plan {
+        /// Its file.
+        file: String,
+        /// Its text.
+        text: String,
+    },
+    /// Text to insert at the cursor, as if it was pasted.
+    Paste(String),
     /// Text for the editor.
     Insert(String),
     /// Messages that steered a run too late return to the editor.
@@ -39,10 +54,21 @@ pub enum Input {
     Files(Arc<Vec<String>>),
     /// The entries of a list that was requested.
     Choices(Pick, Vec<Choice>),
+    /// Text about a session in the list.
+    Preview {
+        /// Id of the session.
+        id: String,
+        /// Its last messages.
+        text: String,
+    },
     /// The message as the external editor left it; `None` if it failed.
     Edited(Option<String>),
     /// Earlier messages of the user, oldest first.
     History(Vec<String>),
+    /// The parts of the code that [`App::unlit`](crate::App::unlit) returned.
+    Highlighted(Highlighted),
+    /// Another theme.
+    Theme(Theme),
     /// Time has passed.
     Tick,
 }
@@ -71,12 +97,18 @@ pub struct Facts {
     pub window: Option<u64>,
     /// Tokens of the conversation so far.
     pub tokens: u64,
+    /// Input tokens of the conversation so far, and those of them that the vendor's cache supplied.
+    pub input: u64,
+    /// See `input`.
+    pub cached: u64,
     /// Cost so far in US dollars, if known.
     pub cost: Option<f64>,
     /// Branch of the git repository.
     pub branch: Option<String>,
     /// Directory of the conversation.
     pub directory: String,
+    /// Beginning of the session's ID.
+    pub session: String,
 }
 
 /// Something that the UI wants to be done.
@@ -84,8 +116,37 @@ pub struct Facts {
 pub enum Request {
     /// Run a message or a slash command. The UI makes no other such request before [`Input::Finished`].
     Submit(String),
+    /// Write a plan for a task. Made like [`Request::Submit`].
+    Plan {
+        /// The task, or the changes to the plan.
+        text: String,
+        /// File of the plan to replace.
+        file: Option<String>,
+    },
+    /// Save a plan that the user edited, and show it again.
+    SavePlan {
+        /// Its file.
+        file: String,
+        /// Its text.
+        text: String,
+    },
+    /// Execute the plan in this file. Made like [`Request::Submit`].
+    Execute(String),
     /// Continue the session with this id. Made like [`Request::Submit`].
     Resume(String),
+    /// Continue in a copy of the session with this id. Made like [`Request::Submit`].
+    Fork(String),
+    /// Delete the session with this id, and list the sessions again.
+    DeleteSession(String),
+    /// Name the session with this id, and list the sessions again. An empty name removes the one that it has.
+    RenameSession {
+        /// Id of the session.
+        id: String,
+        /// Its new name.
+        name: String,
+    },
+    /// Describe the session with this id.
+    Preview(String),
     /// Add a message to the run in progress.
     Steer(String),
     /// Interrupt the work in progress.
@@ -107,6 +168,12 @@ pub enum Request {
     List(Pick),
     /// Open the external editor with this text.
     Edit(String),
+    /// Keep the picture in the clipboard in a file, whose path is an [`Input::Paste`].
+    PastePicture,
+    /// Show what fills the context.
+    Context,
+    /// Use the theme of this name.
+    Theme(String),
     /// Copy a text to the clipboard.
     Copy(String),
     /// Keep the message that is being written, so that it survives a crash. An empty one removes it.

@@ -32,6 +32,8 @@ actions! {
     Complete "complete" ["tab"];
     /// Edit the message in the external editor
     Edit "edit" ["ctrl+g"];
+    /// Turn plan mode on or off
+    Plan "plan" ["shift+tab"];
     /// Search the messages that were sent
     History "history" ["ctrl+r"];
     /// List commands
@@ -46,6 +48,8 @@ actions! {
     Thinking "thinking" ["ctrl+t"];
     /// Show or hide what calls used
     Ledgers "ledgers" ["alt+l"];
+    /// Show unfolded diffs side by side or unified
+    Sides "sides" ["alt+v"];
     /// Select the block above
     SelectUp "select-up" ["shift+up"];
     /// Select the block below
@@ -68,7 +72,7 @@ actions! {
     PromptDown "prompt-down" ["alt+down"];
     /// Search the transcript
     Search "search" ["ctrl+s"];
-    /// Copy the last answer
+    /// Copy the selected block, or the last answer
     Copy "copy" ["alt+c"];
     /// Redraw the screen
     Redraw "redraw" ["ctrl+l"];
@@ -78,6 +82,8 @@ actions! {
     Help "help" ["f1"];
     /// Undo
     Undo "undo" ["ctrl+_", "ctrl+7", "ctrl+/"];
+    /// Paste the picture in the clipboard
+    PastePicture "paste-picture" ["ctrl+v"];
     /// Redo
     Redo "redo" ["alt+_", "alt+/"];
     /// Paste the text that was cut last
@@ -149,7 +155,8 @@ impl KeyMap {
     /// Returns the action of a key.
     pub(crate) fn action(&self, key: KeyEvent) -> Option<Action> {
         let shift = KeyModifiers::SHIFT;
-        let exact = self.0.get(&(key.code, key.modifiers));
+        let always = if key.code == KeyCode::BackTab { shift } else { KeyModifiers::NONE };
+        let exact = self.0.get(&(key.code, key.modifiers | always));
         // Terminals differ in whether they report Shift with a sign.
         exact.or_else(|| self.0.get(&(key.code, key.modifiers.difference(shift)))).copied().filter(|action| {
             exact.is_some()
@@ -167,7 +174,8 @@ impl KeyMap {
                 help.push_str(&format!("| {key} | {} |\n", description.trim()));
             }
         }
-        help + "\nType `/` for commands, `@` for files. Enter on an empty line sends the first queued message at once."
+        help + "\nType `/` for commands, `@` for files, and `!` for a shell command, which the model learns of with your next \
+                message (`!!` keeps it to yourself). Enter on an empty line sends the first queued message at once."
     }
 }
 
@@ -187,6 +195,7 @@ fn parse(name: &str) -> Option<(KeyCode, KeyModifiers)> {
     let code = match rest {
         "enter" => KeyCode::Enter,
         "esc" => KeyCode::Esc,
+        "tab" if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
         "tab" => KeyCode::Tab,
         "space" => KeyCode::Char(' '),
         "backspace" => KeyCode::Backspace,

@@ -7,12 +7,15 @@
 //! The conversation is one model (`transcript`) of items, each rendered by one function into rows that are kept while
 //! they are near the screen. All text is a `Piece` of `rows`, whose constructor neutralizes it.
 
+mod commands;
 mod composer;
 mod dialog;
 mod diff;
 mod fuzzy;
+mod highlight;
 mod input;
 mod keys;
+mod links;
 mod markdown;
 mod rows;
 mod screen;
@@ -23,14 +26,18 @@ mod transcript;
 mod update;
 mod view;
 
+pub use commands::{COMMANDS, UiCommand};
 pub use dialog::approval::{Answer, Question};
 pub use dialog::picker::{Choice, Pick};
+pub use highlight::{Highlighted, Highlighter, Job, Line, Part};
 pub use input::{Facts, Input, Request, SlashCommand};
 pub use keys::{Action, KeyMap};
+pub use links::Links;
 pub use ratatui_core::buffer::Buffer;
 pub use ratatui_core::layout::Rect;
 pub use screen::Screen;
-pub use theme::Theme;
+pub use status::Segment;
+pub use theme::{Depth, Theme};
 pub use transcript::Tone;
 pub use update::{App, Settings};
 pub use view::{PrintedRow, text_of};

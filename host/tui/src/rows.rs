@@ -3,8 +3,10 @@
 //! A [`Piece`] is the only text that is drawn, and its constructor passes everything through [`printable`]. Widths are
 //! those of grapheme clusters, as the cells of the screen count them.
 
+use crate::links;
 use pinion_protocol::text::{one_line, printable};
 use ratatui_core::style::Style;
+use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -18,17 +20,24 @@ const TOO_WIDE: &str = "\u{fffd}";
 pub(crate) struct Piece {
     text: String,
     style: Style,
+    /// Target of the link that the text is.
+    link: Option<Arc<str>>,
 }
 
 impl Piece {
     /// Neutralizes a text. Newlines and tabs remain; [`wrap`] turns them into rows and blanks.
     pub(crate) fn new(text: &str, style: Style) -> Self {
-        Self { text: printable(text).into_owned(), style }
+        Self { text: printable(text).into_owned(), style, link: None }
+    }
+
+    /// Makes the text a link.
+    pub(crate) fn linked(self, link: Option<Arc<str>>) -> Self {
+        Self { link, ..self }
     }
 
     /// Neutralizes a text as a single line of at most `columns`, marking a cut with `…`.
     pub(crate) fn line(text: &str, columns: usize, style: Style) -> Self {
-        Self { text: fit(&one_line(text, columns.saturating_add(1)), columns), style }
+        Self { text: fit(&one_line(text, columns.saturating_add(1)), columns), style, link: None }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -37,6 +46,30 @@ impl Piece {
 
     pub(crate) fn style(&self) -> Style {
         self.style
+    }
+
+    pub(crate) fn link(&self) -> Option<&Arc<str>> {
+        self.link.as_ref()
+    }
+
+    /// Makes links of the addresses in the text.
+    pub(crate) fn with_links(self, style: Style) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        let mut rest = self.text.as_str();
+        while let Some(range) = links::find(rest).filter(|_| self.link.is_none()) {
+            let (before, address) = (&rest[..range.start], &rest[range.clone()]);
+            let part = |text: &str| Self { text: text.to_owned(), style: self.style, link: None };
+            pieces.extend(Some(part(before)).filter(|part| !part.text.is_empty()));
+            pieces.push(Self { style: self.style.patch(style), ..part(address) }.linked(links::target(address)));
+            rest = &rest[range.end..];
+        }
+        if pieces.is_empty() {
+            return vec![self];
+        }
+        if !rest.is_empty() {
+            pieces.push(Self { text: rest.to_owned(), style: self.style, link: None });
+        }
+        pieces
     }
 }
 
@@ -74,11 +107,11 @@ impl Row {
         self
     }
 
-    /// Appends a grapheme cluster.
-    fn put(&mut self, cluster: &str, style: Style) {
-        match self.0.last_mut().filter(|last| last.style == style) {
+    /// Appends a grapheme cluster of a piece.
+    fn put(&mut self, cluster: &str, of: &Piece) {
+        match self.0.last_mut().filter(|last| last.style == of.style && last.link == of.link) {
             Some(last) => last.text.push_str(cluster),
-            None => self.0.push(Piece { text: cluster.to_owned(), style }),
+            None => self.0.push(Piece { text: cluster.to_owned(), style: of.style, link: of.link.clone() }),
         }
     }
 
@@ -150,7 +183,7 @@ pub(crate) fn wrap(pieces: &[Piece], columns: usize, lead: &Lead, rows: &mut Vec
     wrapper.begin(&lead.first);
     for piece in pieces {
         for cluster in piece.text.graphemes(true) {
-            wrapper.cluster(cluster, piece.style);
+            wrapper.cluster(cluster, piece);
         }
     }
     wrapper.end_line();
@@ -164,7 +197,7 @@ struct Wrapper<'a> {
     used: usize,
     /// True while the row consists of its lead only.
     is_fresh: bool,
-    word: Vec<(&'a str, Style)>,
+    word: Vec<(&'a str, &'a Piece)>,
     word_width: usize,
 }
 
@@ -175,7 +208,7 @@ impl<'a> Wrapper<'a> {
         self.is_fresh = true;
     }
 
-    fn cluster(&mut self, cluster: &'a str, style: Style) {
+    fn cluster(&mut self, cluster: &'a str, of: &'a Piece) {
         match cluster {
             "\n" | "\r\n" => {
                 self.end_line();
@@ -183,11 +216,11 @@ impl<'a> Wrapper<'a> {
             }
             "\t" => {
                 self.flush();
-                (0..TAB - self.used % TAB).for_each(|_| self.blank(style));
+                (0..TAB - self.used % TAB).for_each(|_| self.blank(of));
             }
             " " => {
                 self.flush();
-                self.blank(style);
+                self.blank(of);
             }
             _ => {
                 let wide = cluster_width(cluster);
@@ -195,7 +228,7 @@ impl<'a> Wrapper<'a> {
                 if wide > 1 {
                     self.flush();
                 }
-                self.word.push((cluster, style));
+                self.word.push((cluster, of));
                 self.word_width += wide;
                 if wide > 1 {
                     self.flush();
@@ -204,10 +237,10 @@ impl<'a> Wrapper<'a> {
         }
     }
 
-    fn blank(&mut self, style: Style) {
+    fn blank(&mut self, of: &Piece) {
         // A full row separates words as well.
         if self.used < self.columns {
-            self.put(" ", 1, style);
+            self.put(" ", 1, of);
         }
     }
 
@@ -215,7 +248,7 @@ impl<'a> Wrapper<'a> {
         if self.used + self.word_width > self.columns && !self.is_fresh {
             self.break_row();
         }
-        for (cluster, style) in std::mem::take(&mut self.word) {
+        for (cluster, of) in std::mem::take(&mut self.word) {
             let wide = cluster_width(cluster);
             if self.used + wide > self.columns && !self.is_fresh {
                 self.break_row();
@@ -226,13 +259,13 @@ impl<'a> Wrapper<'a> {
                 self.used = 0;
             }
             let (cluster, wide) = if wide > self.columns { (TOO_WIDE, 1) } else { (cluster, wide) };
-            self.put(cluster, wide, style);
+            self.put(cluster, wide, of);
         }
         self.word_width = 0;
     }
 
-    fn put(&mut self, cluster: &str, wide: usize, style: Style) {
-        self.row.put(cluster, style);
+    fn put(&mut self, cluster: &str, wide: usize, of: &Piece) {
+        self.row.put(cluster, of);
         self.used += wide;
         self.is_fresh = false;
     }
@@ -279,6 +312,15 @@ mod tests {
         assert_eq!(wrapped("世界世界", 5, ""), ["世界", "世界"]);
         assert_eq!(wrapped("👨‍👩‍👧👨‍👩‍👧", 3, ""), ["👨‍👩‍👧", "👨‍👩‍👧"]);
         assert_eq!(wrapped("世", 1, ""), ["\u{fffd}"]);
+    }
+
+    #[test]
+    fn wrapped_address_stays_one_link() {
+        let pieces = Piece::new("see https://a.example/long/path now", Style::new()).with_links(Style::new());
+        let mut rows = Vec::new();
+        wrap(&pieces, 14, &Lead::default(), &mut rows);
+        let linked = rows.iter().flat_map(Row::pieces).filter(|piece| piece.link().is_some());
+        assert_eq!(linked.map(Piece::text).collect::<String>(), "https://a.example/long/path");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! scrolled by the terminal, so that a growing answer costs little more than its own bytes. Nothing here touches what
 //! the terminal has scrolled away.
 
+use crate::links::Links;
 use crate::rows::cluster_width;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
@@ -23,6 +24,10 @@ pub struct Screen {
     is_unknown: bool,
     out: Vec<u8>,
     style: (Color, Color, Modifier),
+    /// True if the terminal understands links.
+    has_links: bool,
+    /// The link to which written text belongs.
+    link: Option<u32>,
 }
 
 /// The style after a reset.
@@ -37,7 +42,14 @@ impl Screen {
             is_unknown: true,
             out: Vec::new(),
             style: DEFAULT,
+            has_links: true,
+            link: None,
         }
+    }
+
+    /// Writes no links, for a terminal that would show their sequences.
+    pub fn without_links(self) -> Self {
+        Self { has_links: false, ..self }
     }
 
     /// Makes the next frame draw everything.
@@ -46,7 +58,7 @@ impl Screen {
     }
 
     /// Returns the bytes that make the terminal show `next` and the cursor; none if it does already.
-    pub fn draw(&mut self, next: &Buffer, cursor: Option<(u16, u16)>) -> &[u8] {
+    pub fn draw(&mut self, next: &Buffer, links: &Links, cursor: Option<(u16, u16)>) -> &[u8] {
         self.out.clear();
         self.is_unknown |= self.front.area() != next.area();
         if !self.is_unknown && self.front == *next && self.cursor == cursor {
@@ -61,8 +73,9 @@ impl Screen {
         }
         self.scroll(next);
         for y in 0..next.area().height {
-            self.row(next, y);
+            self.row(next, links, y);
         }
+        self.set_link(None);
         self.set_style(DEFAULT);
         self.place(cursor);
         self.put(b"\x1b[?2026l");
@@ -121,7 +134,7 @@ impl Screen {
     }
 
     /// Writes the changed part of a row.
-    fn row(&mut self, next: &Buffer, y: u16) {
+    fn row(&mut self, next: &Buffer, links: &Links, y: u16) {
         let columns = usize::from(next.area().width);
         let start = usize::from(y) * columns;
         let (old, new) = (&self.front.content[start..start + columns], &next.content[start..start + columns]);
@@ -138,16 +151,18 @@ impl Screen {
         let cells: Vec<Cell> = new[first..end.min(length).max(first)].to_vec();
         let clears = end > length && old[length.max(first)..].iter().any(|cell| *cell != blank);
         self.go(u16::try_from(first).unwrap_or(u16::MAX), y);
-        self.cells(&cells, first);
+        self.cells(&cells, links, first);
         if clears {
+            self.set_link(None);
             self.set_style(DEFAULT);
             self.put(b"\x1b[K");
         }
     }
 
-    fn cells(&mut self, cells: &[Cell], first: usize) {
+    fn cells(&mut self, cells: &[Cell], links: &Links, first: usize) {
         let mut at = 0;
         while let Some(cell) = cells.get(at) {
+            self.set_link(links.of(cell.underline_color));
             self.set_style((cell.fg, cell.bg, cell.modifier));
             self.put(cell.symbol().as_bytes());
             let wide = cluster_width(cell.symbol()).max(1);
@@ -158,6 +173,20 @@ impl Screen {
                 let _ = write!(self.out, "\x1b[{}G", first + at + 1);
             }
         }
+    }
+
+    /// Begins or ends a link. The number joins the parts of one that is wrapped.
+    fn set_link(&mut self, link: Option<(u32, &str)>) {
+        let number = link.map(|(number, _)| number);
+        if self.link == number || !self.has_links {
+            return;
+        }
+        self.link = number;
+        let sequence = match link {
+            Some((number, target)) => format!("\x1b]8;id={number};{target}\x1b\\"),
+            None => "\x1b]8;;\x1b\\".to_owned(),
+        };
+        self.put(sequence.as_bytes());
     }
 
     fn set_style(&mut self, style: (Color, Color, Modifier)) {

@@ -1,9 +1,11 @@
 //! The state of the work in progress, and the status line.
 
 use crate::input::Facts;
-use crate::rows::{Piece, Row, width};
+use crate::rows::{Piece, Row};
 use crate::theme::Theme;
-use pinion_protocol::{Delta, Event, EventKind};
+use pinion_protocol::step::StepStatus;
+use pinion_protocol::text::count;
+use pinion_protocol::{Delta, EventKind};
 use ratatui_core::style::Style;
 use std::time::Duration;
 
@@ -34,6 +36,8 @@ pub(crate) struct Status {
     /// Time at which the work began; `None` while there is none.
     since: Option<Duration>,
     activity: Activity,
+    /// The step of a plan that is executed, such as `step 2 of 5`.
+    step: Option<String>,
     /// Output tokens that the vendor reported in this run, and bytes of output since.
     reported: u64,
     bytes: u64,
@@ -53,8 +57,8 @@ impl Status {
     }
 
     /// Applies an event of the foreground run.
-    pub(crate) fn event(&mut self, event: &Event, now: Duration) {
-        match &event.kind {
+    pub(crate) fn event(&mut self, event: &EventKind, now: Duration) {
+        match event {
             EventKind::TurnStart { .. } => self.activity = Activity::Waiting,
             EventKind::MessageUpdate { delta, .. } => {
                 self.activity = match delta {
@@ -82,6 +86,9 @@ impl Status {
             EventKind::Retry { delay_ms, .. } => {
                 self.activity = Activity::Retrying(now + Duration::from_millis(*delay_ms));
             }
+            EventKind::PlanStep { step, steps, status: StepStatus::Running, .. } => {
+                self.step = Some(format!("step {step} of {steps}"));
+            }
             EventKind::TurnEnd { usage, .. } => (self.reported, self.bytes) = (usage.output, 0),
             _ => {}
         }
@@ -102,7 +109,8 @@ impl Status {
             }
             Activity::Retrying(at) => format!("retrying in {} s", at.saturating_sub(now).as_secs()),
         };
-        let mut parts = vec![what, time(now.saturating_sub(since))];
+        let mut parts: Vec<String> = self.step.iter().cloned().collect();
+        parts.extend([what, time(now.saturating_sub(since))]);
         let tokens = self.reported + self.bytes / BYTES_PER_TOKEN;
         parts.extend((tokens > 0).then(|| format!("↓ {} tokens", short(tokens))));
         if !is_asking {
@@ -114,29 +122,110 @@ impl Status {
     }
 
     /// Returns the status line.
-    pub(crate) fn line(&self, columns: usize, theme: &Theme) -> Row {
-        let facts = &self.facts;
-        let mut parts: Vec<(String, Style)> = vec![(facts.model.clone(), theme.text)];
-        parts.push((facts.approval.clone(), theme.dim));
-        if let Some(window) = facts.window.filter(|window| *window > 0) {
-            let share = facts.context.saturating_mul(100) / window;
-            let style = match share {
-                ..YELLOW => theme.good,
-                YELLOW..=RED => theme.warning,
-                _ => theme.error,
-            };
-            parts.push((format!("{share} % of {}", short(window)), style));
-        } else if facts.context > 0 {
-            parts.push((format!("{} in context", short(facts.context)), theme.dim));
-        }
-        if facts.tokens > 0 {
-            parts.push((format!("{} tokens", short(facts.tokens)), theme.dim));
-        }
-        parts.extend(facts.cost.filter(|cost| *cost > 0.0).map(|cost| (format!("${cost:.2}"), theme.dim)));
-        parts.extend(facts.branch.clone().map(|branch| (branch, theme.dim)));
-        parts.push((facts.directory.clone(), theme.dim));
-        fitting(parts.into_iter().filter(|(text, _)| !text.is_empty()), columns, theme)
+    pub(crate) fn line(&self, segments: &[Segment], now: Now, columns: usize, theme: &Theme) -> Row {
+        let parts = segments.iter().filter_map(|segment| self.segment(*segment, now, theme));
+        fitting(parts.filter(|(text, _)| !text.is_empty()), columns, theme)
     }
+
+    fn segment(&self, segment: Segment, now: Now, theme: &Theme) -> Option<(String, Style)> {
+        let Now { agents, is_planning } = now;
+        let facts = &self.facts;
+        let text = match segment {
+            Segment::Model => return Some((facts.model.clone(), theme.text)),
+            Segment::Approval if is_planning => return Some(("plan mode".to_owned(), theme.accent)),
+            Segment::Approval => facts.approval.clone(),
+            Segment::Context => return self.gauge(theme),
+            Segment::Tokens if facts.tokens > 0 => format!("{} tokens", short(facts.tokens)),
+            Segment::Tokens => return None,
+            Segment::Cache => {
+                let share = facts.cached.saturating_mul(100).checked_div(facts.input)?;
+                format!("{share} % cached")
+            }
+            Segment::Cost => format!("${:.2}", facts.cost.filter(|cost| *cost > 0.0)?),
+            Segment::Agents if agents > 0 => count(agents as u64, "sub-agent"),
+            Segment::Agents => return None,
+            Segment::Branch => facts.branch.clone()?,
+            Segment::Directory => facts.directory.clone(),
+            Segment::Session => facts.session.clone(),
+        };
+        Some((text, theme.dim))
+    }
+
+    /// Returns how full the context is, in the numbers that decide on compaction.
+    fn gauge(&self, theme: &Theme) -> Option<(String, Style)> {
+        let facts = &self.facts;
+        let Some(window) = facts.window.filter(|window| *window > 0) else {
+            return (facts.context > 0).then(|| (format!("{} in context", short(facts.context)), theme.dim));
+        };
+        let share = facts.context.saturating_mul(100) / window;
+        let style = match share {
+            ..YELLOW => theme.good,
+            YELLOW..=RED => theme.warning,
+            _ => theme.error,
+        };
+        Some((format!("{share} % of {}", short(window)), style))
+    }
+}
+
+/// State of the conversation that only the UI knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    /// Number of sub-agents at work.
+    pub(crate) agents: usize,
+    pub(crate) is_planning: bool,
+}
+
+/// A part of the status line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segment {
+    /// The model.
+    Model,
+    /// The approval mode.
+    Approval,
+    /// The share of the context window that is filled.
+    Context,
+    /// The tokens of the session so far.
+    Tokens,
+    /// The share of input that the vendor's cache supplied.
+    Cache,
+    /// The cost of the session so far.
+    Cost,
+    /// The number of sub-agents at work.
+    Agents,
+    /// The branch of the git repository.
+    Branch,
+    /// The directory of the conversation.
+    Directory,
+    /// The session's ID.
+    Session,
+}
+
+impl Segment {
+    /// The parts of a status line that is not configured.
+    pub const DEFAULT: &[Self] = &[
+        Self::Model,
+        Self::Approval,
+        Self::Context,
+        Self::Tokens,
+        Self::Cost,
+        Self::Agents,
+        Self::Branch,
+        Self::Directory,
+    ];
+
+    /// All parts with their names in the config.
+    pub const ALL: &[(&str, Self)] = &[
+        ("model", Self::Model),
+        ("approval", Self::Approval),
+        ("context", Self::Context),
+        ("tokens", Self::Tokens),
+        ("cache", Self::Cache),
+        ("cost", Self::Cost),
+        ("agents", Self::Agents),
+        ("branch", Self::Branch),
+        ("directory", Self::Directory),
+        ("session", Self::Session),
+    ];
 }
 
 /// Joins the parts that fit; later ones are less important.
@@ -146,7 +235,7 @@ fn fitting(parts: impl Iterator<Item = (String, Style)>, columns: usize, theme: 
         let left = columns.saturating_sub(row.width());
         let is_first = row.pieces().is_empty();
         let piece = Piece::line(&text, if is_first { left } else { left.saturating_sub(3).min(60) }, style);
-        let is_cut = width(piece.text()) + 3 > left || piece.text().ends_with('…');
+        let is_cut = piece.text().is_empty() || piece.text().ends_with('…');
         if is_cut && !is_first {
             continue;
         }

@@ -83,7 +83,7 @@ pub fn copy(text: &str, multiplexer: Multiplexer) -> String {
     match multiplexer {
         Multiplexer::None => sequence,
         // The first form is for tmux itself, the second one for the terminal around it.
-        Multiplexer::Tmux => format!("{sequence}\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")),
+        Multiplexer::Tmux => sequence.clone() + &through_tmux(&sequence),
         Multiplexer::Screen => {
             // screen passes at most 768 bytes on at once.
             let characters: Vec<char> = sequence.chars().collect();
@@ -93,11 +93,37 @@ pub fn copy(text: &str, multiplexer: Multiplexer) -> String {
     }
 }
 
-/// Returns the sequences that notify the user: a desktop notification (OSC 9) and the bell. `text` must be a text of the
-/// application.
-pub fn notification(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    format!("\x1b]9;pinion: {text}\x07\x07")
+/// The way to notify the user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Notification {
+    /// A desktop notification of iTerm2, kitty, WezTerm, Ghostty and Windows Terminal, and the bell.
+    #[default]
+    Osc9,
+    /// A desktop notification of foot, rxvt-unicode, WezTerm and Ghostty, and the bell.
+    Osc777,
+    /// The bell.
+    Bell,
+}
+
+/// Returns the sequences that notify the user. `text` must be a text of the application.
+pub fn notification(kind: Notification, text: &str, multiplexer: Multiplexer) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control() && *c != ';').collect();
+    let sequence = match kind {
+        Notification::Osc9 => format!("\x1b]9;pinion: {text}\x07"),
+        Notification::Osc777 => format!("\x1b]777;notify;pinion;{text}\x07"),
+        Notification::Bell => String::new(),
+    };
+    let passed = match multiplexer {
+        Multiplexer::Tmux if !sequence.is_empty() => through_tmux(&sequence),
+        Multiplexer::Screen if !sequence.is_empty() => format!("\x1bP{sequence}\x1b\\"),
+        _ => sequence,
+    };
+    // Multiplexers mark the window at a bell.
+    passed + "\x07"
+}
+
+fn through_tmux(sequence: &str) -> String {
+    format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
 }
 
 /// Returns rows of the transcript for the main screen, with or without styles.
@@ -121,6 +147,15 @@ pub fn printed(rows: &[PrintedRow], has_styles: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notification_passes_tmux_and_rings() {
+        let sequence = |kind, multiplexer| notification(kind, "finished; after\x1b 2 s", multiplexer);
+        assert_eq!(sequence(Notification::Osc9, Multiplexer::None), "\x1b]9;pinion: finished after 2 s\x07\x07");
+        let expected = "\x1bPtmux;\x1b\x1b]777;notify;pinion;finished after 2 s\x07\x1b\\\x07";
+        assert_eq!(sequence(Notification::Osc777, Multiplexer::Tmux), expected);
+        assert_eq!(sequence(Notification::Bell, Multiplexer::Screen), "\x07");
+    }
 
     #[test]
     fn clipboard_is_reached_through_tmux() {

@@ -1,6 +1,8 @@
 //! Draws the UI into a buffer of cells.
 
+use crate::links::Links;
 use crate::rows::{Piece, Row};
+use crate::status::Now;
 use crate::update::App;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -37,11 +39,16 @@ impl App {
         // A screen that is too low shows the end.
         let skipped = bottom.rows.len().saturating_sub(height);
         for (at, row) in bottom.rows.iter().skip(skipped).enumerate() {
-            draw_row(buffer, top + at, row, area);
+            draw_row(buffer, top + at, row, area, &mut self.links);
         }
         let (row, column) = bottom.cursor?;
         let row = (top + row).checked_sub(skipped).filter(|row| *row < height)?;
         Some((u16::try_from(column.min(columns - 1)).ok()?, u16::try_from(row).ok()?))
+    }
+
+    /// Returns the links of the frames that were drawn.
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     fn draw_transcript(&mut self, buffer: &mut Buffer, height: usize, now: Duration) {
@@ -49,7 +56,7 @@ impl App {
         let selected = self.transcript.selected();
         let mark = self.settings.theme.selected;
         for (at, (item, row)) in self.transcript.visible(height, now).into_iter().enumerate() {
-            draw_row(buffer, at, &row, area);
+            draw_row(buffer, at, &row, area, &mut self.links);
             if selected == Some(item) && row.width() > 0 {
                 let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
                 buffer.set_style(Rect { x: area.x, y, width: 1.min(area.width), height: 1 }, mark);
@@ -58,7 +65,7 @@ impl App {
     }
 
     /// Draws completions over the end of the transcript.
-    fn draw_popup(&self, buffer: &mut Buffer, columns: usize, top: usize) {
+    fn draw_popup(&mut self, buffer: &mut Buffer, columns: usize, top: usize) {
         let Some(popup) = self.popup.as_ref().filter(|_| self.approval.is_none() && self.picker.is_none()) else {
             return;
         };
@@ -70,7 +77,7 @@ impl App {
         for (at, row) in rows.iter().enumerate() {
             let y = area.y + u16::try_from(first + at).unwrap_or(0);
             (area.x..area.right()).for_each(|x| buffer[(x, y)].reset());
-            draw_row(buffer, first + at, row, area);
+            draw_row(buffer, first + at, row, area, &mut self.links);
         }
     }
 
@@ -138,6 +145,8 @@ impl App {
         let first = bottom.rows.len();
         for (at, row) in drawn.rows.iter().enumerate() {
             let mark = match (at, drawn.above) {
+                (0, 0) if self.composer.text().starts_with('!') => Piece::new("$ ", theme.warning),
+                (0, 0) if self.vi.is_normal => Piece::new("‹ ", theme.user),
                 (0, 0) => Piece::new("› ", theme.user),
                 (0, _) => Piece::new("↑ ", theme.dim),
                 _ => Piece::new("  ", theme.text),
@@ -151,7 +160,10 @@ impl App {
         let theme = &self.settings.theme;
         match &self.hint {
             Some((hint, _)) => Row::of([Piece::line(hint, columns, theme.warning)]),
-            None => self.status.line(columns, theme),
+            None => {
+                let (agents, is_planning) = (self.transcript.agents_at_work(), self.planning.is_on);
+                self.status.line(&self.settings.status, Now { agents, is_planning }, columns, theme)
+            }
         }
     }
 
@@ -188,7 +200,7 @@ impl Bottom {
     }
 }
 
-fn draw_row(buffer: &mut Buffer, at: usize, row: &Row, area: Rect) {
+fn draw_row(buffer: &mut Buffer, at: usize, row: &Row, area: Rect, links: &mut Links) {
     let Ok(at) = u16::try_from(at) else { return };
     if at >= area.height {
         return;
@@ -199,7 +211,8 @@ fn draw_row(buffer: &mut Buffer, at: usize, row: &Row, area: Rect) {
         if left == 0 {
             return;
         }
-        (x, _) = buffer.set_stringn(x, area.y + at, piece.text(), usize::from(left), piece.style());
+        let style = piece.link().map_or(piece.style(), |link| links.mark(piece.style(), link));
+        (x, _) = buffer.set_stringn(x, area.y + at, piece.text(), usize::from(left), style);
     }
 }
 

@@ -209,6 +209,16 @@ async fn state_is_readable_during_a_run() {
 }
 
 #[tokio::test]
+async fn estimate_of_the_context_follows_a_reset() {
+    let harness = Setup::new(vec![says("hello")]).build();
+    let before = harness.agent.context_estimate().tokens;
+    harness.prompt(&"a long prompt ".repeat(100)).await;
+    assert!(harness.agent.context_estimate().tokens > before + 300);
+    harness.agent.reset(Context::new(harness.agent.system_prompt(), "another")).unwrap();
+    assert_eq!(harness.agent.context_estimate().tokens, before);
+}
+
+#[tokio::test]
 async fn blocking_call_in_a_runtime_is_an_error() {
     let harness = Setup::new(vec![says("hello")]).build();
     assert_eq!(harness.agent.run_blocking(vec![Message::user("hi")]), Err(AgentError::InRuntime));

@@ -63,6 +63,14 @@ enum SessionCommand {
         #[arg(long, value_name = "ENTRY")]
         at: Option<EntryId>,
     },
+    /// Name a session, or remove its name
+    Rename {
+        /// ID of the session, or a unique prefix of it
+        id: String,
+        /// New name [default: the first prompt]
+        #[arg(value_name = "NAME")]
+        name: Vec<String>,
+    },
     /// Permanently delete sessions and their sub-agents' sessions
     Delete {
         /// IDs of the sessions, or unique prefixes of them
@@ -92,6 +100,10 @@ impl Session {
             SessionCommand::Show { id, branch } => show(&directory, &id, branch),
             SessionCommand::Export { id, format, out } => export(&base, &directory, &id, format, out.as_deref()),
             SessionCommand::Fork { id, at } => fork(&base, &directory, &id, at),
+            SessionCommand::Rename { id, name } => {
+                let path = directory.find(&id).map_err(Failure::from)?;
+                directory.rename(&path, &base.secrets.clean(&name.join(" "))).map_err(Failure::from)
+            }
             SessionCommand::Delete { ids, yes } => delete(&base, &directory, &ids, yes),
         }
     }

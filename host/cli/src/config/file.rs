@@ -1,6 +1,7 @@
 //! The schema of a config file.
 
 use crate::args::Approve;
+use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
 use pinion_agent::choice::ChoiceName;
 use pinion_agent::compaction::CompactionPolicy;
@@ -42,6 +43,8 @@ pub(crate) struct File {
     pub(crate) ui: Option<Ui>,
     /// Keys of actions in the full-screen UI.
     pub(crate) keys: BTreeMap<String, Vec<String>>,
+    /// Settings of the full-screen UI.
+    pub(crate) tui: FileTui,
     pub(crate) trusted: Vec<PathBuf>,
     pub(crate) limits: FileLimits,
     pub(crate) compaction: FileCompaction,

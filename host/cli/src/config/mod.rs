@@ -11,10 +11,12 @@ pub(crate) mod file;
 pub(crate) mod project;
 pub(crate) mod providers;
 pub(crate) mod secrets;
+pub(crate) mod tui;
 
 use crate::args::RunArgs;
 use crate::config::file::{Cache, File, FileBranches, FileLimits, FilePlugin, FileProvider, Ui};
 use crate::config::project::{Restricted, restrict};
+use crate::config::tui::FileTui;
 use crate::failure::{Failure, Result};
 use crate::files::paths::Paths;
 use crate::files::private::read_settings;
@@ -63,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) ui: Ui,
     /// Keys of actions in the full-screen UI, by the action's name.
     pub(crate) keys: BTreeMap<String, Vec<String>>,
+    /// Settings of the full-screen UI.
+    pub(crate) tui: FileTui,
     pub(crate) limits: RunLimits,
     pub(crate) providers: BTreeMap<String, FileProvider>,
     /// All providers, including the user's own.
@@ -126,6 +130,7 @@ impl Config {
             exclude_tools: file.exclude_tools,
             ui: file.ui.unwrap_or_default(),
             keys: file.keys,
+            tui: file.tui,
             limits: limits(&file.limits, args),
             registry: providers::registry(&user.providers)?,
             providers: file.providers.into_iter().map(|(name, said)| (name, said.below(&paths.config))).collect(),

@@ -2,7 +2,7 @@
 
 use pinion_agent::Agent;
 use pinion_agent::delegation::AgentKind;
-use pinion_plugin_runtime::{AgentInfo, HostInfo, ModelInfo, Spent};
+use pinion_plugin_runtime::{AgentInfo, HostCommand, HostInfo, ModelInfo, Spent};
 use pinion_providers::ModelTable;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -12,19 +12,26 @@ pub(crate) struct SessionInfo {
     agents: Vec<AgentInfo>,
     current: Mutex<String>,
     agent: OnceLock<Weak<Agent>>,
+    commands: OnceLock<Vec<HostCommand>>,
 }
 
 impl SessionInfo {
     pub(crate) fn new(models: Arc<ModelTable>, kinds: &[AgentKind], current: String) -> Self {
         let info = |kind: &AgentKind| AgentInfo { name: kind.name.clone(), description: kind.description.clone() };
         let agents = kinds.iter().map(info).collect();
-        Self { models, agents, current: Mutex::new(current), agent: OnceLock::new() }
+        Self { models, agents, current: Mutex::new(current), agent: OnceLock::new(), commands: OnceLock::new() }
     }
 
     /// Sets the agent that accounts for spending. It is created after this, because its tools need this.
     pub(crate) fn watch(&self, agent: &Arc<Agent>) {
         // Set once, when a run is set up.
         let _ = self.agent.set(Arc::downgrade(agent));
+    }
+
+    /// Sets the slash commands that this form of conversation offers besides those of plugins.
+    pub(crate) fn offer(&self, commands: Vec<HostCommand>) {
+        // Set once, when a conversation begins.
+        let _ = self.commands.set(commands);
     }
 
     pub(crate) fn set_model(&self, label: String) {
@@ -50,6 +57,10 @@ impl HostInfo for SessionInfo {
 
     fn agents(&self) -> Vec<AgentInfo> {
         self.agents.clone()
+    }
+
+    fn commands(&self) -> Vec<HostCommand> {
+        self.commands.get().cloned().unwrap_or_default()
     }
 
     fn spent(&self) -> Spent {

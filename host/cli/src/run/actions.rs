@@ -95,6 +95,17 @@ impl Chat<'_> {
         self.switch(OpenSession::resumed(&forked, &self.base.workspace)?, "forked session")
     }
 
+    /// Continues in a copy of a session. Reports a failure.
+    pub(crate) async fn fork_of(&mut self, id: &str) -> Next {
+        let directory = SessionDirectory::new(self.base.paths.sessions());
+        let forked = directory.find(id).and_then(|path| directory.fork(&path, None, &self.base.workspace));
+        let opened = forked.map_err(Failure::from).and_then(|path| OpenSession::resumed(&path, &self.base.workspace));
+        if let Err(failure) = opened.and_then(|session| self.switch(session, "forked session")) {
+            self.say(&text!("! {}", failure));
+        }
+        Next::default()
+    }
+
     /// Continues in another session.
     fn switch(&mut self, session: OpenSession, what: &str) -> Result<()> {
         let agent = &self.ready.agent;

@@ -15,12 +15,15 @@ use crate::output::{self, Stdout, Text, count, indented, text, written};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible, interruptible_by};
 use crate::run::actions::Next;
-use crate::run::full::said::Said;
+use crate::run::images::with_images;
 use crate::run::loops::Loops;
 use crate::run::notices::describe;
+use crate::run::own_commands::{self, COMMANDS};
 use crate::run::recall::recall;
 use crate::run::render::{Detail, Renderer};
 use crate::run::setup::Ready;
+use crate::run::shell::ShellCommand;
+use crate::run::voice::Voice;
 use pinion_agent::Message;
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::channel::EventReceiver;
@@ -59,23 +62,8 @@ pub(crate) struct Chat<'a> {
     pub(crate) args: &'a RunArgs,
     pub(crate) ready: Ready,
     pub(crate) voice: Voice,
-}
-
-/// The place where a conversation says what does not come from a run.
-pub(crate) enum Voice {
-    /// Rows on stdout.
-    Lines { style: Style, detail: Detail },
-    /// Items of the full-screen UI.
-    Screen(Arc<Said>),
-}
-
-impl Voice {
-    fn style(&self) -> Style {
-        match self {
-            Self::Lines { style, .. } => *style,
-            Self::Screen(_) => Style::Plain,
-        }
-    }
+    /// Messages that the model gets with the next prompt: the user's own shell commands.
+    pub(crate) pending: Vec<Message>,
 }
 
 /// Input of the user.
@@ -97,7 +85,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let watch = ready.runtime.watch(base.plugin_directories(args));
     let detail = if global.verbose > 0 { Detail::Ledgers } else { Detail::Conversation };
     notices.startup_is_over();
-    let mut chat = Chat { base, args, ready, voice: Voice::Lines { style: Style::of_stdout(), detail } };
+    ready.info.offer(COMMANDS.to_vec());
+    let mut chat =
+        Chat { base, args, ready, voice: Voice::Lines { style: Style::of_stdout(), detail }, pending: Vec::new() };
     chat.greet();
     chat.show_session();
     if let Err(error) = &watch {
@@ -213,10 +203,19 @@ impl Chat<'_> {
         if matches!(line, "exit" | "quit") {
             return Next { quit: true, ..Next::default() };
         }
+        if let Some(command) = ShellCommand::parse(line) {
+            let (voice, session) = (self.voice.clone(), self.ready.session.id.clone());
+            self.pending.extend(command.show(voice, &self.ready.runtime, &self.base.secrets, session).await);
+            return Next::default();
+        }
         let Some((name, arguments)) = command(line) else {
             let submit = Some(line.to_owned()).filter(|line| !line.is_empty()).into_iter().collect();
             return Next { submit, ..Next::default() };
         };
+        if let Some(page) = own_commands::run(name, &self.ready.agent) {
+            self.page(&page);
+            return Next::default();
+        }
         let runtime = self.ready.runtime.clone();
         let token = CancellationToken::new();
         let session = self.ready.session.id.clone();
@@ -238,18 +237,28 @@ impl Chat<'_> {
 
     /// Runs the agent on one message, or continues the last run without one.
     async fn work(&mut self, text: Option<String>, notices: &Arc<Notices>) -> Result<()> {
-        let agent = self.ready.agent.clone();
+        let (agent, prompts) = (self.ready.agent.clone(), self.prompts(text));
         let events = agent.subscribe(CHANNEL);
         let (style, detail) = match self.voice {
             Voice::Lines { style, detail } => (style, detail),
             Voice::Screen(_) => (Style::Plain, Detail::Conversation),
         };
         let rendering = tokio::spawn(render(events, Renderer::new(Stdout, style, detail), notices.clone(), style));
-        let (outcome, _) = interruptible(&agent, self.ready.work(text.map(Message::user))).await;
+        let (outcome, _) = interruptible(&agent, self.ready.work(prompts)).await;
         let rendered = rendering.await.map_err(|error| Failure::failed("the display failed").because(error))?;
         written(rendered)?;
         outcome.map_err(Failure::from)?;
         Ok(())
+    }
+}
+
+impl Chat<'_> {
+    /// Returns the messages to send for a prompt of the user; none without one.
+    pub(crate) fn prompts(&mut self, text: Option<String>) -> Vec<Message> {
+        let Some(text) = text else { return Vec::new() };
+        let (message, problems) = with_images(self.base, &self.ready.info.model(), text);
+        problems.iter().for_each(|problem| self.say(&text!("! {}", Text::block(problem))));
+        self.pending.drain(..).chain([message]).collect()
     }
 }
 
@@ -407,15 +416,17 @@ impl Completer for Prompting {
         let Some(typed) = line[..at].strip_prefix('/') else { return Ok((at, Vec::new())) };
         match typed.split_once(' ') {
             None => {
-                let names = self.runtime.commands().into_iter().filter(|command| command.name.starts_with(typed));
-                let pair = |c: pinion_plugin_runtime::CommandDefinition| {
-                    let hint = c.argument_hint.map(|hint| format!(" {hint}")).unwrap_or_default();
-                    Pair {
-                        display: one_line(&format!("/{}{hint}  {}", c.name, c.description), MAX_CANDIDATE),
-                        replacement: format!("{} ", c.name),
-                    }
+                let pair = |name: &str, hint: &str, description: &str| {
+                    let hint = if hint.is_empty() { String::new() } else { format!(" {hint}") };
+                    let display = one_line(&format!("/{name}{hint}  {description}"), MAX_CANDIDATE);
+                    Pair { display, replacement: format!("{name} ") }
                 };
-                Ok((1, names.map(pair).collect()))
+                let of_plugins = self.runtime.commands().into_iter().filter(|command| command.name.starts_with(typed));
+                let of_plugins =
+                    of_plugins.map(|c| pair(&c.name, c.argument_hint.as_deref().unwrap_or_default(), &c.description));
+                let own = COMMANDS.iter().filter(|command| command.name.starts_with(typed));
+                let own = own.map(|command| pair(command.name, command.hint, command.description));
+                Ok((1, of_plugins.chain(own).collect()))
             }
             Some((name, argument)) => {
                 let values = self.handle.block_on(self.runtime.complete(name, argument));

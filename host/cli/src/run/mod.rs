@@ -1,14 +1,18 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
 mod actions;
+mod actions;
 mod agents;
 mod built_in;
 mod chat;
+mod context_report;
 pub(crate) mod end;
 mod full;
+mod images;
 mod input;
 mod loops;
 pub(crate) mod notices;
+mod own_commands;
 mod plan;
 mod print;
 mod recall;
@@ -18,6 +22,8 @@ mod render_tests;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod setup;
+mod shell;
+mod voice;
 
 use crate::commands::trust::ask_again;
 use crate::failure::Result;

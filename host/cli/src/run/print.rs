@@ -39,7 +39,8 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         return Err(Failure::usage("no prompt, and the session has no unfinished run to continue")
             .hint("add a prompt: `pinion -p -c \"TASK\"`"));
     }
-    let (outcome, was_interrupted) = interruptible(&agent, ready.work(prompt.map(Message::user))).await;
+    let (outcome, was_interrupted) =
+        interruptible(&agent, ready.work(prompt.map(Message::user).into_iter().collect())).await;
     let outcome = outcome.map_err(Failure::from)?;
     // Cleaned again, because a secret may be spread over parts of a message.
     let text = base.secrets.clean(&outcome.text()).into_owned();

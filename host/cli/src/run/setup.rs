@@ -59,12 +59,12 @@ impl Ready {
         self.context.names()
     }
 
-    /// Runs a prompt, or continues the last run of the session without one; on branches if the config asks for them.
-    pub(crate) async fn work(&self, prompt: Option<Message>) -> std::result::Result<Outcome, AgentError> {
-        match (&self.branches, prompt) {
-            (Some(branches), prompt) => branches.run(&self.agent, prompt.into_iter().collect()).await,
-            (None, Some(prompt)) => self.agent.run(vec![prompt]).await,
-            (None, None) => self.agent.resume().await,
+    /// Runs prompts, or continues the last run of the session without any; on branches if the config asks for them.
+    pub(crate) async fn work(&self, prompts: Vec<Message>) -> std::result::Result<Outcome, AgentError> {
+        match &self.branches {
+            Some(branches) => branches.run(&self.agent, prompts).await,
+            None if prompts.is_empty() => self.agent.resume().await,
+            None => self.agent.run(prompts).await,
         }
     }
 

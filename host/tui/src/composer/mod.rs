@@ -153,6 +153,24 @@ impl Composer {
         self.change(|buffer| buffer.kill(motion));
     }
 
+    /// Keeps the text up to the target of repeated motions for a yank.
+    pub(crate) fn copy(&mut self, motion: Motion, count: usize) {
+        self.buffer.copy(motion, count);
+    }
+
+    /// Applies an operator of vi to the line of the cursor: `d` and `c` cut it, `y` copies it. `c` keeps its end.
+    pub(crate) fn line(&mut self, operator: char) {
+        let range = self.buffer.line();
+        let text = self.buffer.text()[range.clone()].to_owned();
+        self.buffer.keep(text.clone());
+        let kept = if operator == 'c' && text.ends_with('\n') { "\n" } else { "" };
+        if operator != 'y' {
+            self.buffer.splice(range.clone(), kept);
+            self.buffer.set_cursor(range.start);
+            self.changed();
+        }
+    }
+
     pub(crate) fn yank(&mut self) {
         self.change(Buffer::yank);
     }

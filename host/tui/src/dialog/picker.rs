@@ -1,12 +1,14 @@
 //! A list from which the user picks one entry, with a fuzzy filter.
 
 use crate::fuzzy::filter;
-use crate::rows::{Piece, Row};
+use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Maximum number of matches in a list.
 const MAX_MATCHES: usize = 500;
+/// Rows of the preview of a session.
+const PREVIEW_ROWS: usize = 6;
 
 /// An entry of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub enum Pick {
     Palette,
     /// Earlier messages of the user.
     History,
+    /// Ways to continue with a plan.
+    Plan,
+    /// Themes.
+    Theme,
 }
 
 impl Pick {
@@ -39,6 +45,8 @@ impl Pick {
             Self::Session => "sessions",
             Self::Palette => "commands",
             Self::History => "history",
+            Self::Plan => "plan",
+            Self::Theme => "themes",
         }
     }
 }
@@ -51,6 +59,12 @@ pub(crate) struct Picker {
     query: String,
     matches: Vec<usize>,
     selected: usize,
+    /// The new name of the selected session, while it is written.
+    name: Option<String>,
+    /// The key that deletes was pressed once.
+    is_deleting: bool,
+    /// Value of a choice, and text about it.
+    preview: Option<(String, String)>,
 }
 
 /// The effect of a key on a list.
@@ -59,11 +73,24 @@ pub(crate) enum Picked {
     Nothing,
     Closed,
     Choice(Choice),
+    /// Continue in a copy of the session with this id.
+    Fork(String),
+    Delete(String),
+    Rename(String, String),
 }
 
 impl Picker {
     pub(crate) fn new(pick: Pick, choices: Vec<Choice>) -> Self {
-        let mut picker = Self { pick, choices, query: String::new(), matches: Vec::new(), selected: 0 };
+        let mut picker = Self {
+            pick,
+            choices,
+            query: String::new(),
+            matches: Vec::new(),
+            selected: 0,
+            name: None,
+            is_deleting: false,
+            preview: None,
+        };
         picker.search();
         picker
     }
@@ -74,18 +101,65 @@ impl Picker {
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
-        self.query.push_str(text.lines().next().unwrap_or_default());
+        let line = text.lines().next().unwrap_or_default();
+        if let Some(name) = &mut self.name {
+            return name.push_str(line);
+        }
+        self.query.push_str(line);
         self.search();
     }
 
+    /// Returns the selected choice.
+    fn choice(&self) -> Option<&Choice> {
+        self.matches.get(self.selected).map(|at| &self.choices[*at])
+    }
+
+    /// Returns the value of the selected choice if its preview is missing.
+    pub(crate) fn lacks_preview(&self) -> Option<&str> {
+        let value = self.choice().filter(|_| self.pick == Pick::Session)?.value.as_str();
+        Some(value).filter(|value| self.preview.as_ref().is_none_or(|(known, _)| known != value))
+    }
+
+    /// Shows a text about a choice.
+    pub(crate) fn set_preview(&mut self, value: String, text: String) {
+        self.preview = Some((value, text));
+    }
+
+    /// Applies a key that acts on the selected session.
+    fn session_key(&mut self, key: KeyEvent) -> Option<Picked> {
+        let (id, label) = self.choice().map(|choice| (choice.value.clone(), choice.label.clone()))?;
+        if let Some(name) = &mut self.name {
+            match key.code {
+                KeyCode::Esc => self.name = None,
+                KeyCode::Enter => return self.name.take().map(|name| Picked::Rename(id, name)),
+                KeyCode::Backspace => drop(name.pop()),
+                KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => name.clear(),
+                KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => name.push(c),
+                _ => {}
+            }
+            return Some(Picked::Nothing);
+        }
+        let was_deleting = std::mem::take(&mut self.is_deleting);
+        match (key.code, key.modifiers) {
+            (KeyCode::Char('r'), KeyModifiers::CONTROL) => self.name = Some(label),
+            (KeyCode::Char('f'), KeyModifiers::CONTROL) => return Some(Picked::Fork(id)),
+            (KeyCode::Char('x'), KeyModifiers::CONTROL) if was_deleting => return Some(Picked::Delete(id)),
+            (KeyCode::Char('x'), KeyModifiers::CONTROL) => self.is_deleting = true,
+            _ => return None,
+        }
+        Some(Picked::Nothing)
+    }
+
     pub(crate) fn key(&mut self, key: KeyEvent) -> Picked {
+        if let Some(picked) = Some(key).filter(|_| self.pick == Pick::Session).and_then(|key| self.session_key(key)) {
+            return picked;
+        }
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Esc => return Picked::Closed,
             KeyCode::Char('c' | 'g') if is_control => return Picked::Closed,
             KeyCode::Enter => {
-                let choice = self.matches.get(self.selected).map(|at| self.choices[*at].clone());
-                return choice.map_or(Picked::Nothing, Picked::Choice);
+                return self.choice().cloned().map_or(Picked::Nothing, Picked::Choice);
             }
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Char('p') if is_control => self.selected = self.selected.saturating_sub(1),
@@ -117,16 +191,45 @@ impl Picker {
     /// Draws the list into at most `height` rows, and returns the place of the cursor.
     pub(crate) fn draw(&self, columns: usize, height: usize, theme: &Theme) -> (Vec<Row>, Option<(usize, usize)>) {
         let count = format!("{} {} of {}", self.pick.title(), self.matches.len(), self.choices.len());
-        let query = Piece::line(&self.query, columns.saturating_sub(4), theme.text);
-        let cursor = 2 + crate::rows::width(query.text());
-        let mut head = Row::of([Piece::new("› ", theme.user), query]);
+        let (mark, typed, about) = match &self.name {
+            Some(name) => ("name: ", name, "enter renames, esc returns"),
+            None => ("› ", &self.query, count.as_str()),
+        };
+        let typed = Piece::line(typed, columns.saturating_sub(mark.chars().count() + 2), theme.text);
+        let mut head = Row::of([Piece::new(mark, theme.user), typed]);
+        let cursor = head.width();
         let left = columns.saturating_sub(head.width() + 3);
         head.push(Piece::new("  ", theme.text));
-        head.push(Piece::line(&count, left, theme.dim));
+        head.push(Piece::line(about, left, theme.dim));
+        let foot = self.foot(columns, height, theme);
         let mut rows = vec![head];
         let entries: Vec<&Choice> = self.matches.iter().map(|at| &self.choices[*at]).collect();
-        rows.extend(list(&entries, self.selected, columns, height.saturating_sub(1), theme));
+        rows.extend(list(&entries, self.selected, columns, height.saturating_sub(1 + foot.len()), theme));
+        rows.extend(foot);
         (rows, Some((0, cursor.min(columns.saturating_sub(1)))))
+    }
+
+    /// Draws the preview of the selected session and the keys for it, where there is room.
+    fn foot(&self, columns: usize, height: usize, theme: &Theme) -> Vec<Row> {
+        if self.pick != Pick::Session || height < 6 {
+            return Vec::new();
+        }
+        let mut rows = Vec::new();
+        let preview =
+            self.preview.as_ref().filter(|(value, _)| self.choice().is_some_and(|choice| choice.value == *value));
+        if let Some((_, text)) = preview.filter(|_| height >= 12) {
+            rows.push(Row::of([Piece::new(&"┄".repeat(columns), theme.dim)]));
+            let lead = Lead::same(vec![Piece::new("  ", theme.text)]);
+            wrap(&[Piece::new(text.trim(), theme.dim)], columns, &lead, &mut rows);
+            rows.truncate(1 + PREVIEW_ROWS);
+        }
+        let keys = match self.is_deleting {
+            true => ("ctrl+x again deletes the session and its sub-agents' sessions", theme.warning),
+            false => ("enter resumes · ctrl+f forks · ctrl+r renames · ctrl+x deletes", theme.dim),
+        };
+        let keys = Piece::line(keys.0, columns.saturating_sub(2), keys.1);
+        rows.push(Row::of([Piece::new("  ", theme.text), keys]));
+        rows
     }
 }
 

@@ -5,6 +5,8 @@
 mod table;
 
 use self::table::Table;
+use crate::highlight::{Highlights, Part, language};
+use crate::links::{self, target};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::theme::Theme;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -15,11 +17,25 @@ const CODE_INDENT: &str = "  ";
 /// Maximum levels of quotes and lists that are indented.
 const MAX_DEPTH: usize = 8;
 
-/// Renders Markdown into rows of at most `columns`, each of which begins with `lead`.
-pub(crate) fn rows(text: &str, columns: usize, lead: &[Piece], theme: &Theme) -> Vec<Row> {
+/// The place in which Markdown is rendered.
+#[derive(Clone, Copy)]
+pub(crate) struct Paper<'a> {
+    pub(crate) columns: usize,
+    /// Pieces with which each row begins.
+    pub(crate) lead: &'a [Piece],
+    pub(crate) theme: &'a Theme,
+    pub(crate) highlights: &'a Highlights,
+    /// The text begins within a code block, whose opening line it repeats.
+    pub(crate) is_continued: bool,
+    /// The last line may continue.
+    pub(crate) is_growing: bool,
+}
+
+/// Renders Markdown.
+pub(crate) fn rows(text: &str, paper: Paper<'_>) -> Vec<Row> {
     let mut options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     options |= Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(columns, lead, theme);
+    let mut page = Page::new(paper);
     Parser::new_ext(text, options).for_each(|event| page.event(event));
     page.flush();
     page.rows
@@ -35,7 +51,14 @@ enum Block {
     },
 }
 
+/// A code block.
+struct Code {
+    language: String,
+    text: String,
+}
+
 struct Page<'a> {
+    paper: Paper<'a>,
     columns: usize,
     lead: &'a [Piece],
     theme: &'a Theme,
@@ -47,25 +70,26 @@ struct Page<'a> {
     lists: Vec<Option<u64>>,
     links: Vec<String>,
     table: Option<Table>,
-    is_code: bool,
+    code: Option<Code>,
     /// The next block begins after an empty row.
     has_gap: bool,
 }
 
 impl<'a> Page<'a> {
-    fn new(columns: usize, lead: &'a [Piece], theme: &'a Theme) -> Self {
+    fn new(paper: Paper<'a>) -> Self {
         Self {
-            columns,
-            lead,
-            theme,
+            paper,
+            columns: paper.columns,
+            lead: paper.lead,
+            theme: paper.theme,
             rows: Vec::new(),
             pieces: Vec::new(),
-            styles: vec![theme.text],
+            styles: vec![paper.theme.text],
             blocks: Vec::new(),
             lists: Vec::new(),
             links: Vec::new(),
             table: None,
-            is_code: false,
+            code: None,
             has_gap: false,
         }
     }
@@ -78,8 +102,10 @@ impl<'a> Page<'a> {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.is_code => self.code(&text),
-            Event::Text(text) => self.push(&text, self.style()),
+            Event::Text(text) => match &mut self.code {
+                Some(code) => code.text.push_str(&text),
+                None => self.push(&text, self.style()),
+            },
             Event::Code(text) => self.push(&text, self.style().patch(self.theme.code)),
             Event::Html(text) | Event::InlineHtml(text) => self.push(&text, self.theme.dim),
             Event::SoftBreak => self.push(" ", self.style()),
@@ -111,13 +137,13 @@ impl<'a> Page<'a> {
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
-                self.is_code = true;
-                if let CodeBlockKind::Fenced(language) = kind
-                    && !language.trim().is_empty()
-                {
-                    self.push(&format!("{CODE_INDENT}{}", language.trim()), self.theme.dim);
+                let info = if let CodeBlockKind::Fenced(info) = &kind { info.trim() } else { "" };
+                let is_continued = std::mem::take(&mut self.paper.is_continued);
+                if !info.is_empty() && !is_continued {
+                    self.push(&format!("{CODE_INDENT}{info}"), self.theme.dim);
                     self.flush();
                 }
+                self.code = Some(Code { language: language(info).to_owned(), text: String::new() });
             }
             Tag::List(first) => {
                 self.flush();
@@ -151,7 +177,8 @@ impl<'a> Page<'a> {
                 self.end_block();
             }
             TagEnd::CodeBlock => {
-                self.is_code = false;
+                let code = self.code.take();
+                code.iter().for_each(|code| self.code(code));
                 self.end_block();
             }
             TagEnd::BlockQuote(_) => {
@@ -185,15 +212,34 @@ impl<'a> Page<'a> {
     }
 
     fn push(&mut self, text: &str, style: Style) {
-        self.pieces.push(Piece::new(text, style));
+        let piece = Piece::new(text, style);
+        match self.links.last() {
+            Some(link) => self.pieces.push(piece.linked(target(link))),
+            None => self.pieces.extend(piece.with_links(self.theme.link)),
+        }
     }
 
-    fn code(&mut self, text: &str) {
-        let style = self.theme.code;
-        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
-            let indented = format!("{CODE_INDENT}{line}");
-            self.push(&indented, style);
+    fn code(&mut self, code: &Code) {
+        let text = code.text.strip_suffix('\n').unwrap_or(&code.text);
+        let lines: Vec<&str> = text.split('\n').collect();
+        let is_complete = !self.paper.is_growing || code.text.ends_with('\n');
+        let parts = self.paper.highlights.parts(&code.language, &lines, is_complete);
+        for (at, line) in lines.iter().enumerate() {
+            self.pieces.push(Piece::new(CODE_INDENT, self.theme.text));
+            match parts.get(at) {
+                Some(parts) => self.highlighted(line, parts),
+                None => self.pieces.push(Piece::new(line, self.theme.code)),
+            }
             self.flush_always();
+        }
+    }
+
+    fn highlighted(&mut self, line: &str, parts: &[(usize, Part)]) {
+        let mut start = 0;
+        for (end, part) in parts {
+            let text = line.get(start..*end).unwrap_or_default();
+            self.pieces.push(Piece::new(text, self.theme.part(*part)));
+            start = *end;
         }
     }
 
@@ -219,7 +265,9 @@ impl<'a> Page<'a> {
         let Some(target) = self.links.pop().filter(|target| !target.is_empty()) else { return };
         let is_shown = self.pieces.last().is_some_and(|piece| target.trim_start_matches("mailto:") == piece.text());
         if !is_shown {
-            self.push(&format!(" ({target})"), self.theme.dim);
+            self.pieces.push(Piece::new(" (", self.theme.dim));
+            self.pieces.push(Piece::new(&target, self.theme.dim).linked(links::target(&target)));
+            self.pieces.push(Piece::new(")", self.theme.dim));
         }
     }
 
@@ -279,8 +327,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn rendered(text: &str, columns: usize) -> Vec<Row> {
+        let (theme, highlights) = (&Theme::plain(), &Highlights::default());
+        rows(text, Paper { columns, lead: &[], theme, highlights, is_continued: false, is_growing: false })
+    }
+
     fn shown(text: &str, columns: usize) -> String {
-        let rows = rows(text, columns, &[], &Theme::plain());
+        let rows = rendered(text, columns);
         rows.iter().map(Row::plain).collect::<Vec<_>>().join("\n")
     }
 
@@ -317,7 +370,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_markdown_fits(text in "([-*>#|`0-9. \t]{0,4}\\PC{0,10}[|\n ]{0,2}){0,20}", columns in 4_usize..60) {
-            for row in rows(&text, columns, &[], &Theme::plain()) {
+            for row in rendered(&text, columns) {
                 prop_assert!(row.width() <= columns.max(MAX_DEPTH * 2 + 4), "{}", row.plain());
             }
         }

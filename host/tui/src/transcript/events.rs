@@ -4,7 +4,7 @@ use crate::transcript::items::{AgentCall, Call, CallState, SubAgent, Thinking, T
 use crate::transcript::segments::{Segment, segments};
 use crate::transcript::{Item, Transcript};
 use pinion_protocol::compaction::SUMMARY_FRAME;
-use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason};
+use pinion_protocol::{Content, Delta, Event, EventKind, Message, RunEnd, StopReason, ToolCall};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +19,11 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
+    /// Returns the items of runs other than the foreground run.
+    pub(crate) fn items(&self) -> impl Iterator<Item = usize> {
+        self.others.values().copied()
+    }
+
     fn is_main(&mut self, event: &Event) -> bool {
         matches!(event.kind, EventKind::PlanStep { .. })
             || *self.main.get_or_insert_with(|| event.loop_id.clone()) == event.loop_id
@@ -38,6 +43,18 @@ impl Transcript {
             self.calls.clear();
         }
         is_main
+    }
+
+    /// Adds a command of the user, whose output is shown.
+    pub(crate) fn own_call(&mut self, call: &ToolCall) {
+        self.calls.insert(call.id.clone(), self.len());
+        self.push(Item::Call(Box::new(Call { is_own: true, ..Call::new(call) })));
+        self.follow();
+    }
+
+    /// Applies an event of a command of the user.
+    pub(crate) fn own_event(&mut self, kind: &EventKind, now: Duration) {
+        self.main_event(kind, now);
     }
 
     /// Adds messages of earlier runs.

@@ -55,6 +55,8 @@ pub(crate) struct Call {
     pub(crate) output: String,
     pub(crate) display: Display,
     pub(crate) ledger: Option<Ledger>,
+    /// The user ran it.
+    pub(crate) is_own: bool,
 }
 
 /// The state of a call.
@@ -79,6 +81,7 @@ impl Call {
             output: String::new(),
             display: Display::Plain,
             ledger: None,
+            is_own: false,
         }
     }
 

@@ -13,6 +13,7 @@ pub use self::items::Tone;
 pub(crate) use self::items::{CallState, Item, summary};
 pub(crate) use self::render::{FRAME, spinner};
 
+use crate::highlight::{Highlighted, Highlights, Job};
 use crate::rows::Row;
 use crate::theme::Theme;
 use crate::transcript::events::Runs;
@@ -24,7 +25,7 @@ use std::time::Duration;
 const CACHED_ITEMS: usize = 1_000;
 
 /// The way items are rendered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Look {
     pub(crate) theme: Theme,
     pub(crate) columns: usize,
@@ -34,6 +35,17 @@ pub(crate) struct Look {
     pub(crate) is_unfolded: bool,
     /// Shows what each call used.
     pub(crate) has_ledgers: bool,
+    /// Shows the old lines of a diff beside the new ones.
+    pub(crate) has_sides: bool,
+    pub(crate) highlights: Highlights,
+}
+
+impl Look {
+    /// Returns whether items are rendered the same way.
+    fn is_same(&self, other: &Self) -> bool {
+        let flags = |look: &Self| (look.columns, look.has_thinking, look.is_unfolded, look.has_ledgers, look.has_sides);
+        flags(self) == flags(other) && self.theme == other.theme
+    }
 }
 
 /// An item with its rows for the current [`Look`].
@@ -43,6 +55,8 @@ struct Entry {
     /// The user's choice to fold or unfold this item.
     is_unfolded: Option<bool>,
     rows: Option<Vec<Row>>,
+    /// True if code in the rows is not highlighted yet.
+    is_unlit: bool,
 }
 
 /// The conversation.
@@ -66,7 +80,15 @@ impl Transcript {
     pub(crate) fn new(theme: Theme) -> Self {
         Self {
             entries: Vec::new(),
-            look: Look { theme, columns: 80, has_thinking: false, is_unfolded: false, has_ledgers: false },
+            look: Look {
+                has_sides: false,
+                theme,
+                columns: 80,
+                has_thinking: false,
+                is_unfolded: false,
+                has_ledgers: false,
+                highlights: Highlights::default(),
+            },
             cached: VecDeque::new(),
             calls: HashMap::new(),
             writing: None,
@@ -84,7 +106,7 @@ impl Transcript {
     pub(crate) fn set_look(&mut self, change: impl FnOnce(&mut Look)) {
         let before = self.look.clone();
         change(&mut self.look);
-        if self.look != before {
+        if !self.look.is_same(&before) {
             for at in std::mem::take(&mut self.cached) {
                 self.entries.get_mut(at).into_iter().for_each(|entry| entry.rows = None);
             }
@@ -92,12 +114,18 @@ impl Transcript {
     }
 
     pub(crate) fn push(&mut self, item: Item) {
-        self.entries.push(Entry { item, is_unfolded: None, rows: None });
+        self.entries.push(Entry { item, is_unfolded: None, rows: None, is_unlit: false });
     }
 
     /// Adds a line of the host.
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>) {
         self.push(Item::Note(tone, text.into()));
+    }
+
+    /// Returns the number of sub-agents and branches that have not ended.
+    pub(crate) fn agents_at_work(&self) -> usize {
+        let agents = self.runs.items().filter_map(|at| self.entries.get(at));
+        agents.filter(|entry| matches!(&entry.item, Item::Agent(agent) if agent.end.is_none())).count()
     }
 
     /// Removes everything, for another session.
@@ -120,11 +148,31 @@ impl Transcript {
             if entry.rows.is_none() {
                 self.cached.push_back(at);
             }
-            let is_unfolded = entry.is_unfolded.unwrap_or(self.look.is_unfolded);
+            let is_own = matches!(&entry.item, Item::Call(call) if call.is_own && call.is_over());
+            let is_unfolded = entry.is_unfolded.unwrap_or(self.look.is_unfolded || is_own);
+            let missed = self.look.highlights.missed();
             entry.rows = Some(render::rows(&entry.item, is_unfolded, &self.look, now));
+            entry.is_unlit = self.look.highlights.missed() > missed;
             self.trim();
         }
         self.entries[at].rows.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the next code to highlight, unless some is under way.
+    pub(crate) fn unlit(&self) -> Option<Job> {
+        self.look.highlights.next()
+    }
+
+    /// Adds highlighted code. Items that lacked it are rendered anew when they are shown.
+    pub(crate) fn highlighted(&mut self, block: Highlighted) {
+        self.look.highlights.add(block);
+        let entries = &mut self.entries;
+        self.cached.retain(|at| {
+            let unlit = entries.get_mut(*at).filter(|entry| entry.is_unlit);
+            let is_unlit = unlit.is_some();
+            unlit.into_iter().for_each(|entry| entry.rows = None);
+            !is_unlit
+        });
     }
 
     fn trim(&mut self) {
@@ -145,16 +193,24 @@ impl Transcript {
         }
     }
 
-    /// Returns the text of the last answer of the model, as it was written.
-    pub(crate) fn last_answer(&self) -> Option<String> {
-        let end = self.entries.iter().rposition(|entry| matches!(entry.item, Item::Text(_)))?;
-        let texts = self.entries[..=end].iter().rev().map_while(|entry| match &entry.item {
-            Item::Text(segment) => Some(segment.text()),
-            _ => None,
-        });
-        let mut texts: Vec<&str> = texts.collect();
-        texts.reverse();
-        Some(texts.concat())
+    /// Returns an answer of the model as it was written; 1 stands for the last one.
+    pub(crate) fn answer(&self, number: usize) -> Option<String> {
+        let is_other = |a: &Entry, b: &Entry| a.item.answer().is_some() == b.item.answer().is_some();
+        let answers = self.entries.chunk_by(is_other).filter(|run| run[0].item.answer().is_some());
+        let answer = answers.rev().nth(number.checked_sub(1)?)?;
+        Some(answer.iter().filter_map(|entry| entry.item.answer()).collect())
+    }
+
+    /// Returns the text of the selected item: the result of a call, reasoning, or the last words of a sub-agent.
+    pub(crate) fn selected_text(&self) -> Option<String> {
+        let entry = self.entries.get(self.selected?)?;
+        let text = match &entry.item {
+            Item::Call(call) => &call.output,
+            Item::Thinking(thinking) => &thinking.text,
+            Item::Agent(agent) => &agent.words,
+            _ => return None,
+        };
+        Some(text.clone()).filter(|text| !text.is_empty())
     }
 
     /// Selects the item before or after the selected one among those that can be unfolded.
@@ -181,8 +237,8 @@ impl Transcript {
 
     /// Folds or unfolds the selected item.
     pub(crate) fn toggle(&mut self) {
-        let default = self.look.is_unfolded;
         if let Some(entry) = self.selected.and_then(|at| self.entries.get_mut(at)) {
+            let default = self.look.is_unfolded || matches!(&entry.item, Item::Call(call) if call.is_own);
             entry.is_unfolded = Some(!entry.is_unfolded.unwrap_or(default));
             entry.rows = None;
         }
@@ -221,6 +277,14 @@ impl Transcript {
 }
 
 impl Item {
+    /// Returns the text of a part of the model's answer.
+    fn answer(&self) -> Option<&str> {
+        match self {
+            Self::Text(segment) => Some(segment.text()),
+            _ => None,
+        }
+    }
+
     /// Returns the text that a search looks through.
     fn haystack(&self) -> std::borrow::Cow<'_, str> {
         match self {

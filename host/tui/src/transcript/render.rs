@@ -4,7 +4,7 @@
 //! ones.
 
 use crate::diff;
-use crate::markdown;
+use crate::markdown::{self, Paper};
 use crate::rows::{Lead, Piece, Row, wrap};
 use crate::transcript::Look;
 use crate::transcript::items::{Call, CallState, Item, SubAgent, Thinking, Tone, summary};
@@ -31,6 +31,15 @@ pub(crate) fn spinner(now: Duration) -> &'static str {
     SPINNER[(now.as_millis() / FRAME.as_millis()) as usize % SPINNER.len()]
 }
 
+impl Look {
+    /// Returns the place for Markdown whose rows begin with `lead`.
+    fn paper<'a>(&'a self, lead: &'a Piece) -> Paper<'a> {
+        let lead = std::slice::from_ref(lead);
+        let (theme, highlights) = (&self.theme, &self.highlights);
+        Paper { columns: self.columns, lead, theme, highlights, is_continued: false, is_growing: false }
+    }
+}
+
 /// Renders an item.
 pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -> Vec<Row> {
     let theme = &look.theme;
@@ -40,8 +49,11 @@ pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -
             let lead = Lead::new(vec![Piece::new("› ", theme.user)], vec![blank]);
             wrapped(text, theme.strong, &lead, look)
         }
-        Item::Text(segment) => markdown::rows(&segment.markdown(), look.columns, &[blank], theme),
-        Item::Page(text) => markdown::rows(text, look.columns, &[blank], theme),
+        Item::Text(segment) => {
+            let paper = Paper { is_continued: segment.continues(), is_growing: true, ..look.paper(&blank) };
+            markdown::rows(&segment.markdown(), paper)
+        }
+        Item::Page(text) => markdown::rows(text, look.paper(&blank)),
         Item::Thinking(thinking) => thinking_rows(thinking, is_unfolded, look),
         Item::Note(tone, text) => {
             let (mark, style) = match tone {
@@ -58,7 +70,8 @@ pub(super) fn rows(item: &Item, is_unfolded: bool, look: &Look, now: Duration) -
 
 fn wrapped(text: &str, style: Style, lead: &Lead, look: &Look) -> Vec<Row> {
     let mut rows = Vec::new();
-    wrap(&[Piece::new(text.trim_end(), style)], look.columns, lead, &mut rows);
+    let pieces = Piece::new(text.trim_end(), style).with_links(Style::new());
+    wrap(&pieces, look.columns, lead, &mut rows);
     rows
 }
 
@@ -101,7 +114,7 @@ fn call_rows(call: &Call, is_unfolded: bool, look: &Look, now: Duration) -> Vec<
         head.push(status);
     }
     let mut rows = vec![head];
-    if is_unfolded {
+    if is_unfolded && !call.is_own {
         rows.extend(argument_rows(call, look));
     }
     rows.extend(output_rows(call, is_unfolded, look));
@@ -164,8 +177,9 @@ fn output_rows(call: &Call, is_unfolded: bool, look: &Look) -> Vec<Row> {
     if is_unfolded {
         return match &call.display {
             _ if output.is_empty() => Vec::new(),
+            _ if is_diff && look.has_sides => diff::sides(output, look.columns, &lead, theme),
             _ if is_diff => diff::rows(output, look.columns, &lead, theme, false),
-            Display::Markdown => markdown::rows(output, look.columns, &[Piece::new("    ", theme.text)], theme),
+            Display::Markdown => markdown::rows(output, look.paper(&Piece::new("    ", theme.text))),
             _ => wrapped(output, theme.dim, &lead, look),
         };
     }

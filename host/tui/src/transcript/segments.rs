@@ -35,7 +35,7 @@ impl Segment {
     /// Returns the segment as Markdown that stands for itself.
     pub(crate) fn markdown(&self) -> std::borrow::Cow<'_, str> {
         match &self.fence {
-            Some(fence) => format!("{}\n{}", bare(fence), self.text).into(),
+            Some(fence) => format!("{fence}\n{}", self.text).into(),
             None => self.text.as_str().into(),
         }
     }
@@ -117,11 +117,6 @@ fn closes(line: &str, open: &str) -> bool {
     close.starts_with(open) && line.trim().chars().all(|c| close.starts_with(c))
 }
 
-/// Returns the opening line without its language, which only the first segment of a code block shows.
-fn bare(fence: &str) -> &str {
-    fence_of(fence).unwrap_or("```")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +138,7 @@ mod tests {
         let text = format!("```rust\n{}```\nend\n", "line\n".repeat(250));
         let split = segments(&text);
         assert_eq!(split.len(), 3);
-        assert!(split[1].continues() && split[2].markdown().starts_with("```\nline\n"), "{split:?}");
+        assert!(split[1].continues() && split[2].markdown().starts_with("```rust\nline\n"), "{split:?}");
         assert!(split[2].text().ends_with("```\nend\n"));
     }
 

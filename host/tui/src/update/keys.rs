@@ -41,6 +41,9 @@ impl App {
         if self.search.is_some() {
             return self.search_key(key, now);
         }
+        if self.vi_key(key) {
+            return;
+        }
         match action {
             Some(action) => self.act(action, key, now),
             None => self.typed(key),
@@ -74,6 +77,8 @@ impl App {
                 let _ = self.accept() || self.composer.open_block();
             }
             Action::Edit => self.requests.push(Request::Edit(self.composer.message())),
+            Action::PastePicture => self.requests.push(Request::PastePicture),
+            Action::Plan => self.toggle_plan_mode(now),
             Action::History => self.history(now),
             Action::Palette => self.palette(now),
             Action::Models => self.requests.push(Request::List(Pick::Model)),
@@ -81,6 +86,7 @@ impl App {
             Action::Unfold => self.transcript.set_look(|look| look.is_unfolded = !look.is_unfolded),
             Action::Thinking => self.transcript.set_look(|look| look.has_thinking = !look.has_thinking),
             Action::Ledgers => self.transcript.set_look(|look| look.has_ledgers = !look.has_ledgers),
+            Action::Sides => self.transcript.set_look(|look| look.has_sides = !look.has_sides),
             Action::Search => self.search = Some(String::new()),
             Action::Copy => self.copy(now),
             Action::Redraw => self.requests.push(Request::Redraw),
@@ -159,7 +165,10 @@ impl App {
         self.transcript.unselect();
         let text = self.composer.take();
         self.requests.push(Request::Remember(text.clone()));
-        self.submit(text, now);
+        self.vi.is_normal = false;
+        if !self.own_command(&text, now) {
+            self.submit(text, now);
+        }
     }
 
     /// Unfolds the selected block, or sends the first queued message at once.

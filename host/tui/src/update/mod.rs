@@ -3,17 +3,25 @@
 //! Nothing here reads a clock, a file or a terminal: the time comes with each input, and whatever has to be done is a
 //! [`Request`]. Tests therefore feed inputs and compare screens.
 
+mod commands;
 mod completion;
 mod keys;
+mod modes;
+mod plan;
+mod vi;
 
 pub(crate) use self::completion::Popup;
+
+use self::modes::{Planning, Vi};
 
 use crate::composer::Composer;
 use crate::dialog::approval::{Answer, Approval};
 use crate::dialog::picker::{Choice, Pick, Picked, Picker};
-use crate::input::{Input, Request, SlashCommand};
+use crate::highlight::Job;
+use crate::input::{Facts, Input, Request, SlashCommand};
 use crate::keys::KeyMap;
-use crate::status::Status;
+use crate::links::Links;
+use crate::status::{Segment, Status, time};
 use crate::theme::Theme;
 use crate::transcript::{FRAME, Item, Tone, Transcript};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
@@ -26,7 +34,7 @@ use std::time::Duration;
 const HINT: Duration = Duration::from_secs(4);
 /// Time after the last key after which the draft is kept.
 const DRAFT: Duration = Duration::from_secs(1);
-/// Work that took at least this long is worth a notification.
+/// Work that took at least this long is worth a notification, by default.
 const LONG_WORK: Duration = Duration::from_secs(10);
 
 /// Settings of the UI.
@@ -38,8 +46,12 @@ pub struct Settings {
     pub keys: KeyMap,
     /// Shows resources that calls used.
     pub has_ledgers: bool,
-    /// Notifies the user when long work ends or a question waits.
-    pub notifies: bool,
+    /// Notifies the user when a question waits, and when work ends that took at least this long; `None` for never.
+    pub notify_after: Option<Duration>,
+    /// Parts of the status line.
+    pub status: Vec<Segment>,
+    /// The editor has the keys of vi.
+    pub has_vi_keys: bool,
     /// Draws no moving marks.
     pub has_reduced_motion: bool,
 }
@@ -47,7 +59,15 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (theme, keys) = (Theme::plain(), KeyMap::default());
-        Self { theme, keys, has_ledgers: false, notifies: true, has_reduced_motion: false }
+        Self {
+            theme,
+            keys,
+            has_ledgers: false,
+            notify_after: Some(LONG_WORK),
+            status: Segment::DEFAULT.to_vec(),
+            has_vi_keys: false,
+            has_reduced_motion: false,
+        }
     }
 }
 
@@ -69,6 +89,10 @@ pub struct App {
     pub(crate) hint: Option<(String, Duration)>,
     /// Rows of the transcript on the screen.
     pub(crate) height: usize,
+    /// Targets of the links on the screen.
+    pub(crate) links: Links,
+    pub(crate) planning: Planning,
+    pub(crate) vi: Vi,
     commands: Vec<SlashCommand>,
     files: Arc<Vec<String>>,
     completion: completion::Search,
@@ -78,6 +102,8 @@ pub struct App {
     quitting: Option<Duration>,
     /// True while the terminal says that the user looks at it.
     is_focused: bool,
+    /// The session whose preview was requested last.
+    previewed: Option<String>,
     requests: Vec<Request>,
 }
 
@@ -98,12 +124,16 @@ impl App {
             queue: VecDeque::new(),
             hint: None,
             height: 1,
+            links: Links::default(),
+            planning: Planning::default(),
+            vi: Vi::default(),
             commands: Vec::new(),
             files: Arc::default(),
             completion: completion::Search::default(),
             draft: (0, None),
             quitting: None,
             is_focused: false,
+            previewed: None,
             requests: Vec::new(),
         }
     }
@@ -113,6 +143,11 @@ impl App {
         match input {
             Input::Terminal(event) => self.terminal(&event, now),
             Input::Event(event) => self.event(&event, now),
+            Input::OwnCall(call) => self.transcript.own_call(&call),
+            Input::OwnEvent(kind) => {
+                self.transcript.own_event(&kind, now);
+                self.status.event(&kind, now);
+            }
             Input::Session(messages) => {
                 self.transcript.clear();
                 self.transcript.history(&messages);
@@ -126,6 +161,7 @@ impl App {
                 self.notify("a tool call waits for your approval");
             }
             Input::Withdrawn(id) => drop(self.approval.take_if(|approval| approval.id() == id)),
+            Input::Paste(text) => self.paste(&text, now),
             Input::Insert(text) => self.composer.set(&text),
             Input::Returned(messages) => self.put_back(messages),
             Input::Finished => self.finished(now),
@@ -135,14 +171,25 @@ impl App {
                 self.files = files;
                 self.files_arrived();
             }
+            Input::Preview { id, text } => {
+                self.picker.iter_mut().for_each(|picker| picker.set_preview(id.clone(), text.clone()));
+            }
             Input::Choices(pick, choices) => self.offer(pick, choices, now),
+            Input::Plan { file, text } => self.plan(file, text, now),
+            Input::Edited(text) if self.plan_edited(text.as_deref(), now) => {}
             Input::Edited(Some(text)) => self.composer.set(text.trim_end_matches('\n')),
             Input::Edited(None) => self.hint("the editor failed", now),
             Input::History(messages) => self.composer.set_history(messages),
+            Input::Highlighted(block) => self.transcript.highlighted(block),
+            Input::Theme(theme) => {
+                self.transcript.set_look(|look| look.theme = theme.clone());
+                self.settings.theme = theme;
+            }
             Input::Tick => self.tick(now),
         }
         self.search_completions();
         self.watch_draft(now);
+        self.watch_preview();
         std::mem::take(&mut self.requests)
     }
 
@@ -181,7 +228,7 @@ impl App {
             self.status.begin(now);
         }
         if self.transcript.event(event, now) {
-            self.status.event(event, now);
+            self.status.event(&event.kind, now);
         }
     }
 
@@ -191,13 +238,18 @@ impl App {
         self.quitting = None;
         match self.queue.pop_front() {
             Some(next) => self.submit(next, now),
-            None if began.is_some_and(|began| now.saturating_sub(began) >= LONG_WORK) => self.notify("ready"),
-            None => {}
+            None => self.notify_end(began.map(|began| now.saturating_sub(began))),
+        }
+    }
+
+    fn notify_end(&mut self, took: Option<Duration>) {
+        if let Some(took) = took.filter(|took| self.settings.notify_after.is_some_and(|after| *took >= after)) {
+            self.notify(&format!("finished after {}", time(took)));
         }
     }
 
     fn notify(&mut self, text: &str) {
-        if self.settings.notifies && !self.is_focused {
+        if self.settings.notify_after.is_some() && !self.is_focused {
             self.requests.push(Request::Notify(text.to_owned()));
         }
     }
@@ -210,7 +262,8 @@ impl App {
         }
         self.transcript.follow();
         self.status.begin(now);
-        self.requests.push(Request::Submit(text));
+        let request = self.request_for(text);
+        self.requests.push(request);
     }
 
     fn hint(&mut self, text: impl Into<String>, now: Duration) {
@@ -237,7 +290,10 @@ impl App {
             (Some(approval), ..) => approval.paste(text, now),
             (_, Some(picker), _) => picker.paste(text),
             (.., Some(search)) => search.push_str(text.lines().next().unwrap_or_default()),
-            _ => self.composer.paste(text),
+            _ => match picture(text) {
+                Some(path) => self.composer.insert(&path),
+                None => self.composer.paste(text),
+            },
         }
     }
 
@@ -253,6 +309,7 @@ impl App {
             Picked::Nothing => return,
             Picked::Closed => return drop(self.picker.take()),
             Picked::Choice(choice) => choice,
+            other => return self.session_picked(other, now),
         };
         match self.picker.take().map(|picker| picker.pick) {
             Some(Pick::Model) => self.submit(format!("/model {}", choice.value), now),
@@ -261,9 +318,34 @@ impl App {
                 self.status.begin(now);
                 self.requests.push(Request::Resume(choice.value));
             }
+            Some(Pick::Theme) => self.requests.push(Request::Theme(choice.value)),
+            Some(Pick::Plan) => self.decide_on_plan(&choice.value, now),
             Some(Pick::Palette) => self.composer.set(&format!("/{} ", choice.value)),
             Some(Pick::History) => self.composer.set(&choice.value),
             None => {}
+        }
+    }
+
+    fn session_picked(&mut self, picked: Picked, now: Duration) {
+        match picked {
+            Picked::Delete(id) => self.requests.push(Request::DeleteSession(id)),
+            Picked::Rename(id, name) => self.requests.push(Request::RenameSession { id, name }),
+            Picked::Fork(_) if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
+            Picked::Fork(id) => {
+                self.picker = None;
+                self.status.begin(now);
+                self.requests.push(Request::Fork(id));
+            }
+            Picked::Nothing | Picked::Closed | Picked::Choice(_) => {}
+        }
+    }
+
+    /// Requests the preview that the list lacks, once.
+    fn watch_preview(&mut self) {
+        let lacking = self.picker.as_ref().and_then(Picker::lacks_preview);
+        if lacking != self.previewed.as_deref() {
+            self.previewed = lacking.map(str::to_owned);
+            self.requests.extend(self.previewed.clone().map(Request::Preview));
         }
     }
 
@@ -277,21 +359,21 @@ impl App {
         self.composer.set(&all.collect::<Vec<_>>().join("\n"));
     }
 
-    /// Copies the model's last answer as it was written.
-    fn copy(&mut self, now: Duration) {
-        match self.transcript.last_answer() {
-            Some(text) => {
-                self.hint(format!("copied {} characters of the last answer", text.chars().count()), now);
-                self.requests.push(Request::Copy(text));
-            }
-            None => self.hint("there is no answer to copy yet", now),
-        }
-    }
-
     /// Adds a note of the UI itself.
     pub(crate) fn page(&mut self, text: &str) {
         self.transcript.push(Item::Page(text.to_owned()));
         self.transcript.follow();
+    }
+
+    /// Returns code that frames lack the parts of, for a [`Highlighter`](crate::Highlighter). To be asked after each
+    /// frame and each [`Input::Highlighted`]; there is one job at a time.
+    pub fn unlit(&self) -> Option<Job> {
+        self.transcript.unlit()
+    }
+
+    /// Returns the state that the status line shows.
+    pub fn facts(&self) -> &Facts {
+        &self.status.facts
     }
 
     /// Returns the number of items of the transcript.
@@ -303,4 +385,18 @@ impl App {
     pub fn warn(&mut self, text: impl Into<String>) {
         self.transcript.note(Tone::Warning, text);
     }
+}
+
+/// Returns the name by which a message attaches a picture, if a pasted text is the path of one, as terminals paste files
+/// that are dropped on them.
+fn picture(text: &str) -> Option<String> {
+    let path = text.trim();
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    let quoted = ['\'', '"'].iter().find_map(|quote| path.strip_prefix(*quote)?.strip_suffix(*quote));
+    let path = quoted.map_or_else(|| path.replace("\\ ", " "), str::to_owned);
+    let is_path = path.starts_with(['/', '~', '.']) && !path.contains(['\n', '"']);
+    let is_picture =
+        [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| path.to_ascii_lowercase().ends_with(end));
+    let name = if path.contains(' ') { format!("@\"{path}\" ") } else { format!("@{path} ") };
+    (is_path && is_picture).then_some(name)
 }

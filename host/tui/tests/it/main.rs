@@ -1,10 +1,13 @@
 //! Tests of the UI as a whole: inputs in, screens and requests out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod code;
+mod plan;
 mod quitting;
 mod random;
 mod screens;
 mod states;
 mod terminal;
 mod ui;
+mod vi;
 mod work;

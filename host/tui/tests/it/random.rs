@@ -26,6 +26,7 @@ fn hostile() -> impl Strategy<Value = String> {
             "\x1b[2J", "\x1b]52;c;aGk=\x07", "\x1b]0;x\x1b\\", "\x1bP0;1|17/ab\x1b\\", "\u{9b}31m", "\u{202e}abc", "\u{200b}",
             "👨\u{200d}👩", "世界", "مرحبا", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", "\n\n", "```\n", "| a | b |\n|---|---|\n", "- ",
             "? allow this call? It ", "\u{fffe}", "\u{e0041}", "1. ", "# ", "> ", "[a](b)", "\u{f0000}",
+            "[a](https://b.example/x) ", "https://c.example/\x1b]8;;x\x07 ", "<mailto:a@b.example>",
         ]).prop_map(str::to_owned),
     ];
     prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
@@ -110,8 +111,28 @@ fn apply(ui: &mut Ui, step: Step) {
     }
 }
 
+/// Returns a frame without its links, whose targets are plain addresses.
+fn without_links(frame: &str) -> String {
+    let mut rest = String::new();
+    let mut parts = frame.split("\x1b]8;");
+    rest.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (link, text) = part.split_once("\x1b\\").expect("the end of a link");
+        let (id, target) = link.split_once(';').expect("a target");
+        let is_end = id.is_empty() && target.is_empty();
+        let is_address = ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme));
+        assert!(
+            is_end || id.starts_with("id=") && is_address && target.bytes().all(|b| b.is_ascii_graphic()),
+            "{link:?}"
+        );
+        rest.push_str(text);
+    }
+    rest
+}
+
 /// Returns what is left of a frame without the sequences that this crate writes.
 fn without_own_sequences(frame: &str) -> String {
+    let frame = without_links(frame);
     let mut rest = String::new();
     let mut parts = frame.split("\x1b[");
     rest.push_str(parts.next().unwrap_or_default());
@@ -145,10 +166,10 @@ proptest! {
             if let Some((x, y)) = cursor {
                 prop_assert!(x < ui.size.0 && y < ui.size.1, "cursor {x},{y} on {:?}", ui.size);
             }
-            let frame = String::from_utf8(screen.draw(&buffer, cursor).to_vec()).unwrap();
+            let frame = String::from_utf8(screen.draw(&buffer, ui.app.links(), cursor).to_vec()).unwrap();
             let text = without_own_sequences(&frame);
             prop_assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
-            prop_assert!(screen.draw(&buffer, cursor).is_empty());
+            prop_assert!(screen.draw(&buffer, ui.app.links(), cursor).is_empty());
         }
     }
 }

@@ -16,3 +16,14 @@ pub(crate) fn assert_screen(name: &str, screen: &str) {
         "the screen `{name}` changed:\n{screen}"
     );
 }
+
+#[test]
+fn screens_in_the_readme_are_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("../../README.md")).unwrap();
+    for (name, from) in [("finished", ""), ("approval", "⠼ waiting")] {
+        let screen = std::fs::read_to_string(root.join(format!("tests/it/screens/{name}-80x24.txt"))).unwrap();
+        let shown = &screen[screen.find(from).unwrap()..];
+        assert!(readme.contains(shown.trim_end()), "the README shows another screen `{name}`");
+    }
+}

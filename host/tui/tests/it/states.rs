@@ -60,6 +60,16 @@ fn unfolded_results() {
 }
 
 #[test]
+fn diffs_side_by_side() {
+    check("sides", |ui| {
+        conversation(ui);
+        ui.ctrl('o');
+        ui.press(KeyCode::Char('v'), crossterm::event::KeyModifiers::ALT);
+        ui.press(KeyCode::Home, crossterm::event::KeyModifiers::CONTROL);
+    });
+}
+
+#[test]
 fn running_call_with_output() {
     check("running", |ui| {
         ui.start("run the tests");

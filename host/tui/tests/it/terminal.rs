@@ -33,7 +33,7 @@ impl Emulated {
     /// Draws a frame, and compares the emulated terminal with it.
     fn draw(&mut self) {
         let (buffer, cursor) = self.ui.buffer();
-        let bytes = self.screen.draw(&buffer, cursor).to_vec();
+        let bytes = self.screen.draw(&buffer, self.ui.app.links(), cursor).to_vec();
         self.written += bytes.len();
         self.terminal.process(&bytes);
         let rows: Vec<String> =
@@ -68,6 +68,23 @@ fn terminal_shows_what_was_drawn() {
     }
     emulated.ui.ctrl('o');
     emulated.draw();
+}
+
+#[test]
+fn addresses_are_links_and_end_with_their_text() {
+    let mut emulated = Emulated::new(40, 12);
+    emulated.ui.start("go");
+    emulated.ui.text("[here](https://a.example/x) and https://b.example/a/very/long/path/that/wraps, done");
+    let (buffer, cursor) = emulated.ui.buffer();
+    let frame = String::from_utf8(emulated.screen.draw(&buffer, emulated.ui.app.links(), cursor).to_vec()).unwrap();
+    let links: Vec<&str> =
+        frame.split("\x1b]8;").skip(1).filter_map(|part| part.split_once("\x1b\\")).map(|(l, _)| l).collect();
+    let ends = links.iter().filter(|link| **link == ";").count();
+    assert!(links.iter().any(|link| link.ends_with(";https://a.example/x")), "{links:?}");
+    assert!(links.iter().any(|link| link.ends_with(";https://b.example/a/very/long/path/that/wraps")), "{links:?}");
+    assert!(ends > 0 && links.last() == Some(&";"), "{links:?}");
+    let mut plain = Screen::new(40, 12).without_links();
+    assert!(!String::from_utf8_lossy(plain.draw(&buffer, emulated.ui.app.links(), cursor)).contains("\x1b]8"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use pinion_protocol::{
     AssistantMessage, Content, Delta, Display, Event, EventKind, Message, RunEnd, StopReason, ToolCall,
     ToolResultMessage, TurnTrigger, Usage,
 };
-use pinion_tui::{App, Buffer, Facts, Input, Question, Rect, Request, Settings, SlashCommand, text_of};
-use serde_json::Value;
+use pinion_tui::{App, Buffer, Facts, Highlighter, Input, Question, Rect, Request, Settings, SlashCommand, text_of};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +14,17 @@ pub(crate) struct Ui {
     pub(crate) app: App,
     pub(crate) now: Duration,
     pub(crate) size: (u16, u16),
+    highlighter: Highlighter,
 }
 
 impl Ui {
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
-        let mut ui = Self { app: App::new(Settings::default()), now: Duration::ZERO, size: (columns, rows) };
+        let mut ui = Self {
+            app: App::new(Settings::default()),
+            now: Duration::ZERO,
+            size: (columns, rows),
+            highlighter: Highlighter::default(),
+        };
         let command = |name: &str, hint: &str, description: &str| SlashCommand {
             name: name.into(),
             hint: hint.into(),
@@ -38,6 +44,9 @@ impl Ui {
             cost: Some(0.42),
             branch: Some("main".into()),
             directory: "~/project".into(),
+            input: 100_000,
+            cached: 80_000,
+            session: "1a2b3c4d".into(),
         }));
         ui
     }
@@ -85,9 +94,15 @@ impl Ui {
         self.key(KeyCode::Enter)
     }
 
+    /// Draws a frame in which all code is highlighted.
     pub(crate) fn buffer(&mut self) -> (Buffer, Option<(u16, u16)>) {
         let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
-        let cursor = self.app.draw(&mut buffer, self.now);
+        let mut cursor = self.app.draw(&mut buffer, self.now);
+        while let Some(job) = self.app.unlit() {
+            let lit = self.highlighter.run(job);
+            self.input(Input::Highlighted(lit));
+            cursor = self.app.draw(&mut buffer, self.now);
+        }
         (buffer, cursor)
     }
 
@@ -132,6 +147,25 @@ impl Ui {
             child_loop_id: None,
         });
         self.event(end_of(tool_result(id, tool, text)));
+    }
+
+    /// Runs a command of the user.
+    pub(crate) fn own(&mut self, id: &str, command: &str, output: &str) {
+        let arguments = json!({ "command": command });
+        self.input(Input::OwnCall(ToolCall::new(id, "!", arguments.clone())));
+        let (call_id, tool) = (id.to_owned(), "bash".to_owned());
+        let start = EventKind::ToolExecutionStart { call_id: call_id.clone(), tool: tool.clone(), arguments };
+        self.input(Input::OwnEvent(start));
+        self.input(Input::OwnEvent(EventKind::ToolExecutionEnd {
+            call_id,
+            tool,
+            is_error: false,
+            content: vec![Content::text(output)],
+            details: None,
+            display: Display::Plain,
+            ledger: None,
+            child_loop_id: None,
+        }));
     }
 
     pub(crate) fn end(&mut self, end: RunEnd) -> Vec<Request> {

@@ -1,9 +1,9 @@
 //! Sending, queueing, steering, interrupting, answering.
 
-use crate::ui::{Ui, done};
+use crate::ui::{Ui, agent_start, done};
 use crossterm::event::{KeyCode, KeyModifiers};
 use pinion_protocol::{Content, RunEnd};
-use pinion_tui::{Answer, Choice, Input, Pick, Request};
+use pinion_tui::{Answer, Choice, Input, Pick, Request, Segment, Settings, Theme};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -155,6 +155,59 @@ fn picked_session_is_resumed_unless_the_agent_works() {
 }
 
 #[test]
+fn session_in_the_list_is_previewed_renamed_forked_and_deleted() {
+    let choice = |id: &str| Choice { value: id.into(), label: format!("session {id}"), detail: "1 h ago".into() };
+    let mut ui = Ui::new(80, 24);
+    let choices = Input::Choices(Pick::Session, vec![choice("1a"), choice("2b")]);
+    assert_eq!(ui.input(choices.clone()), [Request::Preview("1a".into())]);
+    assert_eq!(ui.input(Input::Preview { id: "1a".into(), text: "› the last request".into() }), []);
+    assert!(ui.screen().contains("  › the last request\n  enter resumes"), "{}", ui.screen());
+    assert_eq!(ui.key(KeyCode::Down), [Request::Preview("2b".into())]);
+    ui.ctrl('r');
+    ui.ctrl('u');
+    ui.types("parser");
+    let rename = Request::RenameSession { id: "2b".into(), name: "parser".into() };
+    assert_eq!(ui.key(KeyCode::Enter), [rename]);
+    assert_eq!(ui.ctrl('x'), []);
+    assert!(ui.screen().contains("ctrl+x again deletes"), "{}", ui.screen());
+    assert_eq!(ui.ctrl('x'), [Request::DeleteSession("2b".into())]);
+    assert_eq!(ui.ctrl('f'), [Request::Fork("2b".into())]);
+    ui.input(Input::Finished);
+    ui.input(choices);
+    ui.ctrl('x');
+    ui.key(KeyCode::Up);
+    assert_eq!(ui.ctrl('x'), []);
+}
+
+#[test]
+fn theme_is_chosen_and_takes_effect_at_once() {
+    let mut ui = Ui::new(60, 16);
+    assert_eq!(requested(&mut ui, "/theme"), [Request::List(Pick::Theme)]);
+    let choice = |name: &str| Choice { value: name.into(), label: name.into(), detail: String::new() };
+    ui.input(Input::Choices(Pick::Theme, vec![choice("dark"), choice("light")]));
+    ui.types("li");
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Theme("light".into())]);
+    ui.input(Input::Page("# Title".into()));
+    let before = ui.buffer().0;
+    ui.input(Input::Theme(Theme::named("light").unwrap()));
+    assert_ne!(before[(2, 0)].fg, ui.buffer().0[(2, 0)].fg);
+    assert_eq!(requested(&mut ui, "/theme dark"), [Request::Theme("dark".into())]);
+}
+
+#[test]
+fn path_of_a_picture_is_pasted_as_an_attachment() {
+    let mut ui = Ui::new(60, 16);
+    assert_eq!(ui.ctrl('v'), [Request::PastePicture]);
+    ui.input(Input::Paste("/tmp/a.png".into()));
+    ui.paste("'/home/me/my shot.PNG'");
+    ui.paste("/home/me/other\\ one.jpg\n");
+    ui.paste("/etc/passwd");
+    let requests = ui.key(KeyCode::Enter);
+    let expected = "@/tmp/a.png @\"/home/me/my shot.PNG\" @\"/home/me/other one.jpg\" /etc/passwd";
+    assert_eq!(submits(&requests), [expected]);
+}
+
+#[test]
 fn notification_is_sent_only_while_the_user_looks_elsewhere() {
     let mut ui = Ui::new(80, 24);
     let long = |ui: &mut Ui| {
@@ -165,7 +218,34 @@ fn notification_is_sent_only_while_the_user_looks_elsewhere() {
     ui.input(Input::Terminal(crossterm::event::Event::FocusGained));
     assert_eq!(long(&mut ui), []);
     ui.input(Input::Terminal(crossterm::event::Event::FocusLost));
-    assert_eq!(long(&mut ui), [Request::Notify("ready".into())]);
+    assert_eq!(long(&mut ui), [Request::Notify("finished after 11 s".into())]);
+}
+
+#[test]
+fn command_of_the_user_shows_its_output_unfolded() {
+    let mut ui = Ui::new(60, 16);
+    ui.types("!ls");
+    assert!(ui.screen().contains("\n$ !ls"), "{}", ui.screen());
+    assert_eq!(submits(&ui.key(KeyCode::Enter)), ["!ls"]);
+    ui.own("1", "ls", "a.rs\nb.rs");
+    ui.input(Input::Finished);
+    assert!(ui.screen().starts_with("✓ ! ls\n    a.rs\n    b.rs\n"), "{}", ui.screen());
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().starts_with("✓ ! ls  2 lines\n\n"), "{}", ui.screen());
+}
+
+#[test]
+fn status_line_shows_the_configured_parts() {
+    let mut ui = Ui::new(80, 24);
+    let facts = ui.app.facts().clone();
+    let status = vec![Segment::Session, Segment::Cache, Segment::Agents, Segment::Model];
+    ui.app = pinion_tui::App::new(Settings { status, ..Settings::default() });
+    ui.input(Input::Facts(facts));
+    assert!(ui.screen().ends_with("\n1a2b3c4d · 80 % cached · anthropic/claude"), "{}", ui.screen());
+    ui.start("go");
+    ui.event_of("a", agent_start("reader"));
+    assert!(ui.screen().contains("1 sub-agent"), "{}", ui.screen());
 }
 
 #[test]
@@ -184,6 +264,48 @@ fn last_answer_is_copied_as_it_was_written() {
     ui.reply(vec![Content::text(answer)]);
     let requests = ui.press(KeyCode::Char('c'), KeyModifiers::ALT);
     assert_eq!(requests, [Request::Copy(answer.into())]);
+}
+
+/// Returns what a message or a command requests, without the note for the history.
+fn requested(ui: &mut Ui, text: &str) -> Vec<Request> {
+    let mut requests = ui.send(text);
+    requests.retain(|request| !matches!(request, Request::Remember(_) | Request::Complete { .. }));
+    requests
+}
+
+#[test]
+fn earlier_answer_is_copied_while_the_agent_works() {
+    let mut ui = Ui::new(80, 24);
+    for answer in ["first **answer**", "second"] {
+        ui.start("go");
+        ui.reply(vec![Content::text(answer)]);
+        ui.end(done());
+    }
+    ui.start("go on");
+    assert_eq!(requested(&mut ui, "/copy 2"), [Request::Copy("first **answer**".into())]);
+    assert_eq!(requested(&mut ui, "/copy"), [Request::Copy("second".into())]);
+    assert_eq!(requested(&mut ui, "/copy 3"), []);
+    assert!(ui.screen().contains("no such answer"));
+    assert_eq!(requested(&mut ui, "/copy x"), []);
+    assert!(ui.screen().contains("takes the number of an answer"));
+}
+
+#[test]
+fn result_of_the_selected_call_is_copied() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    ui.call("1", "read", json!({ "path": "a" }));
+    ui.result("1", "read", false, "line one\nline two");
+    ui.press(KeyCode::Up, KeyModifiers::SHIFT);
+    let requests = ui.press(KeyCode::Char('c'), KeyModifiers::ALT);
+    assert_eq!(requests, [Request::Copy("line one\nline two".into())]);
+}
+
+#[test]
+fn context_is_shown_while_the_agent_works() {
+    let mut ui = Ui::new(80, 24);
+    ui.start("go");
+    assert_eq!(requested(&mut ui, "/context"), [Request::Context]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use crate::base::Base;
 use crate::commands::model::tokens;
 use crate::commands::session::{age, short_id};
 use crate::files::repository::{Links, Repository};
+use crate::model::info::SessionInfo;
 use pinion_agent::jiff::Timestamp;
-use pinion_plugin_runtime::{Runtime, list_files};
+use pinion_plugin_runtime::{HostInfo as _, Runtime, list_files};
 use pinion_session_store::{Scope, SessionDirectory};
 use pinion_tui::{Choice, SlashCommand};
 use std::io;
@@ -72,14 +73,24 @@ pub(super) fn branch(base: &Base) -> Option<String> {
     Some(branch.map_or_else(|| head.chars().take(8).collect(), str::to_owned))
 }
 
-/// Lists the slash commands of all plugins.
-pub(super) fn commands(runtime: &Runtime) -> Vec<SlashCommand> {
+/// Lists all slash commands: those of plugins, and those of pinion itself.
+pub(super) fn commands(runtime: &Runtime, info: &SessionInfo) -> Vec<SlashCommand> {
+    let own = info.commands();
     let command = |command: pinion_plugin_runtime::CommandDefinition| SlashCommand {
         name: command.name,
         hint: command.argument_hint.unwrap_or_default(),
         description: command.description,
     };
-    runtime.commands().into_iter().map(command).collect()
+    let of_plugins = runtime.commands().into_iter().map(command);
+    let of_plugins = of_plugins.filter(|command| own.iter().all(|own| own.name != command.name));
+    let mut commands: Vec<SlashCommand> = of_plugins.collect();
+    commands.extend(own.iter().map(|command| SlashCommand {
+        name: command.name.to_owned(),
+        hint: command.hint.to_owned(),
+        description: command.description.to_owned(),
+    }));
+    commands.sort_by(|a, b| a.name.cmp(&b.name));
+    commands
 }
 
 /// Completes the argument of a slash command. Values that cannot be shown unchanged are skipped.

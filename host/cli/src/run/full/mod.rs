@@ -4,11 +4,17 @@
 //! files. Messages and slash commands take the same way as in a conversation by lines ([`Chat::enter`]).
 
 mod approver;
+mod clipboard;
 mod editor;
 mod keep;
 mod keyboard;
+mod light;
 mod lists;
+mod planning;
 pub(crate) mod said;
+mod sessions;
+mod settings;
+mod themes;
 mod ui;
 
 use crate::args::{GlobalArgs, RunArgs};
@@ -21,13 +27,16 @@ use crate::output::terminal::Style;
 use crate::output::{Text, say, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
-use crate::run::chat::{Chat, Notices, Voice};
+use crate::run::chat::{Chat, Notices};
+use crate::run::effects::Next;
 use crate::run::full::approver::UiApprover;
 use crate::run::full::said::Said;
+use crate::run::full::settings::{of_screen, settings};
 use crate::run::full::ui::{Connections, Ui, Work};
-use pinion_agent::Message;
+use crate::run::own_commands::COMMANDS;
+use crate::run::voice::Voice;
 use pinion_plugin_runtime::Action;
-use pinion_tui::{Input, KeyMap, Settings, Theme, Tone};
+use pinion_tui::{Input, Tone};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -49,8 +58,9 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
     let ready = base.ready(args, Purpose::Conversation, approver, move |notice| received.put(&notice)).await?;
     let watch = ready.runtime.watch(base.plugin_directories(args));
     notices.startup_is_over();
+    ready.info.offer(COMMANDS.iter().copied().chain(of_screen()).collect());
     let said = Arc::new(Said::default());
-    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()) };
+    let mut chat = Chat { base, args, ready, voice: Voice::Screen(said.clone()), pending: Vec::new() };
     chat.show_session();
     greet(&chat, &said);
     if let Err(error) = &watch {
@@ -67,17 +77,6 @@ pub(crate) async fn run(base: &Base, args: &RunArgs, global: &GlobalArgs) -> Res
         say(&Style::of_stdout().dim(text!("Resume with: pinion -r {}", short_id(session.id()))));
     }
     conversed.and(saved)
-}
-
-fn settings(base: &Base, global: &GlobalArgs) -> Result<Settings> {
-    let theme = if Style::of_stdout() == Style::Colour { Theme::colours() } else { Theme::plain() };
-    let mut keys = KeyMap::default();
-    for (action, names) in &base.config.keys {
-        let set = keys.set(action, names.iter().map(String::as_str));
-        set.map_err(|error| Failure::usage(format!("invalid config: `[keys]`: {error}")))?;
-    }
-    let has_reduced_motion = std::env::var_os("PINION_REDUCED_MOTION").is_some_and(|value| !value.is_empty());
-    Ok(Settings { theme, keys, has_ledgers: global.verbose > 0, has_reduced_motion, ..Settings::default() })
 }
 
 fn greet(chat: &Chat<'_>, said: &Said) {
@@ -101,6 +100,19 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
         let next = match ui.next().await? {
             None => return Ok(()),
             Some(Work::Line(line)) => ui.during(chat.enter(line.trim())).await?,
+            Some(Work::Plan { text, file }) => {
+                planning::plan(chat, ui, text, file.as_deref()).await?;
+                Next::default()
+            }
+            Some(Work::SavePlan { file, text }) => {
+                planning::save_edited(chat, ui, &file, &text);
+                continue;
+            }
+            Some(Work::Execute(file)) => {
+                planning::execute(chat, ui, &file).await?;
+                Next::default()
+            }
+            Some(Work::Fork(id)) => ui.during(chat.fork_of(&id)).await?,
             Some(Work::Resume(id)) => ui.during(chat.perform(vec![Action::Resume(Some(id))])).await?,
         };
         for message in next.submit {
@@ -118,9 +130,10 @@ async fn converse(chat: &mut Chat<'_>, ui: &mut Ui, first: String) -> Result<()>
 }
 
 /// Runs the agent on one message, or continues the last run without one.
-async fn work(chat: &Chat<'_>, ui: &mut Ui, message: Option<String>) -> Result<()> {
-    let agent = chat.ready.agent.clone();
-    let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(message.map(Message::user)))).await?;
+async fn work(chat: &mut Chat<'_>, ui: &mut Ui, message: Option<String>) -> Result<()> {
+    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(message));
+    ui.said();
+    let (outcome, _) = ui.during(interruptible(&agent, chat.ready.work(prompts))).await?;
     if let Err(error) = outcome {
         chat.say(&text!("! {}", Text::block(error)));
     }

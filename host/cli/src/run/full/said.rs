@@ -1,5 +1,6 @@
 //! Inputs of the UI besides the events of runs, from any task.
 
+use crate::failure::Failure;
 use crate::output::Text;
 use pinion_agent::Message;
 use pinion_tui::{Input, Tone};
@@ -24,6 +25,12 @@ impl Said {
         });
     }
 
+    /// Reports a failure with its remedy.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let hint = failure.remedy().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        self.put(Input::Note(Tone::Error, failure.message() + &hint));
+    }
+
     /// Shows Markdown.
     pub(crate) fn page(&self, markdown: &str) {
         self.put(Input::Page(markdown.to_owned()));
@@ -34,7 +41,7 @@ impl Said {
         self.put(Input::Session(messages.to_vec()));
     }
 
-    pub(super) fn put(&self, input: Input) {
+    pub(crate) fn put(&self, input: Input) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(input);
         self.arrived.notify_one();
     }

@@ -1,22 +1,26 @@
 //! The loop of the full-screen UI: terminal, events and questions in, frames and requests out.
 
 use crate::base::Base;
+use crate::commands::session::short_id;
 use crate::failure::{Failure, Result};
 use crate::model::info::SessionInfo;
 use crate::output::terminal::Style;
 use crate::output::{Attention, has_left};
 use crate::process::signals::{self, Ending};
 use crate::run::chat::Notices;
+use crate::run::context_report::context_report;
 use crate::run::full::approver::Asked;
 use crate::run::full::editor::Editing;
 use crate::run::full::keyboard::{self, Batch};
+use crate::run::full::light::Light;
 use crate::run::full::said::Said;
-use crate::run::full::{editor, keep, lists};
+use crate::run::full::settings::{has_links, multiplexer, notification};
+use crate::run::full::{clipboard, editor, keep, lists, sessions, themes};
 use pinion_agent::approval::ApprovalMode;
 use pinion_agent::channel::EventReceiver;
 use pinion_agent::{Agent, Content, EventKind, Message};
 use pinion_plugin_runtime::Runtime;
-use pinion_tui::terminal::{self, ENTER, LEAVE, Multiplexer, RawMode};
+use pinion_tui::terminal::{self, ENTER, LEAVE, RawMode};
 use pinion_tui::{Answer, App, Buffer, Facts, Input, Pick, Rect, Request, Screen, Settings, Tone};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -41,6 +45,14 @@ pub(super) enum Work {
     Line(String),
     /// The session to continue.
     Resume(String),
+    /// The session to continue in a copy of.
+    Fork(String),
+    /// A task to plan, and the file of the plan to replace.
+    Plan { text: String, file: Option<String> },
+    /// A plan that the user edited.
+    SavePlan { file: String, text: String },
+    /// The file of the plan to execute.
+    Execute(String),
 }
 
 /// Everything that the UI is connected with.
@@ -70,6 +82,7 @@ pub(super) struct Ui {
     editing: Option<Editing>,
     started: Instant,
     work: VecDeque<Work>,
+    light: Light,
     is_quitting: bool,
     /// Ends the program if the work, or the terminal, does not let it end.
     ending: Option<Ending>,
@@ -85,11 +98,13 @@ impl Ui {
         let (columns, rows) = terminal::size().map_err(failed)?;
         let (deliver, batches) = mpsc::channel(1);
         let keys = settings.keys.clone();
-        let started = Instant::now();
+        let (started, light) = (Instant::now(), Light::new(to.said.clone()));
+        let screen = Screen::new(columns, rows);
+        let screen = if has_links(&to.base) { screen } else { screen.without_links() };
         let mut ui = Self {
             to,
             app: App::new(settings),
-            screen: Screen::new(columns, rows),
+            screen,
             buffer: Buffer::empty(Rect::new(0, 0, columns, rows)),
             terminal: Attention::take(),
             raw: None,
@@ -98,6 +113,7 @@ impl Ui {
             editing: None,
             started,
             work: VecDeque::new(),
+            light,
             is_quitting: false,
             ending: None,
             is_changed: true,
@@ -252,7 +268,8 @@ impl Ui {
         }
     }
 
-    fn said(&mut self) {
+    /// Shows what the conversation has said.
+    pub(super) fn said(&mut self) {
         let secrets = self.to.base.secrets.clone();
         let clean = |text: String| secrets.clean(&text).into_owned();
         let clean_message = |message: Arc<Message>| Arc::new(secrets.clean_message(Arc::unwrap_or_clone(message)));
@@ -305,7 +322,8 @@ impl Ui {
     fn draw(&mut self) -> Result<()> {
         let now = self.now();
         let cursor = self.app.draw(&mut self.buffer, now);
-        let bytes = self.screen.draw(&self.buffer, cursor);
+        let bytes = self.screen.draw(&self.buffer, self.app.links(), cursor);
+        self.app.unlit().into_iter().for_each(|job| self.light.run(job));
         self.is_changed = false;
         self.next_frame = Instant::now() + FRAME;
         let written = if bytes.is_empty() { Ok(()) } else { self.terminal.frame(bytes) };
@@ -313,7 +331,7 @@ impl Ui {
     }
 
     /// Applies an input and does what the UI requests.
-    fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: Input) {
         self.is_changed = true;
         let now = self.now();
         for request in self.app.handle(input, now) {
@@ -324,7 +342,18 @@ impl Ui {
     fn perform(&mut self, request: Request) {
         match request {
             Request::Submit(text) => self.work.push_back(Work::Line(text)),
+            Request::Plan { text, file } => self.work.push_back(Work::Plan { text, file }),
+            Request::SavePlan { file, text } => self.work.push_back(Work::SavePlan { file, text }),
+            Request::Execute(file) => self.work.push_back(Work::Execute(file)),
             Request::Resume(id) => self.work.push_back(Work::Resume(id)),
+            Request::Theme(name) => match themes::named(&self.to.base, &name) {
+                Ok(theme) => self.input(Input::Theme(theme)),
+                Err(failure) => self.to.said.failure(&failure),
+            },
+            Request::Fork(id) => self.work.push_back(Work::Fork(id)),
+            Request::Preview(id) => sessions::about(self.to.said.clone(), self.to.base.clone(), id),
+            Request::RenameSession { id, name } => self.sessions(move |base| sessions::rename(base, &id, &name)),
+            Request::DeleteSession(id) => self.sessions(move |base| sessions::delete(base, &id)),
             Request::Steer(text) => self.to.agent.steer(Message::user(text)),
             Request::Interrupt => self.interrupt(),
             Request::Answer(id, answer) => {
@@ -345,6 +374,11 @@ impl Ui {
             }
             Request::List(pick) => self.list(pick),
             Request::Edit(text) => self.edit(text),
+            Request::PastePicture => clipboard::paste(self.to.said.clone(), self.to.base.clone()),
+            Request::Context => {
+                let report = context_report(&self.to.agent);
+                self.input(Input::Page(report));
+            }
             Request::Copy(text) => {
                 let sequence = terminal::copy(&text, multiplexer());
                 let _ = self.terminal.frame(sequence.as_bytes());
@@ -352,7 +386,9 @@ impl Ui {
             Request::SaveDraft(text) => keep::save_draft(&self.to.base, &text),
             Request::Remember(text) => keep::remember(&self.to.base, &text),
             Request::Notify(text) => {
-                let _ = self.terminal.frame(terminal::notification(&text).as_bytes());
+                let _ = self
+                    .terminal
+                    .frame(terminal::notification(notification(&self.to.base), &text, multiplexer()).as_bytes());
             }
             Request::Suspend => {
                 self.leave();
@@ -380,10 +416,15 @@ impl Ui {
         tokio::spawn(async move {
             let choices = match pick {
                 Pick::Model => lists::models(&base).await,
+                Pick::Theme => themes::list(&base),
                 _ => tokio::task::spawn_blocking(move || lists::sessions(&base)).await.unwrap_or_default(),
             };
             said.put(Input::Choices(pick, choices));
         });
+    }
+
+    fn sessions(&self, change: impl FnOnce(&Base) -> Result<()> + Send + 'static) {
+        sessions::change(self.to.said.clone(), self.to.base.clone(), change);
     }
 
     /// Interrupts a run, or the plugin of a slash command.
@@ -436,8 +477,11 @@ impl Ui {
             cost: totals.spend.cost.map(|cost| cost.total()),
             branch: lists::branch(&self.to.base),
             directory: below_home.unwrap_or_else(|| workspace.display().to_string()),
+            input: totals.spend.usage.context(),
+            cached: totals.spend.usage.cache_read,
+            session: short_id(&self.to.agent.config().policy.options.session_id.unwrap_or_default()).to_owned(),
         }));
-        self.input(Input::Commands(lists::commands(&self.to.runtime)));
+        self.input(Input::Commands(lists::commands(&self.to.runtime, &self.to.info)));
     }
 }
 
@@ -446,14 +490,5 @@ async fn withdrawn(open: &mut Option<(u64, oneshot::Sender<Answer>)>) {
     match open {
         Some((_, reply)) => reply.closed().await,
         None => std::future::pending().await,
-    }
-}
-
-fn multiplexer() -> Multiplexer {
-    let set = |name| std::env::var_os(name).is_some();
-    match (set("TMUX"), set("STY")) {
-        (true, _) => Multiplexer::Tmux,
-        (_, true) => Multiplexer::Screen,
-        _ => Multiplexer::None,
     }
 }

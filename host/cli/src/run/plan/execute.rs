@@ -95,7 +95,7 @@ fn answer(finished: &Finished, file: &PlanFile, completed: &[StepReport], outcom
 
 /// The result of a step.
 #[derive(Debug, Serialize)]
-struct StepReport {
+pub(in crate::run) struct StepReport {
     /// Counted from 1.
     step: usize,
     title: String,
@@ -103,15 +103,17 @@ struct StepReport {
     report: String,
 }
 
-struct Execution<'a> {
-    file: &'a PlanFile,
-    agent: &'a Arc<Agent>,
-    completed: Vec<StepReport>,
+/// The execution of a plan.
+pub(in crate::run) struct Execution<'a> {
+    pub(in crate::run) file: &'a PlanFile,
+    pub(in crate::run) agent: &'a Arc<Agent>,
+    /// The steps that were run.
+    pub(in crate::run) completed: Vec<StepReport>,
 }
 
 impl Execution<'_> {
     /// Runs all unfinished steps, and returns how the last run ended.
-    async fn all(&mut self, interrupted: Arc<AtomicBool>) -> Result<RunEnd> {
+    pub(in crate::run) async fn all(&mut self, interrupted: Arc<AtomicBool>) -> Result<RunEnd> {
         // Bounded, because the file may gain steps as fast as they are done.
         for _ in 0..Plan::MAX_STEPS {
             if interrupted.load(Ordering::Acquire) {

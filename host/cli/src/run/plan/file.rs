@@ -22,23 +22,23 @@ const DIRECTORY: &str = ".pinion/plans";
 
 /// Location of a plan.
 #[derive(Debug)]
-pub(super) struct PlanFile {
+pub(in crate::run) struct PlanFile {
     workspace: PathBuf,
     /// Absolute path.
-    pub(super) path: PathBuf,
+    pub(in crate::run) path: PathBuf,
     /// Path for people, relative to the workspace if the file is in it.
-    pub(super) shown: String,
+    pub(in crate::run) shown: String,
 }
 
 impl PlanFile {
-    pub(super) fn new(workspace: &Path, path: &Path) -> Self {
+    pub(in crate::run) fn new(workspace: &Path, path: &Path) -> Self {
         let path = workspace.join(path);
         let shown = path.strip_prefix(workspace).unwrap_or(&path).display().to_string();
         Self { workspace: workspace.to_owned(), path, shown }
     }
 
     /// Writes a new plan to the plan directory of a workspace, under an unused name.
-    pub(super) fn create(workspace: &Path, title: &str, text: &str) -> Result<Self> {
+    pub(in crate::run) fn create(workspace: &Path, title: &str, text: &str) -> Result<Self> {
         let name = slug(title);
         let names = (1..=SAME_TITLE).map(|number| match number {
             1 => format!("{name}.md"),
@@ -56,14 +56,14 @@ impl PlanFile {
     }
 
     /// Replaces the content of the file, which need not exist yet.
-    pub(super) fn replace(&self, text: &str) -> Result<()> {
+    pub(in crate::run) fn replace(&self, text: &str) -> Result<()> {
         let replaced =
             self.located(Make::Directories).and_then(|file| file.repository.replace(&file.path, text.as_bytes()));
         replaced.map_err(|error| Failure::failed(format!("could not write `{}`", self.shown)).because(error))
     }
 
     /// Checks that the file can hold a plan, before a model is asked for one.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::run) fn check(&self) -> Result<()> {
         let found = self.located(Make::Nothing).and_then(|file| file.repository.open(&file.path, Links::Inside));
         match found {
             Err(refusal) if !matches!(&refusal, Refusal::Io(error) if error.kind() == io::ErrorKind::NotFound) => {
@@ -78,7 +78,7 @@ impl PlanFile {
     }
 
     /// Reads the current plan, and returns it with its text.
-    pub(super) fn read(&self) -> Result<(String, Plan)> {
+    pub(in crate::run) fn read(&self) -> Result<(String, Plan)> {
         let text = self.text().map_err(|error| {
             Failure::usage(format!("could not read the plan `{}`", self.shown))
                 .because(error)
@@ -97,12 +97,12 @@ impl PlanFile {
     }
 
     /// Marks a step as running, in the text that was just read.
-    pub(super) fn begin(&self, text: &str, index: usize) -> Result<()> {
+    pub(in crate::run) fn begin(&self, text: &str, index: usize) -> Result<()> {
         self.mark(text, index, StepStatus::Running)
     }
 
     /// Marks the running step as ended, wherever it is by now.
-    pub(super) fn finish(&self, index: usize, title: &str, status: StepStatus) -> Result<()> {
+    pub(in crate::run) fn finish(&self, index: usize, title: &str, status: StepStatus) -> Result<()> {
         let (text, plan) = self.read()?;
         let index = begun(&plan, index, title)
             .ok_or_else(|| Failure::failed(format!("the running step is missing in `{}`", self.shown)))?;

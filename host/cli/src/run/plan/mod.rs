@@ -7,10 +7,11 @@ mod execute;
 mod file;
 mod make;
 
+pub(in crate::run) use execute::Execution;
 pub(crate) use execute::execute;
+pub(in crate::run) use file::PlanFile;
 pub(crate) use make::make;
 
-use self::file::PlanFile;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::failure::with_causes;
 use pinion_agent::{Agent, Outcome, RunEnd, RunErrorKind};

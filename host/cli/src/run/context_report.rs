@@ -1,0 +1,174 @@
+//! `/context`: the parts that fill the model's context window.
+//!
+//! The total is the number that decides on compaction. The parts are estimates, scaled so that they add up to it.
+
+use crate::output::{count, short};
+use pinion_agent::live::ContextEstimate;
+use pinion_agent::tokens::{TokenCounter, message_tokens};
+use pinion_agent::{Agent, Content, LoopConfig, Message};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a schema for one token.
+const SCHEMA_BYTES: u64 = 4;
+/// Columns of a bar that stands for the whole window.
+const BAR: u64 = 20;
+
+/// Describes the context of the next request as Markdown.
+pub(crate) fn context_report(agent: &Agent) -> String {
+    let config = agent.config();
+    let parts = parts(&config, &agent.system_prompt(), &agent.history());
+    let estimate = agent.context_estimate();
+    let threshold = config.policy.compaction.threshold_of(estimate.window);
+    report(&estimate, threshold.filter(|_| config.policy.compaction.automatic), &parts)
+}
+
+/// A part of the context.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    name: String,
+    /// Number of tools, messages or calls.
+    items: Option<String>,
+    tokens: u64,
+}
+
+fn report(estimate: &ContextEstimate, threshold: Option<u64>, parts: &[Part]) -> String {
+    let estimated: u64 = parts.iter().map(|part| part.tokens).sum();
+    let total = estimate.tokens.max(1);
+    let whole = estimate.window.unwrap_or(total).max(1);
+    let mut text = match estimate.window {
+        Some(window) => {
+            let share = estimate.tokens.saturating_mul(100) / window.max(1);
+            format!("**{} of {} tokens ({share} %)**", short(estimate.tokens), short(window))
+        }
+        None => format!("**{} tokens**; the size of the model's context window is unknown", short(estimate.tokens)),
+    };
+    if let Some(threshold) = threshold {
+        text.push_str(&format!("; compaction begins at {}", short(threshold)));
+    }
+    text.push_str("\n\n| part | | tokens | share |\n|---|---|---:|---|\n");
+    let row = |name: &str, items: &str, tokens: u64| {
+        let per_mille = tokens.saturating_mul(1000) / whole;
+        let bar = "█".repeat(usize::try_from((tokens * BAR).div_ceil(whole).min(BAR)).unwrap_or(0));
+        format!("| {name} | {items} | {} | {}.{} % {bar} |\n", short(tokens), per_mille / 10, per_mille % 10)
+    };
+    for part in parts.iter().filter(|part| part.tokens > 0) {
+        let tokens = (u128::from(part.tokens) * u128::from(total) / u128::from(estimated.max(1))) as u64;
+        text.push_str(&row(&part.name, part.items.as_deref().unwrap_or_default(), tokens));
+    }
+    if let Some(window) = estimate.window {
+        text.push_str(&row("free", "", window.saturating_sub(estimate.tokens)));
+    }
+    text
+}
+
+/// Estimates the parts: first what every request contains, then the messages.
+fn parts(config: &LoopConfig, system_prompt: &str, history: &[Arc<Message>]) -> Vec<Part> {
+    let counter = &*config.ports.counter;
+    let mut parts = vec![Part { name: "system prompt".to_owned(), items: None, tokens: counter.count(system_prompt) }];
+    parts.extend(tools(config, counter));
+    parts.extend(messages(history, counter));
+    parts
+}
+
+fn tools(config: &LoopConfig, counter: &dyn TokenCounter) -> Vec<Part> {
+    let mut plugins: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
+    for tool in config.ports.tools.definitions() {
+        let texts = [&tool.name, &tool.description].into_iter().chain(&tool.guidelines);
+        let text: u64 = texts.map(|text| counter.count(text)).sum();
+        let schema = tool.input_schema.to_string().len() as u64 / SCHEMA_BYTES;
+        let (number, tokens) = plugins.entry(tool.source.plugin.clone()).or_default();
+        (*number, *tokens) = (*number + 1, *tokens + text + schema);
+    }
+    let part = |(plugin, (number, tokens)): (Arc<str>, (u64, u64))| {
+        let name = if plugin.is_empty() { "tools of pinion".to_owned() } else { format!("tools of `{plugin}`") };
+        Part { name, items: Some(count(number, "tool")), tokens }
+    };
+    plugins.into_iter().map(part).collect()
+}
+
+/// Sums up the messages: those of the user, those of the model, and the results by tool, the largest first.
+fn messages(history: &[Arc<Message>], counter: &dyn TokenCounter) -> Vec<Part> {
+    let (mut user, mut replies, mut thinking) = ((0, 0), (0, 0), 0);
+    let mut results: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for message in history {
+        let tokens = message_tokens(message, counter);
+        match &**message {
+            Message::User(_) => user = (user.0 + 1, user.1 + tokens),
+            Message::Assistant(reply) => {
+                let thought = reply.content.iter().map(|part| match part {
+                    Content::Thinking(thinking) => counter.count(&thinking.text),
+                    _ => 0,
+                });
+                let thought: u64 = thought.sum();
+                thinking += thought;
+                replies = (replies.0 + 1, replies.1 + tokens.saturating_sub(thought));
+            }
+            Message::ToolResult(result) => {
+                let (calls, sum) = results.entry(&result.tool_name).or_default();
+                (*calls, *sum) = (*calls + 1, *sum + tokens);
+            }
+            Message::Extension(_) => {}
+        }
+    }
+    let part = |name: &str, items: Option<String>, tokens| Part { name: name.to_owned(), items, tokens };
+    let mut parts = vec![
+        part("your messages", Some(count(user.0, "message")), user.1),
+        part("replies and calls", Some(count(replies.0, "message")), replies.1),
+        part("thinking", None, thinking),
+    ];
+    let mut results: Vec<_> = results.into_iter().collect();
+    results.sort_by_key(|(_, (_, tokens))| std::cmp::Reverse(*tokens));
+    let result = |(tool, (calls, tokens)): (&str, (u64, u64))| {
+        part(&format!("results of `{tool}`"), Some(count(calls, "call")), tokens)
+    };
+    parts.extend(results.into_iter().map(result));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, tokens: u64) -> Part {
+        Part { name: name.to_owned(), items: None, tokens }
+    }
+
+    #[test]
+    fn parts_are_scaled_to_the_number_that_decides_on_compaction() {
+        let estimate = ContextEstimate { tokens: 20_000, ratio: 1.0, window: Some(100_000) };
+        let text = report(&estimate, Some(80_000), &[part("a", 3_000), part("b", 1_000), part("none", 0)]);
+        assert_eq!(
+            text,
+            "**20.0 k of 100.0 k tokens (20 %)**; compaction begins at 80.0 k\n\n\
+             | part | | tokens | share |\n|---|---|---:|---|\n\
+             | a |  | 15.0 k | 15.0 % ███ |\n| b |  | 5.0 k | 5.0 % █ |\n| free |  | 80.0 k | 80.0 % ████████████████ |\n"
+        );
+    }
+
+    #[test]
+    fn unknown_window_has_no_free_part() {
+        let estimate = ContextEstimate { tokens: 0, ratio: 0.0, window: None };
+        let text = report(&estimate, None, &[part("system prompt", 10)]);
+        assert!(text.starts_with("**0 tokens**; the size") && !text.contains("free"), "{text}");
+    }
+
+    #[test]
+    fn results_are_listed_by_tool_and_the_largest_comes_first() {
+        let result = |tool: &str, text: &str| {
+            Arc::new(Message::ToolResult(pinion_agent::message::ToolResultMessage {
+                call_id: "1".into(),
+                tool_name: tool.into(),
+                content: vec![Content::text(text)],
+                details: None,
+                is_error: false,
+                child_loop_id: None,
+                timestamp: pinion_agent::jiff::Timestamp::UNIX_EPOCH,
+            }))
+        };
+        let history = [Arc::new(Message::user("go")), result("read", "x"), result("bash", &"y".repeat(400))];
+        let parts = messages(&history, &pinion_agent::tokens::ByteCounter);
+        let names: Vec<&str> = parts.iter().filter(|part| part.tokens > 0).map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["your messages", "results of `bash`", "results of `read`"]);
+    }
+}

@@ -1,0 +1,101 @@
+//! Plan mode: the agent writes a plan, and executes it in a new session.
+
+use crate::failure::{Failure, Result, with_causes};
+use crate::output::text;
+use crate::process::signals::{interruptible, interruptible_runs};
+use crate::run::chat::Chat;
+use crate::run::full::ui::Ui;
+use crate::run::plan::{Execution, PlanFile};
+use crate::run::voice::Voice;
+use pinion_agent::RunEnd;
+use pinion_orchestration::{AnswerError, Plan, make_plan};
+use pinion_plugin_runtime::Action;
+use pinion_session_store::SessionDirectory;
+use pinion_tui::Input;
+use std::path::Path;
+
+/// Has the agent write a plan, which replaces the one in `file` if that is named. Reports a failure.
+pub(super) async fn plan(chat: &mut Chat<'_>, ui: &mut Ui, task: String, file: Option<&str>) -> Result<()> {
+    let (agent, prompts) = (chat.ready.agent.clone(), chat.prompts(Some(task)));
+    let (answer, _) = ui.during(interruptible(&agent, make_plan(&agent, prompts))).await?;
+    match answer {
+        Ok(answer) => match save(chat, file, &answer.value.to_markdown()) {
+            Ok((file, text)) => ui.input(Input::Plan { file, text: chat.base.secrets.clean(&text).into_owned() }),
+            Err(failure) => {
+                // A plan that could not be saved is still shown.
+                chat.page(&answer.value.to_markdown());
+                report(chat, &failure);
+            }
+        },
+        Err(AnswerError::Ended { .. }) => {}
+        Err(error) => report(chat, &Failure::failed("could not make a plan").because(with_causes(&error))),
+    }
+    Ok(())
+}
+
+fn save(chat: &Chat<'_>, file: Option<&str>, text: &str) -> Result<(String, String)> {
+    let workspace = &chat.base.workspace;
+    let plan = Plan::parse(text).map_err(|error| Failure::failed("could not save the plan").because(error))?;
+    let file = match file {
+        Some(file) => {
+            let file = PlanFile::new(workspace, Path::new(file));
+            file.replace(text)?;
+            file
+        }
+        None => PlanFile::create(workspace, &plan.title, text)?,
+    };
+    Ok((file.shown, text.to_owned()))
+}
+
+/// Saves a plan that the user edited, and asks again how to continue. A plan that is invalid is not saved.
+pub(super) fn save_edited(chat: &Chat<'_>, ui: &mut Ui, file: &str, text: &str) {
+    match save(chat, Some(file), text) {
+        Ok((file, text)) => ui.input(Input::Plan { file, text }),
+        Err(failure) => report(chat, &failure),
+    }
+}
+
+/// Executes the unfinished steps of a plan in a new session. Reports a failure.
+pub(super) async fn execute(chat: &mut Chat<'_>, ui: &mut Ui, file: &str) -> Result<()> {
+    let file = PlanFile::new(&chat.base.workspace, Path::new(file));
+    let title = match file.read() {
+        Err(failure) => {
+            report(chat, &failure);
+            return Ok(());
+        }
+        Ok((_, plan)) if plan.next_step().is_none() => {
+            chat.say(&text!("nothing to do: all {} steps of `{}` are done", plan.steps.len(), file.shown));
+            return Ok(());
+        }
+        Ok((_, plan)) => chat.base.secrets.clean(&plan.title).into_owned(),
+    };
+    chat.perform(vec![Action::NewSession]).await;
+    chat.say(&text!("executing the plan `{}`", file.shown));
+    // Otherwise the new session would be shown after the first events of its runs, and hide them.
+    ui.said();
+    let agent = chat.ready.agent.clone();
+    let mut execution = Execution { file: &file, agent: &agent, completed: Vec::new() };
+    let (end, _) = ui.during(interruptible_runs(&agent, |interrupted| execution.all(interrupted))).await?;
+    match end {
+        Ok(RunEnd::Done { .. }) => chat.say(&text!("all steps of `{}` are done", file.shown)),
+        Ok(end) => report(chat, &Failure::failed(end.to_string()).hint(format!("`/execute {}` continues", file.shown))),
+        Err(failure) => report(chat, &failure),
+    }
+    name_session(chat, &title);
+    Ok(())
+}
+
+/// Names the session of an execution, whose first prompt is the same for all plans. Ignores errors, because the name is
+/// only a convenience.
+fn name_session(chat: &Chat<'_>, title: &str) {
+    if let Some(session) = &chat.ready.session.on_disk {
+        let directory = SessionDirectory::new(chat.base.paths.sessions());
+        let _ = directory.rename(session.path(), &format!("plan: {title}"));
+    }
+}
+
+fn report(chat: &Chat<'_>, failure: &Failure) {
+    if let Voice::Screen(said) = &chat.voice {
+        said.failure(failure);
+    }
+}

@@ -1,0 +1,88 @@
+//! The settings of the UI, from the config and the environment.
+
+use crate::args::GlobalArgs;
+use crate::base::Base;
+use crate::config::tui::Notify;
+use crate::failure::{Failure, Result};
+use crate::names::nearest;
+use crate::run::full::themes;
+use pinion_plugin_runtime::HostCommand;
+use pinion_tui::terminal::{Multiplexer, Notification};
+use pinion_tui::{KeyMap, Segment, Settings};
+use std::time::Duration;
+
+/// Returns the slash commands of the UI itself.
+pub(super) fn of_screen() -> impl Iterator<Item = HostCommand> {
+    let command = |command: &pinion_tui::UiCommand| HostCommand {
+        name: command.name,
+        hint: command.hint,
+        description: command.description,
+    };
+    pinion_tui::COMMANDS.iter().map(command)
+}
+
+/// Converts the settings.
+///
+/// # Errors
+/// The config has a key, an action or a part of the status line that does not exist.
+pub(super) fn settings(base: &Base, global: &GlobalArgs) -> Result<Settings> {
+    let (usual, tui) = (Settings::default(), &base.config.tui);
+    let mut keys = KeyMap::default();
+    for (action, names) in &base.config.keys {
+        let set = keys.set(action, names.iter().map(String::as_str));
+        set.map_err(|error| Failure::usage(format!("invalid config: `[keys]`: {error}")))?;
+    }
+    let status = match &tui.status {
+        Some(names) => names.iter().map(|name| segment(name)).collect::<Result<_>>()?,
+        None => usual.status,
+    };
+    let notify_after = tui.notify_after_seconds.map(Duration::from_secs).or(usual.notify_after);
+    Ok(Settings {
+        theme: themes::configured(base)?,
+        keys,
+        has_ledgers: global.verbose > 0,
+        notify_after: notify_after.filter(|_| tui.notify != Notify::Off),
+        status,
+        has_vi_keys: tui.vi,
+        has_reduced_motion: tui.reduced_motion || is_set("PINION_REDUCED_MOTION"),
+    })
+}
+
+fn segment(name: &str) -> Result<Segment> {
+    let known = Segment::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, segment)| *segment).ok_or_else(|| {
+        let names = Segment::ALL.iter().map(|(name, _)| *name);
+        let failure = Failure::usage(format!("invalid config: `status` of `[tui]`: no part `{name}`"));
+        match nearest(name, names.clone()) {
+            Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+            None => failure.hint(format!("the parts are {}", names.collect::<Vec<_>>().join(", "))),
+        }
+    })
+}
+
+/// Returns the way to notify the user.
+pub(super) fn notification(base: &Base) -> Notification {
+    match base.config.tui.notify {
+        Notify::Osc9 | Notify::Off => Notification::Osc9,
+        Notify::Osc777 => Notification::Osc777,
+        Notify::Bell => Notification::Bell,
+    }
+}
+
+/// Returns whether to write links. The Linux console prints their sequences, other terminals ignore them.
+pub(super) fn has_links(base: &Base) -> bool {
+    base.config.tui.links.unwrap_or_else(|| std::env::var("TERM").is_ok_and(|term| term != "linux"))
+}
+
+/// Returns the program between this one and the terminal.
+pub(super) fn multiplexer() -> Multiplexer {
+    match (is_set("TMUX"), is_set("STY")) {
+        (true, _) => Multiplexer::Tmux,
+        (_, true) => Multiplexer::Screen,
+        _ => Multiplexer::None,
+    }
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}

@@ -1,0 +1,99 @@
+//! Themes: those of the UI, and files `themes/NAME.toml` beside the config.
+//!
+//! A file sets the styles of roles, `heading = "bold #88aaff"`, and those that it leaves out come from the theme that
+//! `base` names.
+
+use crate::base::Base;
+use crate::failure::{Failure, Result};
+use crate::files::private::read_settings;
+use crate::names::nearest;
+use crate::output::terminal::Style;
+use pinion_tui::{Choice, Depth, Theme};
+use std::path::PathBuf;
+
+/// The theme that uses the terminal's own colours.
+const DEFAULT: &str = "terminal";
+
+/// Returns the theme that the config names, or none of its colours on a terminal without them.
+///
+/// # Errors
+/// There is no such theme, or its file is invalid.
+pub(super) fn configured(base: &Base) -> Result<Theme> {
+    match Style::of_stdout() {
+        Style::Plain => Ok(Theme::plain()),
+        Style::Colour => named(base, base.config.tui.theme.as_deref().unwrap_or(DEFAULT)),
+    }
+}
+
+/// Loads a theme, in the colours that the terminal can show.
+///
+/// # Errors
+/// There is no such theme, or its file is invalid.
+pub(super) fn named(base: &Base, name: &str) -> Result<Theme> {
+    let theme = match Theme::named(name) {
+        Some(theme) => theme,
+        None => file(base, name)?,
+    };
+    Ok(theme.reduced(depth()))
+}
+
+fn directory(base: &Base) -> PathBuf {
+    base.paths.config.join("themes")
+}
+
+fn file(base: &Base, name: &str) -> Result<Theme> {
+    let unknown = || {
+        let failure = Failure::usage(format!("no theme `{name}`"));
+        let names: Vec<String> = list(base).into_iter().map(|choice| choice.value).collect();
+        match nearest(name, names.iter().map(String::as_str)) {
+            Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+            None => failure.hint(format!("the themes are {}", names.join(", "))),
+        }
+    };
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\']) {
+        return Err(unknown());
+    }
+    let path = directory(base).join(format!("{name}.toml"));
+    let failed = |problem: String| Failure::usage(format!("invalid theme `{}`: {problem}", path.display()));
+    let text = read_settings(&path).map_err(|error| failed(error.to_string()))?.ok_or_else(unknown)?;
+    let roles: toml::Table = toml::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    let value = |role: &str| roles.get(role).map(|value| value.as_str().unwrap_or_default());
+    let base_name = value("base").unwrap_or(DEFAULT);
+    let mut theme = Theme::named(base_name).ok_or_else(|| failed(format!("no theme `{base_name}` as `base`")))?;
+    for role in roles.keys().filter(|role| *role != "base") {
+        theme.set(role, value(role).unwrap_or_default()).map_err(|problem| {
+            let failure = failed(problem);
+            match nearest(role, Theme::ROLES.iter().copied()) {
+                Some(meant) if meant != role => failure.hint(format!("did you mean `{meant}`?")),
+                _ => failure,
+            }
+        })?;
+    }
+    Ok(theme)
+}
+
+/// Lists all themes.
+pub(super) fn list(base: &Base) -> Vec<Choice> {
+    let about = ["the terminal's own colours", "for a dark background", "for a light background", "no colours"];
+    let own = Theme::NAMES.iter().zip(about).map(|(name, about)| ((*name).to_owned(), about.to_owned()));
+    let files = std::fs::read_dir(directory(base)).into_iter().flatten().filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let name = path.file_stem()?.to_str()?.to_owned();
+        (path.extension()? == "toml").then(|| (name, path.display().to_string()))
+    });
+    let mut files: Vec<(String, String)> = files.collect();
+    files.sort();
+    own.chain(files).map(|(name, detail)| Choice { value: name.clone(), label: name, detail }).collect()
+}
+
+/// Returns the colours that the terminal says it can show.
+fn depth() -> Depth {
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let colours = variable("COLORTERM");
+    match variable("TERM") {
+        _ if colours == "truecolor" || colours == "24bit" => Depth::True,
+        term if term.ends_with("-direct") => Depth::True,
+        term if term.contains("256color") => Depth::Indexed,
+        _ => Depth::Sixteen,
+    }
+}

@@ -1,0 +1,103 @@
+//! Pictures that messages of the user name: `@shot.png`, or `@"my shot.png"`.
+
+use crate::base::Base;
+use crate::files::private::open_file;
+use pinion_agent::content::Image;
+use pinion_agent::{Content, Message};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Maximum bytes of a picture that are read; models accept fewer.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// Maximum number of pictures of a message.
+const MAX_IMAGES: usize = 16;
+
+/// Extensions of pictures with their media types.
+const TYPES: [(&str, &str); 5] =
+    [("png", "image/png"), ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
+
+/// Returns a message with the pictures that its text names, and the reasons why some are missing. A model that is known
+/// not to accept pictures gets none, because the vendor would reject this request and all that follow.
+pub(crate) fn with_images(base: &Base, model: &str, text: String) -> (Message, Vec<String>) {
+    let (mut images, mut problems) = (Vec::new(), Vec::new());
+    let is_blind =
+        |known: &pinion_providers::Model| format!("{}/{}", known.provider, known.id) == model && !known.images;
+    let is_blind = base.models().is_ok_and(|models| models.iter().any(|known| is_blind(known)));
+    for name in names(&text).into_iter().take(MAX_IMAGES) {
+        let image =
+            if is_blind { Err("the model accepts no pictures".to_owned()) } else { read(&base.workspace, name) };
+        match image {
+            Ok(image) => images.push(Content::Image(image)),
+            Err(problem) => problems.push(format!("`{name}` is not attached: {problem}")),
+        }
+    }
+    let mut message = Message::user(text);
+    if let Message::User(user) = &mut message {
+        user.content.extend(images);
+    }
+    (message, problems)
+}
+
+/// Returns the pictures that a text names.
+fn names(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('@') {
+        let begins = rest[..at].chars().next_back().is_none_or(char::is_whitespace);
+        rest = &rest[at + 1..];
+        let name = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').map_or("", |(name, _)| name),
+            None => rest.split(char::is_whitespace).next().unwrap_or_default(),
+        };
+        if begins && media_type(name).is_some() {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn media_type(name: &str) -> Option<&'static str> {
+    let extension = Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
+    TYPES.iter().find(|(known, _)| *known == extension).map(|(_, media_type)| *media_type)
+}
+
+fn read(workspace: &Path, name: &str) -> Result<Image, String> {
+    let mut data = Vec::new();
+    let path = path(workspace, name);
+    let file = open_file(&path).map_err(|error| error.to_string())?;
+    file.take(MAX_BYTES).read_to_end(&mut data).map_err(|error| error.to_string())?;
+    let media_type = media_type(name).unwrap_or_default().to_owned();
+    let image = Image { media_type, data };
+    image.check().map_err(|problem| problem.to_string())?;
+    Ok(image)
+}
+
+fn path(workspace: &Path, name: &str) -> PathBuf {
+    match (name.strip_prefix("~/"), crate::files::paths::home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => workspace.join(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pictures_are_found() {
+        let text = "compare @a.png with @\"my shot.JPG\", not x@b.png, @c.rs or @\"open.png";
+        assert_eq!(names(text), ["a.png", "my shot.JPG"]);
+        assert_eq!(names("@/tmp/a.webp"), ["/tmp/a.webp"]);
+    }
+
+    #[test]
+    fn only_pictures_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("secret.png"), "key = 1").unwrap();
+        let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0, 0, 0, 2, 0, 0, 0, 3]].concat();
+        std::fs::write(directory.path().join("a.png"), &png).unwrap();
+        assert!(read(directory.path(), "secret.png").unwrap_err().contains("do not match"));
+        assert_eq!(read(directory.path(), "a.png").unwrap().data, png);
+        assert!(read(directory.path(), "none.png").is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! The place where a conversation speaks, in lines or on the full screen.
+
+use crate::output::terminal::Style;
+use crate::run::full::said::Said;
+use crate::run::render::Detail;
+use std::sync::Arc;
+
+/// The place where a conversation says what does not come from a run.
+#[derive(Clone)]
+pub(crate) enum Voice {
+    /// Rows on stdout.
+    Lines { style: Style, detail: Detail },
+    /// Items of the full-screen UI.
+    Screen(Arc<Said>),
+}
+
+impl Voice {
+    pub(crate) fn style(&self) -> Style {
+        match self {
+            Self::Lines { style, .. } => *style,
+            Self::Screen(_) => Style::Plain,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The name that the user gives a session, in a file beside the session's own.
+
+use crate::error::SessionError;
+use crate::files;
+use crate::printable::printable;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Maximum characters of a name.
+const MAX_CHARACTERS: usize = 100;
+/// Maximum bytes of the file that are read.
+const MAX_BYTES: u64 = 1_024;
+
+/// Returns the file with the name of the session in the file `path`.
+pub(crate) fn file_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".name");
+    name.into()
+}
+
+/// Returns the name of a session, made harmless for a terminal; `None` if it has none, or an unreadable one.
+pub(crate) fn read(path: &Path) -> Option<String> {
+    let file = file_of(path);
+    // Opening a pipe would wait for its writer.
+    if !fs::symlink_metadata(&file).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    clean(&String::from_utf8_lossy(&bytes))
+}
+
+/// Names a session; an empty name removes the one that it has.
+pub(crate) fn write(path: &Path, name: &str) -> Result<(), SessionError> {
+    let file = file_of(path);
+    let Some(name) = clean(name) else { return remove(path) };
+    let mut part = files::create_part(&file)?;
+    let written = part.write_all(name.as_bytes());
+    written.map_err(SessionError::io("write", &file))?;
+    part.persist(&file).map(drop).map_err(|error| SessionError::io("write", &file)(error.error))
+}
+
+/// Removes the name of a session, if it has one.
+pub(crate) fn remove(path: &Path) -> Result<(), SessionError> {
+    let file = file_of(path);
+    match fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SessionError::io("delete", &file)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn clean(name: &str) -> Option<String> {
+    let line = name.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(printable(line).replace('\t', " ").chars().take(MAX_CHARACTERS).collect())
+}

@@ -1,0 +1,57 @@
+//! Slash commands of the UI itself. They take effect at once, also while the agent works.
+
+use crate::dialog::picker::Pick;
+use crate::input::Request;
+use crate::update::App;
+use std::time::Duration;
+
+impl App {
+    /// Runs a command of the UI. Returns `false` if the text is none.
+    pub(super) fn own_command(&mut self, text: &str, now: Duration) -> bool {
+        let Some(command) = text.trim().strip_prefix('/') else { return false };
+        let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        match (name, argument.trim()) {
+            ("copy", "") => self.copy_answer(1, now),
+            ("copy", number) => match number.parse() {
+                Ok(number) if number > 0 => self.copy_answer(number, now),
+                _ => self.hint("`/copy` takes the number of an answer, 1 for the last one", now),
+            },
+            ("keys", _) => {
+                let help = self.settings.keys.help();
+                self.page(&help);
+            }
+            ("theme", "") => self.requests.push(Request::List(Pick::Theme)),
+            ("theme", name) => self.requests.push(Request::Theme(name.to_owned())),
+            ("plan", task) => self.plan_command(task, now),
+            ("execute", file) => self.execute_command(file, now),
+            ("context", _) => {
+                self.transcript.follow();
+                self.requests.push(Request::Context);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Copies the selected block, or else the last answer.
+    pub(super) fn copy(&mut self, now: Duration) {
+        match self.transcript.selected_text() {
+            Some(text) => self.copy_text(text, "the selected block", now),
+            None => self.copy_answer(1, now),
+        }
+    }
+
+    /// Copies an answer of the model as it was written; 1 stands for the last one.
+    fn copy_answer(&mut self, number: usize, now: Duration) {
+        let what = if number == 1 { "the last answer".to_owned() } else { format!("answer {number} from the end") };
+        match self.transcript.answer(number) {
+            Some(text) => self.copy_text(text, &what, now),
+            None => self.hint("there is no such answer to copy", now),
+        }
+    }
+
+    fn copy_text(&mut self, text: String, what: &str, now: Duration) {
+        self.hint(format!("copied {} characters of {what}", text.chars().count()), now);
+        self.requests.push(Request::Copy(text));
+    }
+}

@@ -1,0 +1,26 @@
+//! States of the modes that change the meaning of keys and messages.
+
+/// State of plan mode.
+#[derive(Debug, Default)]
+pub(crate) struct Planning {
+    /// Messages ask for a plan.
+    pub(crate) is_on: bool,
+    /// File of the plan that is on the screen.
+    pub(super) file: Option<String>,
+    /// Text of that file.
+    pub(super) text: String,
+    /// The next plan replaces the one on the screen.
+    pub(super) is_revised: bool,
+    /// The external editor has the plan.
+    pub(super) is_edited: bool,
+}
+
+/// State of vi keys.
+#[derive(Debug, Default)]
+pub(crate) struct Vi {
+    /// Keys are commands instead of text.
+    pub(crate) is_normal: bool,
+    pub(super) count: usize,
+    /// The operator that waits for its motion, or `g`.
+    pub(super) pending: Option<char>,
+}

@@ -1,0 +1,115 @@
+//! Plan mode: messages ask for a plan, which the user edits, approves and has executed.
+
+use crate::dialog::picker::{Choice, Pick};
+use crate::input::Request;
+use crate::transcript::Item;
+use crate::update::App;
+use crate::update::modes::Planning;
+use std::time::Duration;
+
+/// Values of the choices below a plan.
+const EXECUTE: &str = "execute";
+const EDIT: &str = "edit";
+const REVISE: &str = "revise";
+const KEEP: &str = "keep";
+
+impl App {
+    /// Turns plan mode on or off.
+    pub(super) fn toggle_plan_mode(&mut self, now: Duration) {
+        self.planning = Planning { is_on: !self.planning.is_on, ..Planning::default() };
+        let hint = match self.planning.is_on {
+            true => "plan mode: the agent only reads, and writes a plan for your message",
+            false => "plan mode is off",
+        };
+        self.hint(hint, now);
+    }
+
+    /// Returns the request for a text of the user: in plan mode, a message asks for a plan.
+    pub(super) fn request_for(&mut self, text: String) -> Request {
+        if !self.planning.is_on || text.starts_with(['/', '!']) {
+            return Request::Submit(text);
+        }
+        let file = self.planning.file.take().filter(|_| self.planning.is_revised);
+        Request::Plan { text, file }
+    }
+
+    /// Shows a plan and asks how to continue.
+    pub(super) fn plan(&mut self, file: String, text: String, now: Duration) {
+        self.transcript.push(Item::Page(text.clone()));
+        self.transcript.follow();
+        let choice = |value: &str, label: &str, detail: &str| Choice {
+            value: value.to_owned(),
+            label: label.to_owned(),
+            detail: detail.to_owned(),
+        };
+        let choices = vec![
+            choice(EXECUTE, "execute the plan", "in a new session, step by step"),
+            choice(EDIT, "edit the plan", "in your editor"),
+            choice(REVISE, "ask for changes", "write what to change"),
+            choice(KEEP, "keep it for later", &file),
+        ];
+        self.planning = Planning { file: Some(file), text, is_on: self.planning.is_on, ..Planning::default() };
+        self.offer(Pick::Plan, choices, now);
+    }
+
+    pub(super) fn decide_on_plan(&mut self, value: &str, now: Duration) {
+        let Some(file) = self.planning.file.clone() else { return };
+        match value {
+            EXECUTE if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
+            EXECUTE => {
+                self.planning = Planning::default();
+                self.status.begin(now);
+                self.requests.push(Request::Execute(file));
+            }
+            EDIT => {
+                self.planning.is_edited = true;
+                self.requests.push(Request::Edit(self.planning.text.clone()));
+            }
+            REVISE => {
+                (self.planning.is_on, self.planning.is_revised) = (true, true);
+                self.hint("write what to change; the next plan replaces this one", now);
+            }
+            _ => self.hint(format!("`/execute {file}` executes the plan"), now),
+        }
+    }
+
+    /// Takes a plan back from the external editor. Returns `false` if it edited something else.
+    pub(super) fn plan_edited(&mut self, text: Option<&str>, now: Duration) -> bool {
+        if !std::mem::take(&mut self.planning.is_edited) {
+            return false;
+        }
+        match (text, &self.planning.file) {
+            (Some(text), Some(file)) => {
+                self.requests.push(Request::SavePlan { file: file.clone(), text: text.to_owned() });
+            }
+            _ => self.hint("the editor failed", now),
+        }
+        true
+    }
+
+    /// Plans a task, or toggles plan mode without one.
+    pub(super) fn plan_command(&mut self, task: &str, now: Duration) {
+        if task.is_empty() {
+            return self.toggle_plan_mode(now);
+        }
+        let is_on = std::mem::replace(&mut self.planning.is_on, true);
+        match self.status.is_busy() {
+            true => self.hint("wait for the agent, or interrupt it", now),
+            false => self.submit(task.to_owned(), now),
+        }
+        self.planning.is_on = is_on;
+    }
+
+    /// Executes a plan.
+    pub(super) fn execute_command(&mut self, file: &str, now: Duration) {
+        match file {
+            "" => self.hint("`/execute` takes the file of a plan, such as .pinion/plans/NAME.md", now),
+            _ if self.status.is_busy() => self.hint("wait for the agent, or interrupt it", now),
+            _ => {
+                self.planning = Planning::default();
+                self.status.begin(now);
+                self.requests.push(Request::Execute(file.to_owned()));
+            }
+        }
+    }
+}

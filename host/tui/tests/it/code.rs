@@ -1,0 +1,72 @@
+//! Highlighted code.
+
+use crate::ui::{Ui, done};
+use pinion_protocol::Content;
+use pinion_tui::{Buffer, Input, Settings, Theme};
+use ratatui_core::style::Color;
+
+/// Returns the colour of the first cell of a text on the screen.
+fn colour_of(buffer: &Buffer, text: &str) -> Color {
+    let area = buffer.area();
+    for y in area.y..area.bottom() {
+        let row: String = (area.x..area.right()).map(|x| buffer[(x, y)].symbol()).collect();
+        if let Some(at) = row.find(text) {
+            let x = u16::try_from(row[..at].chars().count()).unwrap();
+            return buffer[(x, y)].fg;
+        }
+    }
+    panic!("`{text}` is not on the screen")
+}
+
+fn coloured() -> Ui {
+    let mut ui = Ui::new(80, 24);
+    ui.app = pinion_tui::App::new(Settings { theme: Theme::colours(), ..Settings::default() });
+    ui
+}
+
+#[test]
+fn code_is_highlighted_as_it_grows() {
+    let mut ui = coloured();
+    ui.start("write it");
+    ui.text("```rust\nfn one() {}\nlet");
+    let (buffer, _) = ui.buffer();
+    let keyword = colour_of(&buffer, "fn one");
+    assert_ne!(keyword, colour_of(&buffer, "one()"));
+    ui.text(" two = \"text\";\n```\n");
+    let (buffer, _) = ui.buffer();
+    assert_eq!(colour_of(&buffer, "let two"), keyword);
+    assert_eq!(colour_of(&buffer, "\"text\""), Color::Green);
+}
+
+#[test]
+fn frame_does_not_wait_for_the_parts_of_code() {
+    let mut ui = coloured();
+    ui.start("write it");
+    ui.reply(vec![Content::text("```python\nx = 1\n```\n\n```rust\nlet x = 1;\n```\n")]);
+    ui.end(done());
+    let mut buffer = Buffer::empty(pinion_tui::Rect::new(0, 0, 80, 24));
+    ui.app.draw(&mut buffer, ui.now);
+    assert_eq!(colour_of(&buffer, "let x"), colour_of(&buffer, "x = 1"));
+    assert!(ui.app.unlit().is_some() && ui.app.unlit().is_none());
+}
+
+#[test]
+fn long_block_is_labelled_once_and_highlighted_throughout() {
+    let mut ui = coloured();
+    ui.size = (80, 200);
+    ui.start("write it");
+    ui.text(&format!("```rust\n{}```\n", "let x = 1;\n".repeat(150)));
+    let (buffer, _) = ui.buffer();
+    let text = pinion_tui::text_of(&buffer);
+    assert_eq!((text.matches("rust").count(), text.matches("let x = 1;").count()), (1, 150));
+    let keywords = (0..200).filter(|y| buffer[(4, *y)].symbol() == "l" && buffer[(4, *y)].fg == Color::Magenta);
+    assert_eq!(keywords.count(), 150);
+}
+
+#[test]
+fn colours_are_gone_without_them() {
+    let mut ui = Ui::new(80, 24);
+    ui.input(Input::Page("```rust\nlet x = \"text\";\n```".into()));
+    let (buffer, _) = ui.buffer();
+    assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+}

@@ -1,0 +1,80 @@
+//! Plan mode.
+
+use crate::ui::{Ui, done};
+use crossterm::event::{KeyCode, KeyModifiers};
+use pinion_protocol::EventKind;
+use pinion_protocol::step::StepStatus;
+use pinion_tui::{Input, Request};
+
+const FILE: &str = ".pinion/plans/fix.md";
+
+fn planning() -> Ui {
+    let mut ui = Ui::new(80, 24);
+    ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+    ui
+}
+
+fn with_plan() -> Ui {
+    let mut ui = planning();
+    ui.send("fix the test");
+    ui.input(Input::Plan { file: FILE.into(), text: "# Fix\n\n## Read the test\n\n## Change the sign\n".into() });
+    ui.end(done());
+    ui
+}
+
+fn last(requests: Vec<Request>) -> Option<Request> {
+    requests.into_iter().next_back()
+}
+
+#[test]
+fn message_in_plan_mode_asks_for_a_plan() {
+    let mut ui = planning();
+    ui.wait(5_000);
+    assert!(ui.screen().contains("anthropic/claude · plan mode · "), "{}", ui.screen());
+    assert_eq!(last(ui.send("/cost")), Some(Request::Submit("/cost".into())));
+    ui.input(Input::Finished);
+    assert_eq!(last(ui.send("fix it")), Some(Request::Plan { text: "fix it".into(), file: None }));
+    ui.end(done());
+    ui.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+    assert_eq!(last(ui.send("fix it")), Some(Request::Submit("fix it".into())));
+}
+
+#[test]
+fn plan_is_shown_and_executed() {
+    let mut ui = with_plan();
+    let screen = ui.screen();
+    assert!(screen.contains("  Change the sign") && screen.contains("❯ execute the plan"), "{screen}");
+    assert_eq!(ui.key(KeyCode::Enter), [Request::Execute(FILE.into())]);
+    let title = "Read the test".to_owned();
+    ui.event(EventKind::PlanStep { step: 1, steps: 2, title, status: StepStatus::Running });
+    assert!(ui.screen().contains("step 1 of 2 · waiting for the model"), "{}", ui.screen());
+}
+
+#[test]
+fn plan_is_edited_and_shown_again() {
+    let mut ui = with_plan();
+    ui.types("edit");
+    let Some(Request::Edit(text)) = last(ui.key(KeyCode::Enter)) else { panic!("no editor") };
+    let text = text.replace("sign", "operator");
+    let saved = Request::SavePlan { file: FILE.into(), text: text.clone() };
+    assert_eq!(ui.input(Input::Edited(Some(text))), [saved]);
+    assert!(ui.screen().contains("\n›"), "{}", ui.screen());
+}
+
+#[test]
+fn changes_that_the_user_asks_for_replace_the_plan() {
+    let mut ui = with_plan();
+    ui.types("changes");
+    ui.key(KeyCode::Enter);
+    let expected = Request::Plan { text: "add a test".into(), file: Some(FILE.into()) };
+    assert_eq!(last(ui.send("add a test")), Some(expected));
+}
+
+#[test]
+fn plan_that_is_kept_can_be_executed_later() {
+    let mut ui = with_plan();
+    ui.types("later");
+    ui.key(KeyCode::Enter);
+    assert!(ui.screen().contains("`/execute .pinion/plans/fix.md` executes the plan"), "{}", ui.screen());
+    assert_eq!(last(ui.send("/execute .pinion/plans/fix.md")), Some(Request::Execute(FILE.into())));
+}
