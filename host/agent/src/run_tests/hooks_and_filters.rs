@@ -5,7 +5,7 @@ use crate::testing::{Act, Reply, Setup, assert_paired, calls, counts, says};
 use crate::*;
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,6 @@
 //! Runs of the agent: in a conversation, once with `--print`, or along a plan.
 
 mod actions;
-mod actions;
 mod agents;
 mod built_in;
 mod chat;

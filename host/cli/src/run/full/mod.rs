@@ -28,7 +28,7 @@ use crate::output::{Text, say, text};
 use crate::plugins::sources::Purpose;
 use crate::process::signals::{self, interruptible};
 use crate::run::chat::{Chat, Notices};
-use crate::run::effects::Next;
+use crate::run::actions::Next;
 use crate::run::full::approver::UiApprover;
 use crate::run::full::said::Said;
 use crate::run::full::settings::{of_screen, settings};
