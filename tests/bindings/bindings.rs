@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use wit_bindgen_core::{Files, WorldGenerator as _};
+use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_rust::{Opts, WithOption};
 use wit_parser::Resolve;
 
